@@ -1,0 +1,332 @@
+"""The estimator contract: scikit-learn's, kept to the letter. A method adds a docstring, an `__init__` and a step."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from manifoldry import check
+from manifoldry.extend.parts import Apart, Restricted, side_by_side
+from manifoldry.neighbors.graph import POLICIES, bridge, components, symmetrise
+from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
+from manifoldry.run import Run
+from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph
+
+PAIRWISE = ("precomputed", "gram")
+
+
+class DisconnectedWarning(UserWarning):
+    """The neighbour graph fell into pieces, and the pieces were joined or left out."""
+
+
+class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+    """Base of all methods: checks, one run per fit, fitted attributes, new points.
+
+    A subclass stores its parameters in ``__init__``, refuses bad ones in ``_check_parameters`` and computes an
+    `Embedding` in ``_embed``, which is pure: it changes neither the estimator nor its arguments.
+    """
+
+    n_components: int
+    random_state: Any = 0
+    n_jobs: int | None = None
+    verbose: bool = False
+    callback: Any = None
+    metric: Any = "euclidean"
+
+    embedding_: FloatArray
+    diagnostics_: dict[str, Any]
+
+    _takes_graphs = False
+    _least_points = 2
+    _metrics_beside: tuple[str, ...] = ()
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Embed the rows of ``X``.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n_samples, n_features)
+            One point per row; or what ``metric`` says: pairwise distances or a graph.
+        y : ignored
+            For pipelines.
+
+        Returns
+        -------
+        self : estimator
+            With ``embedding_``, ``diagnostics_`` and what else the method has.
+        """
+        run = self._run()
+        self._check_metric()
+        points = self._validated(X, reset=True)
+        self._check_parameters(_n_points(points))
+        self._keep(self._embed(points, run), run, getattr(points, "dtype", np.dtype(float)))
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
+        """Embed the rows of ``X`` and return their coordinates, shape (n_samples, n_components)."""
+        return self.fit(X, y).embedding_
+
+    def transform(self, X: Any) -> FloatArray:
+        """Place new points in the embedding found by ``fit``; one by one or in a batch gives the same.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_new, n_features)
+            New points; with precomputed distances, their distances to the fitted points in columns.
+
+        Returns
+        -------
+        ndarray of shape (n_new, n_components)
+        """
+        check_is_fitted(self, "embedding_")
+        points = self._validated(X, reset=False)
+        run = self._run()
+        placed: FloatArray = self._extension(points, run)
+        return placed.astype(self.embedding_.dtype, copy=False)
+
+    @abstractmethod
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        """Embed validated input."""
+
+    def _check_parameters(self, n_points: int) -> None:
+        check.n_components(self.n_components, n_points)
+
+    def _check_metric(self) -> None:
+        if isinstance(self.metric, str):
+            check.metric(self.metric, ("precomputed", *self._metrics_beside))
+        elif not callable(self.metric):
+            raise ValueError(f"metric must be a name or a function of two rows; got {self.metric!r}.")
+
+    def _run(self) -> Run:
+        return Run(self.random_state, self.n_jobs, self.verbose, self.callback)
+
+    def _keep(self, embedding: Embedding, run: Run, dtype: np.dtype[Any]) -> None:
+        kept = dtype if dtype == np.float32 else np.dtype(np.float64)
+        self.embedding_ = np.ascontiguousarray(embedding.coordinates, dtype=kept)
+        self._extension: Any = embedding.extension
+        for name in ("graph", "spectrum", "trace", "certificate"):
+            value = getattr(embedding, name)
+            if value is not None:
+                setattr(self, f"{name}_", value)
+            elif hasattr(self, f"{name}_"):
+                delattr(self, f"{name}_")  # of an earlier fit
+        self._n_features_out = self.embedding_.shape[1]
+        self.diagnostics_ = {
+            "seconds": dict(run.seconds),
+            "memory": dict(run.memory),
+            "stopped": run.stopped,
+            **embedding.notes,
+        }
+
+    @property
+    def _pairwise(self) -> bool:
+        return isinstance(self.metric, str) and self.metric in PAIRWISE
+
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        """Return ``X`` checked: finite numbers in two dimensions, square where it must be, not all the same."""
+        if isinstance(X, NeighborGraph):
+            if not self._takes_graphs:
+                raise ValueError(f"{type(self).__name__} needs points or distances; got a neighbour graph.")
+            self.n_features_in_ = X.n_points
+            return X
+        _refuse_shapes_and_text(X)
+        X = validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+            ensure_min_samples=self._least_points if reset else 1,
+        )
+        entries = X.data if issparse(X) else X
+        bad = entries.size - int(np.count_nonzero(np.isfinite(entries)))
+        if bad:
+            raise ValueError(
+                f"X contains NaN or infinity in {bad} of its entries; {type(self).__name__} needs finite numbers: "
+                "drop or impute those rows."
+            )
+        if reset:
+            self._refuse_degenerate(X)
+        return X
+
+    def _refuse_degenerate(self, X: Any) -> None:
+        if not self._pairwise:
+            check.distinct_points(X)
+        elif issparse(X):
+            if not self._takes_graphs:
+                raise ValueError(
+                    f"{type(self).__name__} needs all pairwise distances; got a sparse graph: pass X.toarray() only "
+                    "if every distance is stored."
+                )
+            check.square_graph(X)
+        elif self.metric == "precomputed":
+            check.square_distances(X)
+        else:
+            check.square_gram(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self._pairwise
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class GraphEmbedder(Embedder):
+    """Base of the methods that begin with a neighbour graph.
+
+    It builds the graph, deals with a disconnected one as the user asked, and hands a connected graph to the
+    method's own ``_unfold``.
+    """
+
+    n_neighbors: int | str | None = "auto"
+    radius: float | None = None
+    metric_params: dict[str, Any] | None = None
+    search: str = "auto"
+    symmetry: str = "or"
+    disconnected: str = "bridge"
+
+    _takes_graphs = True
+
+    @abstractmethod
+    def _unfold(self, graph: NeighborGraph, index: NeighborIndex, n_components: int, run: Run) -> Embedding:
+        """Embed a connected symmetric graph; ``index`` finds the neighbours of new points."""
+
+    def _rule(self) -> NeighborRule:
+        return NeighborRule(self.n_neighbors, self.radius, self.metric, self.metric_params, self.search)
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        self._rule().resolve(n_points)
+        check.choice("symmetry", self.symmetry, ("or", "and"))
+        check.choice("disconnected", self.disconnected, POLICIES)
+
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        if isinstance(X, NeighborGraph):
+            index = NeighborIndex.of_graph(X.n_points)
+            directed = X
+        else:
+            directed, index = neighbor_graph(X, self._rule().resolve(X.shape[0]), run)
+        graph = symmetrise(directed, self.symmetry)
+        parts = components(graph)
+        notes = {**index.notes, "components": len(parts)}
+        if len(parts) == 1:
+            embedding = self._unfold(graph, index, self.n_components, run)
+        elif self.disconnected == "bridge":
+            graph, bridges = self._bridged(X, graph, len(parts))
+            notes["bridges"] = bridges
+            embedding = self._unfold(graph, index, self.n_components, run)
+        else:
+            embedding = self._in_parts(X, graph, index, parts, run)
+        return _with_notes(embedding, graph, notes)
+
+    def _bridged(self, X: Any, graph: NeighborGraph, n_parts: int) -> tuple[NeighborGraph, FloatArray]:
+        if isinstance(X, NeighborGraph) or (self._pairwise and issparse(X)):
+            raise ValueError(
+                f"The given graph has {n_parts} components and no distances between them to bridge; "
+                "use disconnected='apart' or 'largest', or add edges."
+            )
+        graph, bridges = bridge(graph, X, self.metric, self.metric_params)
+        warnings.warn(
+            f"The neighbour graph has {n_parts} components; {len(bridges)} shortest bridges join them, the longest "
+            f"of length {bridges[:, 2].max():.3g}. Raise n_neighbors or radius, or set disconnected='apart'.",
+            DisconnectedWarning,
+            stacklevel=5,
+        )
+        return graph, bridges
+
+    def _in_parts(
+        self, X: Any, graph: NeighborGraph, index: NeighborIndex, parts: list[IntArray], run: Run
+    ) -> Embedding:
+        """Embed the largest component alone, or each apart and side by side."""
+        if self.disconnected == "refuse":
+            sizes = ", ".join(str(len(part)) for part in parts[:5]) + (", ..." if len(parts) > 5 else "")
+            raise ValueError(
+                f"The neighbour graph has {len(parts)} components (of {sizes} points); raise n_neighbors or radius, "
+                "or set disconnected to 'bridge', 'apart' or 'largest'."
+            )
+        chosen = parts if self.disconnected == "apart" else parts[:1]
+        pieces = [self._piece(X, graph, members, run) for members in chosen]
+        width = self.n_components
+        coordinates = np.full((graph.n_points, width), np.nan)
+        extensions = [
+            Restricted(members if self._pairwise else None, piece.extension, width)
+            for members, piece in zip(chosen, pieces, strict=True)
+        ]
+        if self.disconnected == "largest":
+            left_out = graph.n_points - len(parts[0])
+            warnings.warn(
+                f"The neighbour graph has {len(parts)} components; {left_out} points outside the largest have no "
+                "coordinates (NaN).",
+                DisconnectedWarning,
+                stacklevel=5,
+            )
+            coordinates[parts[0]] = _padded(pieces[0].coordinates, width)
+            return Embedding(
+                coordinates, spectrum=pieces[0].spectrum, trace=pieces[0].trace, extension=extensions[0],
+                notes={**pieces[0].notes, "left_out": left_out},
+            )  # fmt: skip
+        label = np.empty(graph.n_points, dtype=np.int64)
+        placed = side_by_side([_padded(piece.coordinates, width) for piece in pieces])
+        for number, (members, (rows, _)) in enumerate(zip(chosen, placed, strict=True)):
+            coordinates[members], label[members] = rows, number
+        return Embedding(
+            coordinates,
+            spectrum=pieces[0].spectrum,
+            trace=pieces[0].trace,
+            extension=Apart(index, label, extensions, [shift for _, shift in placed]),
+            notes=pieces[0].notes,
+        )
+
+    def _piece(self, X: Any, graph: NeighborGraph, members: IntArray, run: Run) -> Embedding:
+        """Embed one component in as many dimensions as its points can span."""
+        n_components = min(self.n_components, len(members) - 1)
+        if n_components == 0:
+            return Embedding(np.zeros((1, 0)))
+        if isinstance(X, NeighborGraph) or (self._pairwise and issparse(X)):
+            index = NeighborIndex.of_graph(len(members))
+        else:
+            rows = X[np.ix_(members, members)] if self._pairwise else X[members]
+            index = NeighborIndex(rows, self._rule().capped(len(members)), run)
+        return self._unfold(graph.subset(members), index, n_components, run)
+
+
+def _n_points(X: Any) -> int:
+    return int(X.n_points if isinstance(X, NeighborGraph) else X.shape[0])
+
+
+def _padded(coordinates: FloatArray, width: int) -> FloatArray:
+    return np.pad(coordinates, ((0, 0), (0, width - coordinates.shape[1])))
+
+
+def _with_notes(embedding: Embedding, graph: NeighborGraph, notes: dict[str, Any]) -> Embedding:
+    return Embedding(
+        embedding.coordinates,
+        graph,
+        embedding.spectrum,
+        embedding.trace,
+        embedding.certificate,
+        embedding.extension,
+        embedding.inverse,
+        {**notes, **embedding.notes},
+    )
+
+
+def _refuse_shapes_and_text(X: Any) -> None:
+    if issparse(X):
+        return
+    array = X if hasattr(X, "ndim") and hasattr(X, "shape") else np.asarray(X)
+    if array.ndim != 2:
+        raise ValueError(
+            f"X must be two-dimensional, one row per point; got shape {tuple(array.shape)}. "
+            "Reshape your data with X.reshape(-1, 1) for one column or X.reshape(1, -1) for one row."
+        )
+    if getattr(getattr(array, "dtype", None), "kind", "") in "USmM":
+        raise ValueError(f"X must hold numbers; got entries of type {array.dtype}: encode them first.")

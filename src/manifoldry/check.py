@@ -1,0 +1,150 @@
+"""Bad input is refused here, before any work: what came, what was needed, what to try."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from manifoldry.values import Array
+
+ASYMMETRY = 1e-8
+"""Relative difference of d_ij and d_ji that rounding alone explains (about 1e8 roundings of float64)."""
+
+
+def integer(name: str, value: Any, low: int, high: int | None = None, because: str = "") -> int:
+    """Return ``value`` as an int in [low, high], or say what was wrong with it."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+        raise ValueError(f"{name} must be an integer; got {value!r}.")
+    value = int(value)
+    if value < low or (high is not None and value > high):
+        span = f"at least {low}" if high is None else f"between {low} and {high}"
+        raise ValueError(f"{name} must be {span}{because}; got {value}.")
+    return value
+
+
+def number(name: str, value: Any, low: float, *, open_low: bool = False) -> float:
+    """Return ``value`` as a finite float at (or, if ``open_low``, above) ``low``, or say what was wrong."""
+    if not isinstance(value, numbers.Real) or isinstance(value, bool) or not np.isfinite(float(value)):
+        raise ValueError(f"{name} must be a finite number; got {value!r}.")
+    if value < low or (open_low and value == low):
+        raise ValueError(f"{name} must be {'above' if open_low else 'at least'} {low:g}; got {value}.")
+    return float(value)
+
+
+def choice(name: str, value: Any, options: Collection[str]) -> str:
+    """Return ``value`` if it is one of ``options``, or say what was wrong."""
+    if not isinstance(value, str) or value not in options:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}; got {value!r}.")
+    return value
+
+
+def metric(name: str, beside: Collection[str]) -> None:
+    """Refuse the name of a metric that neither scikit-learn nor we know."""
+    from sklearn.metrics.pairwise import _VALID_METRICS
+
+    known = {*_VALID_METRICS, *beside}
+    if name not in known:
+        raise ValueError(f"metric must be one of {', '.join(sorted(known))}, or a function; got {name!r}.")
+
+
+def n_components(value: Any, n_points: int, n_samples_text: str = "points") -> int:
+    """Return the target dimension; n points span at most n - 1 dimensions."""
+    return integer(
+        "n_components",
+        value,
+        1,
+        max(1, n_points - 1),
+        f" for {n_points} {n_samples_text} (n - 1 at the most)",
+    )
+
+
+def enough_points(n_points: int, least: int = 2) -> None:
+    """Refuse fewer points than any embedding can be made of."""
+    if n_points < least:
+        noun = "sample" if n_points == 1 else "samples"
+        raise ValueError(f"At least {least} samples are needed for an embedding; got {n_points} {noun}.")
+
+
+def distinct_points(X: Any) -> None:
+    """Refuse constant data: every row the same point, so there is nothing to unfold."""
+    first = X[:1]
+    same = abs(X - first[np.zeros(X.shape[0], dtype=int)]).max() == 0 if hasattr(X, "tocsr") else not np.any(X != first)
+    if same:
+        raise ValueError(
+            f"All {X.shape[0]} points are identical, so there is no shape to embed; check the columns of X."
+        )
+
+
+def square_gram(G: Array) -> None:
+    """Refuse a matrix that cannot hold inner products: not square, asymmetric, or the same for all points."""
+    if G.ndim != 2 or G.shape[0] != G.shape[1]:
+        raise ValueError(f"metric='gram' needs a square matrix of inner products; got shape {G.shape}.")
+    scale = float(np.abs(G).max())
+    if np.abs(G - G.T).max() > ASYMMETRY * scale:
+        raise ValueError("metric='gram' needs a symmetric matrix; pass (G + G.T) / 2 if that is what you mean.")
+    if np.ptp(G) <= ASYMMETRY * scale:
+        raise ValueError("All inner products are equal, so there is no shape to embed; check the matrix.")
+
+
+def square_distances(D: Array, what: str = "metric='precomputed'") -> None:
+    """Refuse a matrix that cannot hold pairwise distances: not square, negative, asymmetric, non-zero diagonal."""
+    if D.ndim != 2 or D.shape[0] != D.shape[1]:
+        raise ValueError(f"{what} needs a square matrix of pairwise distances; got shape {D.shape}.")
+    scale = 0.0
+    worst = 0.0
+    step = max(1, 10_000_000 // max(1, len(D)))
+    for lo in range(0, len(D), step):
+        block = D[lo : lo + step]
+        if block.min() < 0:
+            raise ValueError(f"{what} needs non-negative distances; got {block.min():g} among them.")
+        scale = max(scale, float(block.max()))
+        worst = max(worst, float(np.abs(block - D[:, lo : lo + step].T).max()))
+    if worst > ASYMMETRY * scale:
+        raise ValueError(
+            f"{what} needs symmetric distances; entries differ from their transposes by up to {worst:g}: "
+            "pass (D + D.T) / 2 if that is what you mean."
+        )
+    if np.abs(np.diagonal(D)).max() > ASYMMETRY * scale:
+        raise ValueError(
+            f"{what} needs zeros on the diagonal; got {np.abs(np.diagonal(D)).max():g}: "
+            "for similarities use ClassicalMDS(metric='gram')."
+        )
+    if scale == 0:
+        raise ValueError("All distances are zero, so there is no shape to embed; check the matrix.")
+
+
+def square_graph(graph: Any) -> None:
+    """Refuse a sparse matrix that cannot be a graph of lengths: not square, negative, different both ways."""
+    if graph.shape[0] != graph.shape[1]:
+        raise ValueError(f"A precomputed graph needs a square sparse matrix; got shape {graph.shape}.")
+    if graph.nnz == 0:
+        raise ValueError("The precomputed graph has no edges; pass distances or a kneighbors_graph.")
+    if graph.data.min() < 0:
+        raise ValueError(f"A precomputed graph needs non-negative lengths; got {graph.data.min():g}.")
+    pattern = graph.copy()
+    pattern.data = np.ones_like(graph.data)
+    two_way = pattern.multiply(pattern.T)
+    difference = abs((graph - graph.T).multiply(two_way))
+    if difference.nnz and difference.max() > ASYMMETRY * graph.data.max():
+        raise ValueError(
+            f"A precomputed graph needs the same length both ways; some pairs differ by up to {difference.max():g}."
+        )
+
+
+def weights(W: Array, n_points: int) -> None:
+    """Refuse weights of pairs that are not a symmetric, non-negative, connected n x n matrix."""
+    from scipy.sparse.csgraph import connected_components
+
+    if W.shape != (n_points, n_points):
+        raise ValueError(f"weights must have shape ({n_points}, {n_points}); got {W.shape}.")
+    if not np.isfinite(W).all() or W.min() < 0 or np.abs(W - W.T).max() > ASYMMETRY * W.max():
+        raise ValueError("weights must be finite, non-negative and symmetric.")
+    pieces = connected_components(W, directed=False)[0]
+    if pieces > 1:
+        raise ValueError(
+            f"weights leave the points in {pieces} groups without any weighted pair between them; "
+            "scale each group by itself or add weights."
+        )

@@ -1,0 +1,147 @@
+"""What all generators share: checked options, unit random numbers, grids, arc-length inversion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from manifoldry.datasets.dataset import Dataset
+from manifoldry.run import Run
+from manifoldry.values import Array, FloatArray
+
+Hole = tuple[float, float]
+"""Half widths of a rectangular hole in the middle of the unit square."""
+
+
+class Sampler:
+    """The random numbers of one generated data set.
+
+    Parameters
+    ----------
+    name : str
+        Name of the data set.
+    n : int
+        Number of points, at least 1.
+    noise : float
+        Standard deviation of the Gaussian noise added to every ambient coordinate.
+    unevenness : float
+        Ratio, at least 1, of the counts expected in the lower and in the upper half of the manifold.
+    random_state : None, int, numpy Generator or RandomState
+        Source of randomness. Points and noise have separate streams: noise does not move the truth.
+    """
+
+    def __init__(self, name: str, n: int, noise: float, unevenness: float, random_state: Any) -> None:
+        if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 1:
+            raise ValueError(f"n must be an integer of at least 1; got {n!r}, try n=1000.")
+        if not 0 <= noise < np.inf:
+            raise ValueError(f"noise must be a finite number of at least 0; got {noise!r}, try noise=0.0.")
+        if not 1 <= unevenness < np.inf:
+            raise ValueError(
+                f"unevenness must be a finite ratio of at least 1; got {unevenness!r}, "
+                "try 1.0 for uniform sampling or 9.0 for nine to one."
+            )
+        self.name = name
+        self.n = int(n)
+        self.noise = float(noise)
+        self.unevenness = float(unevenness)
+        self._run = Run(random_state)
+
+    def rng(self, purpose: str) -> np.random.Generator:
+        """Return the random stream of one purpose."""
+        return self._run.rng(f"{self.name}: {purpose}")
+
+    def unit(self, columns: int, keep: Callable[..., Array] | None = None) -> FloatArray:
+        """Return numbers in [0, 1) of shape (columns, n): the first uneven, the others uniform.
+
+        Points for which ``keep(*columns)`` is false are drawn again, so exactly n come out.
+        """
+        rng = self.rng("points")
+        dense = self.unevenness / (1.0 + self.unevenness)
+        parts: list[FloatArray] = []
+        missing = self.n
+        while missing > 0:
+            draw = rng.random((columns, missing))
+            draw[0] = np.interp(draw[0], [0.0, dense, 1.0], [0.0, 0.5, 1.0])
+            if keep is not None:
+                draw = draw[:, keep(*draw)]
+            parts.append(draw)
+            missing -= draw.shape[1]
+        return np.concatenate(parts, axis=1)
+
+    def rectangle(self, aspect: float, *, hole: Hole | None = None, grid: bool = False) -> FloatArray:
+        """Return points of the unit square, shape (2, m), at random or on the regular grid of `unit_grid`."""
+        if not grid:
+            return self.unit(2, keep=None if hole is None else lambda u, v: outside_hole(u, v, hole))
+        if self.unevenness != 1:
+            raise ValueError(f"A grid is even, so unevenness must be 1.0; got {self.unevenness}, try grid=False.")
+        return unit_grid(self.n, aspect, hole)
+
+    def dataset(
+        self,
+        columns: Sequence[FloatArray],
+        *,
+        intrinsic_dim: int,
+        truth: Sequence[FloatArray] | None = None,
+        parameters: Sequence[FloatArray] | None = None,
+        labels: Array | None = None,
+    ) -> Dataset:
+        """Stack the columns, add the noise and return the data set; parameters default to the truth."""
+        X = np.stack(columns, axis=1)
+        if self.noise > 0:
+            X += self.noise * self.rng("noise").standard_normal(X.shape)
+        flat = None if truth is None else np.stack(truth, axis=1)
+        made_from = flat if parameters is None else np.stack(parameters, axis=1)
+        return Dataset(X, self.name, intrinsic_dim, flat, made_from, labels)
+
+
+def outside_hole(u: FloatArray, v: FloatArray, hole: Hole) -> Array:
+    """Tell which points of the unit square are not in the open rectangle in its middle."""
+    return (np.abs(u - 0.5) >= hole[0]) | (np.abs(v - 0.5) >= hole[1])
+
+
+def unit_grid(n: int, aspect: float, hole: Hole | None = None) -> FloatArray:
+    """Return about n cell centres of a grid over the unit square, shape (2, m), without those in the hole.
+
+    The cells are as nearly square as whole numbers allow once the first axis is stretched by ``aspect``;
+    the number of columns is the one that brings the count nearest to n.
+    """
+    n_full = n if hole is None else n / (1.0 - 4.0 * hole[0] * hole[1])
+    rows = max(1, round(np.sqrt(n_full / aspect)))
+    candidates = []
+    for columns in range(max(1, round(n_full / rows) - 2), round(n_full / rows) + 3):
+        u, v = np.meshgrid((np.arange(columns) + 0.5) / columns, (np.arange(rows) + 0.5) / rows)
+        present = np.full(u.shape, True) if hole is None else outside_hole(u, v, hole)
+        candidates.append(np.stack([u[present], v[present]]))
+    filled = [points for points in candidates if points.shape[1]]
+    return min(filled, key=lambda points: abs(points.shape[1] - n))
+
+
+def invert_increasing(
+    function: Callable[[FloatArray], FloatArray],
+    slope: Callable[[FloatArray], FloatArray],
+    values: FloatArray,
+    start: float,
+    end: float,
+) -> FloatArray:
+    """Return the arguments in [start, end] at which a smooth increasing function takes the values.
+
+    A table of 4096 cells gives a first guess that is wrong by about h^2 |f''| / (8 f'), h the cell; Newton
+    then squares the error at each step, so a step below the root of the rounding error is the last.
+    """
+    knots = np.linspace(start, end, 4097)
+    arguments = np.interp(values, function(knots), knots)
+    settled = 1e-8 * (end - start)
+    for _ in range(10):
+        step = (function(arguments) - values) / slope(arguments)
+        arguments = np.clip(arguments - step, start, end)
+        if np.abs(step).max(initial=0.0) <= settled:
+            break
+    return arguments
+
+
+def require_positive(word: str, size: float) -> None:
+    """Refuse a size that is not a positive finite number."""
+    if not 0 < size < np.inf:
+        raise ValueError(f"{word} must be a positive finite number; got {size!r}, try {word}=1.0.")

@@ -1,0 +1,435 @@
+"""Isomap: keep the geodesic distances. Whole, by landmarks, conformal, and with a positive kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from manifoldry import check
+from manifoldry.base import GraphEmbedder
+from manifoldry.extend.nystrom import GeodesicNystrom, LandmarkPlacement
+from manifoldry.neighbors.geodesic import geodesic_lengths
+from manifoldry.neighbors.graph import local_scale, rescaled, short_circuits
+from manifoldry.neighbors.search import NeighborIndex
+from manifoldry.quality.distances import residual_variance
+from manifoldry.registry import register
+from manifoldry.run import Run
+from manifoldry.solve.scaling import (
+    Scaling,
+    additive_constant,
+    classical_scaling,
+    landmark_scaling,
+    place_columns,
+)
+from manifoldry.solve.spectrum import Suggestion, elbow
+from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph
+
+_GIVES = ("transform", "spectrum", "graph")
+_TINY = {"n_components": 2, "n_neighbors": 5}
+_FAILS = "short circuits (n_neighbors too large, noise), holes, closed or strongly curved surfaces"
+
+
+class _Geodesic(GraphEmbedder):
+    """What the Isomaps share: the constructor, and the residual variance of their geodesics."""
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        n_neighbors: int | str | None = "auto",
+        radius: float | None = None,
+        metric: Any = "euclidean",
+        metric_params: dict[str, Any] | None = None,
+        search: str = "auto",
+        symmetry: str = "or",
+        disconnected: str = "bridge",
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        callback: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.radius = radius
+        self.metric = metric
+        self.metric_params = metric_params
+        self.search = search
+        self.symmetry = symmetry
+        self.disconnected = disconnected
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callback = callback
+
+    def residual_variances(self, max_components: int = 10, *, sample: int = 1000) -> FloatArray:
+        r"""Return :math:`1 - R^2(d)` between geodesic and embedded distances for d = 1..max_components.
+
+        The curve falls until d reaches the intrinsic dimension and then stays. With more than ``sample``
+        points it is measured on landmarks: the geodesics from a random sample among themselves.
+
+        Parameters
+        ----------
+        max_components : int
+            The largest dimension tried.
+        sample : int
+            Number of points whose geodesics are taken.
+
+        Returns
+        -------
+        ndarray of shape (max_components,)
+        """
+        check_is_fitted(self, "graph_")
+        graph: NeighborGraph = self.graph_
+        run = self._run()
+        count = min(check.integer("sample", sample, 3), graph.n_points)
+        check.integer("max_components", max_components, 1, count - 1)
+        chosen = np.sort(run.rng("residual variance").permutation(graph.n_points)[:count])
+        lengths, _ = geodesic_lengths(graph, run, chosen)
+        among = lengths[:, chosen].astype(np.float64)
+        if not np.isfinite(among).all():
+            raise ValueError("Residual variances need a connected graph; fit with disconnected='bridge'.")
+        coordinates = landmark_scaling(lengths, chosen, max_components, run).coordinates
+        return np.array([residual_variance(among, coordinates[:, :d]) for d in range(1, max_components + 1)])
+
+    def suggest_n_components(self, max_components: int = 10, *, sample: int = 1000) -> Suggestion:
+        """Return the dimension at the elbow of the residual variances, and why.
+
+        Parameters
+        ----------
+        max_components, sample : int
+            As in `residual_variances`.
+        """
+        return elbow(self.residual_variances(max_components, sample=sample), "residual variance")
+
+
+@register(
+    family="geodesic",
+    problem="eigen",
+    papers=("tenenbaum2000",),
+    gives=_GIVES,
+    keeps="geodesic distances, near and far",
+    loses="the insides of holes, which it widens",
+    use_when="the data are one sheet, evenly sampled, whose parameters fill a convex region",
+    fails_when=_FAILS,
+    cost="O(n^2 log n) time, one n x n matrix: to about 20,000 points",
+    tiny=_TINY,
+)
+class Isomap(_Geodesic):
+    r"""Isometric feature mapping: classical scaling of shortest-path distances.
+
+    .. math:: Y = \arg\min_Y \left\| -\tfrac12 H D_G^{(2)} H - Y Y^T \right\|_F ,
+
+    where :math:`D_G` are the lengths of shortest paths on the neighbour graph. It is kernel PCA with the
+    kernel :math:`-\frac12 D_G^{(2)}`; with all points neighbours of each other it is PCA.
+
+    Parameters
+    ----------
+    n_components : int
+        Target dimension.
+    n_neighbors : int or "auto"
+        Neighbours of each point; "auto" is 10, unless a radius is given.
+    radius : float, optional
+        Neighbours are all points at most this far; with ``n_neighbors`` too, at most that many of them.
+    metric, metric_params
+        As in scikit-learn, or "precomputed": ``X`` holds pairwise distances, or a sparse graph of lengths.
+    search : {"auto", "exact", "approximate"}
+        How neighbours are found; approximate searches report their recall in ``diagnostics_``.
+    symmetry : {"or", "and"}
+        Whether a pair needs to be listed by one end or by both.
+    disconnected : {"bridge", "apart", "largest", "refuse"}
+        What to do with a graph in pieces: join by shortest bridges (with a warning), embed each piece apart,
+        keep the largest (the other points get NaN), or refuse.
+    random_state : int, Generator or None
+        Seed; used only for approximate search and early stopping.
+    n_jobs : int, optional
+        Threads; the result does not depend on it.
+    verbose : bool
+        Tell the stages on the standard error stream.
+    callback : callable, optional
+        Called with a `Progress`; if it returns true the geodesics found so far serve as landmarks.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Centred, orthogonal columns with squared norms equal to the eigenvalues.
+    spectrum_ : Spectrum
+        Eigenpairs of the doubly centred squared geodesics.
+    graph_ : NeighborGraph
+        The graph that the paths ran on.
+    diagnostics_ : dict
+        Seconds, memory, components, bridges, suspected short circuits, what "auto" chose.
+
+    Notes
+    -----
+    References: tenenbaum2000.
+
+    Examples
+    --------
+    >>> from manifoldry import Isomap, datasets, quality
+    >>> roll = datasets.swiss_roll(1000)
+    >>> Y = Isomap(n_neighbors=10).fit_transform(roll.X)
+    >>> bool(quality.procrustes(Y, roll.truth).error < 0.01)
+    True
+    """
+
+    def _unfold(self, graph: NeighborGraph, index: NeighborIndex, n_components: int, run: Run) -> Embedding:
+        lengths, sources = geodesic_lengths(graph, run, at_least=n_components + 2)
+        notes = {"short_circuits": short_circuits(graph, run)}
+        if len(sources) < graph.n_points:
+            return _from_landmarks(index, lengths, sources, n_components, run, notes)
+        scaling = classical_scaling(lengths, n_components, run, overwrite=True)
+        return _from_scaling(GeodesicNystrom(index, graph, scaling), notes)
+
+
+@register(
+    family="geodesic",
+    problem="eigen",
+    papers=("desilva2003", "desilva2004"),
+    gives=_GIVES,
+    keeps="geodesic distances to the landmarks",
+    loses="precision where no landmark is near; the insides of holes",
+    use_when="Isomap fits but there are more than 20,000 points",
+    fails_when=_FAILS,
+    cost="O(l n log n) time, l x n memory for l landmarks: to millions of points",
+    tiny={**_TINY, "n_landmarks": 12},
+)
+class LandmarkIsomap(_Geodesic):
+    r"""Isomap by landmarks: classical scaling of the landmarks, everyone else placed by distance to them.
+
+    .. math:: y = \tfrac12 \Lambda^{-1/2} V^T (\overline{\delta} - \delta(x)) ,
+
+    with :math:`\delta(x)` the squared geodesic distances of a point to the landmarks and :math:`V, \Lambda` the
+    eigenpairs of the landmarks' own scaling. With all points as landmarks it is Isomap. Never an n x n matrix.
+
+    Parameters
+    ----------
+    n_components : int
+        Target dimension.
+    n_landmarks : int
+        How many landmarks; a few dozen times ``n_components`` is plenty.
+    landmarks : array of int, optional
+        Which points; by default a random choice by ``random_state``.
+    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
+        As in `Isomap`.
+    random_state, n_jobs, verbose, callback
+        As in `Isomap`.
+
+    Attributes
+    ----------
+    embedding_, spectrum_, graph_, diagnostics_
+        As in `Isomap`; the spectrum is that of the landmarks.
+    landmarks_ : ndarray
+        In ``diagnostics_["landmarks"]``: which points served.
+
+    Notes
+    -----
+    References: desilva2003, desilva2004.
+
+    Examples
+    --------
+    >>> from manifoldry import LandmarkIsomap, datasets
+    >>> roll = datasets.swiss_roll(2000)
+    >>> LandmarkIsomap(n_landmarks=100).fit_transform(roll.X).shape
+    (2000, 2)
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        n_landmarks: int = 200,
+        landmarks: Any = None,
+        n_neighbors: int | str | None = "auto",
+        radius: float | None = None,
+        metric: Any = "euclidean",
+        metric_params: dict[str, Any] | None = None,
+        search: str = "auto",
+        symmetry: str = "or",
+        disconnected: str = "bridge",
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        callback: Any = None,
+    ) -> None:
+        super().__init__(
+            n_components,
+            n_neighbors=n_neighbors,
+            radius=radius,
+            metric=metric,
+            metric_params=metric_params,
+            search=search,
+            symmetry=symmetry,
+            disconnected=disconnected,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            callback=callback,
+        )
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        if self.landmarks is None:
+            check.integer("n_landmarks", self.n_landmarks, self.n_components + 1, None, " (n_components + 1)")
+            return
+        chosen = np.unique(np.asarray(self.landmarks))
+        if chosen.dtype.kind not in "iu" or len(chosen) <= self.n_components or not (
+            chosen[0] >= 0 and chosen[-1] < n_points
+        ):  # fmt: skip
+            raise ValueError(
+                f"landmarks must be at least {self.n_components + 1} different indices below {n_points}; "
+                f"got {self.landmarks!r}."
+            )
+        if self.disconnected in ("apart", "largest"):
+            raise ValueError(
+                f"Given landmarks need one connected graph, which disconnected={self.disconnected!r} does not; "
+                "use 'bridge' or 'refuse', or n_landmarks."
+            )
+
+    def _unfold(self, graph: NeighborGraph, index: NeighborIndex, n_components: int, run: Run) -> Embedding:
+        landmarks = self._choose_landmarks(graph.n_points, run)
+        lengths, landmarks = geodesic_lengths(graph, run, landmarks, at_least=n_components + 2)
+        return _from_landmarks(index, lengths, landmarks, n_components, run, {})
+
+    def _choose_landmarks(self, n_points: int, run: Run) -> IntArray:
+        if self.landmarks is not None:
+            return np.unique(np.asarray(self.landmarks))
+        count = min(self.n_landmarks, n_points)
+        return np.sort(run.rng("landmarks").choice(n_points, count, replace=False))
+
+
+@register(
+    family="geodesic",
+    problem="eigen",
+    papers=("desilva2003",),
+    gives=_GIVES,
+    keeps="angles: geodesic distances measured in units of the local spacing",
+    loses="sizes: dense regions are magnified, sparse ones shrunk",
+    use_when="the map from parameters to data stretches some regions more than others (a fishbowl)",
+    fails_when="sampling density that does not come from the stretching; otherwise as Isomap",
+    cost="as Isomap",
+    tiny=_TINY,
+)
+class ConformalIsomap(_Geodesic):
+    r"""Conformal Isomap: every edge is measured in units of its ends' neighbour spacing.
+
+    .. math:: w_{ij} = \frac{\|x_i - x_j\|}{\sqrt{M(i) M(j)}}, \qquad
+              M(i) = \frac1k \sum_{j \in N(i)} \|x_i - x_j\| ,
+
+    then as `Isomap`. Samples that are uniform in the parameters are recovered up to a similarity even where
+    the surface stretches them, as long as it keeps angles.
+
+    Parameters
+    ----------
+    n_components, n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
+        As in `Isomap`.
+    random_state, n_jobs, verbose, callback
+        As in `Isomap`.
+
+    Attributes
+    ----------
+    embedding_, spectrum_, graph_, diagnostics_
+        As in `Isomap`; the graph holds the rescaled lengths.
+
+    Notes
+    -----
+    References: desilva2003.
+
+    Examples
+    --------
+    >>> from manifoldry import ConformalIsomap, datasets
+    >>> ConformalIsomap(n_neighbors=12).fit_transform(datasets.fishbowl(500).X).shape
+    (500, 2)
+    """
+
+    def _unfold(self, graph: NeighborGraph, index: NeighborIndex, n_components: int, run: Run) -> Embedding:
+        k = index.rule.n_neighbors
+        scale = local_scale(graph, k if isinstance(k, int) else None)
+        graph = rescaled(graph, scale)
+        lengths, sources = geodesic_lengths(graph, run, at_least=n_components + 2)
+        if len(sources) < graph.n_points:
+            return _from_landmarks(index, lengths, sources, n_components, run, {}, graph, scale)
+        scaling = classical_scaling(lengths, n_components, run, overwrite=True)
+        return _from_scaling(GeodesicNystrom(index, graph, scaling, scale=scale), {}, graph)
+
+
+@register(
+    family="geodesic",
+    problem="eigen",
+    papers=("choi2007", "cailliez1983"),
+    gives=_GIVES,
+    keeps="geodesic distances plus one constant, as exact Euclidean distances",
+    loses="nothing to negative eigenvalues; the constant blurs small distances",
+    use_when="noise makes Isomap's kernel indefinite, or new points must be projected exactly",
+    fails_when="very large constants (strong short circuits): everything looks equally far",
+    cost="as Isomap plus one non-symmetric eigenvalue: to about 10,000 points",
+    tiny=_TINY,
+)
+class KernelIsomap(_Geodesic):
+    r"""Kernel Isomap: the smallest constant that makes the geodesic kernel a Mercer kernel.
+
+    .. math:: \tilde K = -\tfrac12 H (D_G + c\,(11^T - I))^{(2)} H \succeq 0 ,
+
+    with c the largest eigenvalue of :math:`\begin{pmatrix} 0 & 2K(D^2) \\ -I & -4K(D) \end{pmatrix}`,
+    :math:`K(Z) = -\frac12 H Z H`. Kernel PCA with that kernel embeds the points and projects new ones exactly.
+
+    Parameters
+    ----------
+    n_components, n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
+        As in `Isomap`.
+    random_state, n_jobs, verbose, callback
+        As in `Isomap`; a callback cannot shorten this fit.
+
+    Attributes
+    ----------
+    embedding_, spectrum_, graph_, diagnostics_
+        As in `Isomap`; ``diagnostics_["additive_constant"]`` is c.
+
+    Notes
+    -----
+    References: choi2007, cailliez1983.
+
+    Examples
+    --------
+    >>> from manifoldry import KernelIsomap, datasets
+    >>> model = KernelIsomap(n_neighbors=8).fit(datasets.s_curve(300).X)
+    >>> bool(model.diagnostics_["additive_constant"] > 0)
+    True
+    """
+
+    def _unfold(self, graph: NeighborGraph, index: NeighborIndex, n_components: int, run: Run) -> Embedding:
+        lengths, _ = geodesic_lengths(graph, run, at_least=graph.n_points)
+        shift = additive_constant(lengths, run)
+        lengths[lengths > 0] += shift
+        scaling = classical_scaling(lengths, n_components, run, overwrite=True)
+        return _from_scaling(GeodesicNystrom(index, graph, scaling, shift), {"additive_constant": shift})
+
+
+def _from_scaling(extension: GeodesicNystrom, notes: dict[str, Any], graph: NeighborGraph | None = None) -> Embedding:
+    scaling = extension.scaling
+    return Embedding(scaling.coordinates, graph=graph, spectrum=scaling.spectrum, extension=extension, notes=notes)
+
+
+def _from_landmarks(
+    index: NeighborIndex,
+    lengths: FloatArray,
+    landmarks: IntArray,
+    n_components: int,
+    run: Run,
+    notes: dict[str, Any],
+    graph: NeighborGraph | None = None,
+    scale: FloatArray | None = None,
+) -> Embedding:
+    scaling: Scaling = landmark_scaling(lengths, landmarks, min(n_components, len(landmarks) - 1), run)
+    with run.stage("placement"):
+        coordinates = place_columns(scaling, lengths, run)
+    return Embedding(
+        coordinates,
+        graph=graph,
+        spectrum=scaling.spectrum,
+        extension=LandmarkPlacement(index, lengths, scaling, scale),
+        notes={**notes, "landmarks": landmarks},
+    )

@@ -1,0 +1,378 @@
+"""Multidimensional scaling: keep all distances, exactly where possible, in least squares, or in their order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from manifoldry import check
+from manifoldry.base import Embedder
+from manifoldry.extend.placement import (
+    Distances,
+    GramPlacement,
+    LinearPlacement,
+    ScalingPlacement,
+    StressPlacement,
+    pairwise,
+)
+from manifoldry.registry import register
+from manifoldry.run import Run
+from manifoldry.solve.eigen import largest
+from manifoldry.solve.scaling import Scaling, centre_gram, classical_scaling, negative_part, principal_scaling
+from manifoldry.solve.stress import MonotoneFit, majorise, metric_pass, rank_majorise
+from manifoldry.values import Embedding, FloatArray
+
+
+def _distances(X: Any, metric: Any, metric_params: dict[str, Any] | None, run: Run) -> FloatArray:
+    """Return the n x n distances: those given, or computed after their size was announced."""
+    if isinstance(metric, str) and metric == "precomputed":
+        return np.asarray(X, dtype=np.float64)
+    n = X.shape[0]
+    run.announce(f"pairwise distances {n} x {n}", 8 * n * n, "use LandmarkIsomap or fewer points")
+    with run.stage("distances"):
+        return pairwise(X, X, metric, metric_params, run)
+
+
+@register(
+    family="scaling",
+    problem="eigen",
+    papers=("torgerson1952", "gower1966"),
+    gives=("transform", "spectrum"),
+    keeps="inner products: exactly, if enough dimensions are kept",
+    loses="curvature: it projects, it does not unfold",
+    use_when="distances or similarities are given and are close to Euclidean",
+    fails_when="distances far from Euclidean (large negative eigenvalues)",
+    cost="Euclidean points: as PCA; otherwise O(n^2) memory, a few products with the n x n matrix",
+    tiny={"n_components": 2},
+)
+class ClassicalMDS(Embedder):
+    r"""Classical (Torgerson) scaling of distances or of a Gram matrix.
+
+    .. math:: \min_Y \| B - Y Y^T \|_F, \qquad B = -\tfrac12 H D^{(2)} H \text{ or } H G H,
+
+    solved by the top eigenpairs of B: columns :math:`\sqrt{\lambda_j}\, v_j`. Of Euclidean distances it gives
+    the scores of PCA, and is then computed without any n x n matrix.
+
+    Parameters
+    ----------
+    n_components : int
+        Target dimension.
+    metric, metric_params
+        As in scikit-learn; "precomputed" for a matrix of distances, "gram" for inner products or a kernel.
+    random_state : int, Generator or None
+        Unused; kept so that all methods take the same words.
+    n_jobs, verbose, callback
+        As in `Isomap`.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Centred, orthogonal columns with squared norms equal to the eigenvalues.
+    spectrum_ : Spectrum
+        The eigenpairs of B.
+    diagnostics_ : dict
+        ``negative`` tells the most negative eigenvalue and, up to 1000 points, the share of negative ones in
+        the sum of all magnitudes: how far the distances are from Euclidean.
+
+    Notes
+    -----
+    References: torgerson1952, gower1966.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manifoldry import ClassicalMDS
+    >>> D = np.abs(np.subtract.outer([0.0, 1.0, 3.0], [0.0, 1.0, 3.0]))
+    >>> ClassicalMDS(1, metric="precomputed").fit_transform(D).ravel().round(3).tolist()
+    [-1.333, -0.333, 1.667]
+    """
+
+    _metrics_beside = ("gram",)
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        metric: Any = "euclidean",
+        metric_params: dict[str, Any] | None = None,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        callback: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.metric = metric
+        self.metric_params = metric_params
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callback = callback
+
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        if self.metric == "gram":
+            return self._from_gram(X, run)
+        if self.metric == "euclidean" and not issparse(X):
+            scaling, directions = principal_scaling(X, self.n_components, run)
+            extension: Any = LinearPlacement(X.mean(axis=0), directions)
+            return Embedding(scaling.coordinates, spectrum=scaling.spectrum, extension=extension)
+        lengths = _distances(X, self.metric, self.metric_params, run)
+        owned = not np.shares_memory(lengths, X) if not issparse(X) else True
+        gram = lengths if owned else lengths.copy()
+        scaling = classical_scaling(gram, self.n_components, run, overwrite=True)
+        extension = ScalingPlacement(self._distances_to(X), scaling)
+        notes = {"negative": negative_part(gram, run)}
+        return Embedding(scaling.coordinates, spectrum=scaling.spectrum, extension=extension, notes=notes)
+
+    def _from_gram(self, G: FloatArray, run: Run) -> Embedding:
+        centred = centre_gram(G, run)
+        spectrum = largest(centred, self.n_components, run=run)
+        scaling = Scaling(spectrum, -2.0 * G.mean(axis=1))
+        notes = {"negative": negative_part(centred, run)}
+        return Embedding(scaling.coordinates, spectrum=spectrum, extension=GramPlacement(scaling), notes=notes)
+
+    def _distances_to(self, X: Any) -> Distances:
+        return Distances(None if self._pairwise else X, self.metric, self.metric_params)
+
+
+@register(
+    family="scaling",
+    problem="majorisation",
+    papers=("deleeuw1977", "borg2005"),
+    gives=("transform", "trace"),
+    keeps="all distances as well as possible, large ones most",
+    loses="small distances where large ones conflict; it does not unfold",
+    use_when="a map must show given distances or dissimilarities, some perhaps unknown (weights 0)",
+    fails_when="curved data: far points of a roll are near in space",
+    cost="O(n^2) per step, one n x n matrix: to about 10,000 points",
+    tiny={"n_components": 2, "max_iter": 100},
+)
+class MDS(Embedder):
+    r"""Metric scaling: distances in the embedding close to given ones in least squares (SMACOF).
+
+    .. math:: \min_Y \sum_{i<j} w_{ij} \left( \delta_{ij} - \|y_i - y_j\| \right)^2
+
+    Majorisation lowers this stress in every step; an extrapolation of the steps that is taken only where it
+    lowers the stress makes them few.
+
+    Parameters
+    ----------
+    n_components : int
+        Target dimension.
+    metric, metric_params
+        As in scikit-learn; "precomputed" for a matrix of dissimilarities.
+    weights : array of shape (n_samples, n_samples), optional
+        Symmetric, non-negative; 0 leaves a pair free.
+    init : {"classical", "random"} or array of shape (n_samples, n_components)
+        The first start.
+    n_init : int
+        Number of starts; all after the first are random, the lowest stress is kept.
+    max_iter : int
+        Steps per start.
+    tol : float
+        A start ends when two steps running gain less than this share of the stress.
+    random_state : int, Generator or None
+        Seed of the random starts.
+    n_jobs, verbose, callback
+        As in `Isomap`; stopping keeps the best layout so far.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+    trace_ : Trace
+        Stress after every step of the best start, never rising, and why it stopped.
+    diagnostics_ : dict
+        ``stress`` and ``normalized_stress``, the root of stress over the sum of squared dissimilarities.
+
+    Notes
+    -----
+    References: deleeuw1977, borg2005.
+
+    Examples
+    --------
+    >>> from manifoldry import MDS, datasets
+    >>> model = MDS().fit(datasets.sphere(200).X)
+    >>> bool(model.trace_.objective[-1] <= model.trace_.objective[0])
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        metric: Any = "euclidean",
+        metric_params: dict[str, Any] | None = None,
+        weights: Any = None,
+        init: Any = "classical",
+        n_init: int = 1,
+        max_iter: int = 300,
+        tol: float = 1e-6,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        callback: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.metric = metric
+        self.metric_params = metric_params
+        self.weights = weights
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callback = callback
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        _check_descent(self, n_points)
+        if self.weights is not None:
+            check.weights(np.asarray(self.weights), n_points)
+
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        wanted = _distances(X, self.metric, self.metric_params, run)
+        weights = None if self.weights is None else np.asarray(self.weights, dtype=np.float64)
+        with run.stage("majorisation"):
+            step = metric_pass(wanted, weights, run)
+            tries = [
+                majorise(step, start, run, max_iter=self.max_iter, tol=self.tol)
+                for start in _starts(self, wanted, run)
+                if not run.stopped
+            ]
+        Y, trace = min(tries, key=lambda found: float(found[1].objective[-1]))
+        stress = float(trace.objective[-1])
+        spread = float(((wanted**2) if weights is None else weights * wanted**2).sum() / 2)
+        notes = {"stress": stress, "normalized_stress": float(np.sqrt(stress / spread))}
+        distances = Distances(None if self._pairwise else X, self.metric, self.metric_params)
+        return Embedding(Y, trace=trace, extension=StressPlacement(distances, Y), notes=notes)
+
+
+@register(
+    family="scaling",
+    problem="majorisation",
+    papers=("kruskal1964", "shepard1962", "borg2005"),
+    gives=("transform", "trace"),
+    keeps="the order of the dissimilarities",
+    loses="their sizes",
+    use_when="dissimilarities are ratings or ranks, meaningful only by their order",
+    fails_when="few points or far-apart clusters: orders are kept by degenerate layouts",
+    cost="O(n^2) per step: to about 3,000 points",
+    tiny={"n_components": 2, "max_iter": 100},
+)
+class NonmetricMDS(Embedder):
+    r"""Non-metric scaling: distances in the order of the dissimilarities (Kruskal's stress-1).
+
+    .. math:: \min_{Y,\, f \text{ monotone}}
+              \sqrt{\frac{\sum_{i<j} (f(\delta_{ij}) - \|y_i - y_j\|)^2}{\sum_{i<j} \|y_i - y_j\|^2}}
+
+    Isotonic regression finds f for the present layout, a majorisation step moves the layout towards it. Equal
+    dissimilarities may be embedded at different distances (the primary approach to ties). The scale of the
+    layout is arbitrary: its distances have the mean square of the targets, 1.
+
+    Parameters
+    ----------
+    n_components : int
+        Target dimension.
+    metric, metric_params
+        As in scikit-learn; "precomputed" for a matrix of dissimilarities.
+    init, n_init, max_iter, tol, random_state
+        As in `MDS`.
+    n_jobs, verbose, callback
+        As in `MDS`.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+    trace_ : Trace
+        Stress-1 after every step of the best start, and why it stopped.
+    diagnostics_ : dict
+        ``stress``, Kruskal's stress-1: 0.2 poor, 0.1 fair, 0.05 good.
+
+    Notes
+    -----
+    References: kruskal1964, shepard1962.
+
+    Examples
+    --------
+    >>> from manifoldry import NonmetricMDS, datasets
+    >>> model = NonmetricMDS().fit(datasets.sphere(100).X)
+    >>> bool(model.diagnostics_["stress"] < 0.3)
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        metric: Any = "euclidean",
+        metric_params: dict[str, Any] | None = None,
+        init: Any = "classical",
+        n_init: int = 1,
+        max_iter: int = 300,
+        tol: float = 1e-6,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        callback: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.metric = metric
+        self.metric_params = metric_params
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callback = callback
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        _check_descent(self, n_points)
+
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        given = _distances(X, self.metric, self.metric_params, run)
+        with run.stage("majorisation"):
+            fit = MonotoneFit(given)
+            tries = [
+                rank_majorise(fit, start, run, max_iter=self.max_iter, tol=self.tol)
+                for start in _starts(self, given, run)
+                if not run.stopped
+            ]
+        Y, trace, curve = min(tries, key=lambda found: float(found[1].objective[-1]))
+        distances = Distances(None if self._pairwise else X, self.metric, self.metric_params)
+        notes = {"stress": float(trace.objective[-1])}
+        return Embedding(Y, trace=trace, extension=StressPlacement(distances, Y, curve), notes=notes)
+
+
+def _check_descent(model: MDS | NonmetricMDS, n_points: int) -> None:
+    check.integer("n_init", model.n_init, 1)
+    check.integer("max_iter", model.max_iter, 1)
+    check.number("tol", model.tol, 0.0)
+    if isinstance(model.init, str):
+        check.choice("init", model.init, ("classical", "random"))
+        return
+    shape = np.shape(model.init)
+    if shape != (n_points, model.n_components) or not np.isfinite(np.asarray(model.init, dtype=float)).all():
+        raise ValueError(
+            f"init must be 'classical', 'random' or a finite array of shape ({n_points}, {model.n_components}); "
+            f"got one of shape {shape}."
+        )
+
+
+def _starts(model: MDS | NonmetricMDS, wanted: FloatArray, run: Run) -> list[FloatArray]:
+    """Return the layouts to descend from; random ones have the dissimilarities' size."""
+    rng = run.rng("starts")
+    size = float(np.sqrt((wanted**2).mean() / (2 * model.n_components)))
+    starts: list[FloatArray] = [
+        size * rng.standard_normal((len(wanted), model.n_components)) for _ in range(model.n_init)
+    ]
+    if not isinstance(model.init, str):
+        starts[0] = np.array(model.init, dtype=np.float64)
+    elif model.init == "classical":
+        starts[0] = classical_scaling(wanted, model.n_components, run).coordinates
+    return starts

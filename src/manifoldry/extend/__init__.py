@@ -1,0 +1,1 @@
+"""New points: picklable callables that place them in an embedding already found."""

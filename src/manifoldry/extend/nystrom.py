@@ -1,0 +1,88 @@
+"""Nystrom's rule for geodesic methods: a new point by its path lengths to the fitted ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from manifoldry.neighbors.geodesic import geodesics_from_outside
+from manifoldry.neighbors.search import NeighborIndex
+from manifoldry.run import Run
+from manifoldry.solve.scaling import Scaling
+from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
+
+BLOCK = 20_000_000
+"""Path lengths held at a time."""
+
+
+@dataclass(frozen=True)
+class GeodesicNystrom:
+    """Paths from a new point lead through its neighbours; their squared lengths are projected.
+
+    Parameters
+    ----------
+    index : NeighborIndex
+        Finds the neighbours.
+    graph : NeighborGraph
+        The connected graph of the fitted points; paths are recomputed on it, so no n x n matrix is kept.
+    scaling : Scaling
+        Of the fitted points.
+    shift : float
+        The constant of kernel Isomap, added to every path between different points.
+    scale : ndarray of shape (n,), optional
+        Conformal Isomap's mean neighbour distances: an edge is divided by the root of its ends' scales.
+    """
+
+    index: NeighborIndex
+    graph: NeighborGraph
+    scaling: Scaling
+    shift: float = 0.0
+    scale: FloatArray | None = None
+
+    def __call__(self, X: Array, run: Run) -> FloatArray:
+        """Place new points."""
+        neighbors, offsets = self.index.query(X, run)
+        if self.scale is not None:
+            offsets = conformal_offsets(neighbors, offsets, self.scale)
+        placed = [np.empty((0, len(self.scaling.spectrum)))]
+        for lo, hi in run.ranges(len(neighbors), max(1, BLOCK // self.graph.n_points)):
+            lengths = geodesics_from_outside(self.graph, neighbors[lo:hi], offsets[lo:hi], run)
+            lengths[lengths > 0] += self.shift
+            # Row by row, not one product for the batch: a point's place must not depend on its company.
+            placed.append(np.concatenate([self.scaling.place(row[None] ** 2) for row in lengths]))
+        return np.concatenate(placed)
+
+
+def conformal_offsets(neighbors: IntArray, offsets: FloatArray, scale: FloatArray) -> FloatArray:
+    """Divide each new point's distances by the roots of its own mean distance and its neighbours' scales."""
+    listed = neighbors >= 0
+    own = np.where(listed, offsets, 0.0).sum(axis=1) / np.maximum(listed.sum(axis=1), 1)
+    own = np.where(own > 0, own, scale.min())
+    return np.where(listed, offsets / np.sqrt(own[:, None] * scale[neighbors]), np.inf)
+
+
+@dataclass(frozen=True)
+class LandmarkPlacement:
+    """A new point by its path lengths to the landmarks, through its neighbours among the fitted points."""
+
+    index: NeighborIndex
+    lengths: FloatArray
+    scaling: Scaling
+    scale: FloatArray | None = None
+
+    def __call__(self, X: Array, run: Run) -> FloatArray:
+        """Place new points."""
+        neighbors, offsets = self.index.query(X, run)
+        if self.scale is not None:
+            offsets = conformal_offsets(neighbors, offsets, self.scale)
+        placed = np.empty((len(neighbors), len(self.scaling.spectrum)))
+
+        def block(lo: int, hi: int) -> None:
+            through = self.lengths[:, neighbors[lo:hi]] + offsets[lo:hi]  # (landmarks, points, width)
+            paths = through.min(axis=2).T.astype(np.float64)
+            for i, row in enumerate(paths):
+                placed[lo + i] = self.scaling.place(row[None] ** 2)[0]
+
+        run.map(block, run.ranges(len(neighbors), 256), blas=True)
+        return placed

@@ -1,0 +1,154 @@
+"""New points placed by their distances to points that stay where they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from manifoldry.run import Run
+from manifoldry.solve.scaling import Scaling
+from manifoldry.values import Array, FloatArray
+
+BLOCK = 4_000_000
+"""Distances held at a time."""
+MAX_STEPS = 1000
+TOLERANCE = 1e-10
+"""A point has arrived when a step moves it by less than this share of the embedding's size; the steps shrink by
+about (d - 1) / d each, so it is then within a few times that of its place."""
+
+
+@dataclass(frozen=True)
+class Distances:
+    """Distances of new points to the fitted ones; the identity for precomputed ones."""
+
+    X: Any
+    metric: Any
+    metric_params: dict[str, Any] | None = None
+
+    def __call__(self, Q: Any, run: Run) -> FloatArray:
+        """Return an array of shape (n_new, n_fitted)."""
+        if isinstance(self.metric, str) and self.metric == "precomputed":
+            return np.asarray(Q, dtype=np.float64)
+        return pairwise(Q, self.X, self.metric, self.metric_params, run)
+
+
+def pairwise(A: Any, B: Any, metric: Any, metric_params: dict[str, Any] | None, run: Run) -> FloatArray:
+    """Return distances between rows; Euclidean ones from differences, so that equal rows are 0 apart."""
+    from scipy.sparse import issparse
+    from sklearn.metrics import pairwise_distances
+
+    if metric == "euclidean" and not issparse(A):
+        distances = np.empty((A.shape[0], B.shape[0]))
+
+        def block(lo: int, hi: int) -> None:
+            cdist(A[lo:hi], B, out=distances[lo:hi])
+
+        run.map(block, run.ranges(A.shape[0], max(1, 1_000_000 // B.shape[0])))
+        return distances
+    params = metric_params or {}
+    return np.asarray(pairwise_distances(A, B, metric=metric, **params), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class ScalingPlacement:
+    """Classical scaling's own rule: squared distances projected (Gower)."""
+
+    distances: Distances
+    scaling: Scaling
+
+    def __call__(self, X: Array, run: Run) -> FloatArray:
+        """Place new points."""
+        return self.scaling.place(self.distances(X, run) ** 2)
+
+
+@dataclass(frozen=True)
+class GramPlacement:
+    """Classical scaling of a Gram matrix: a new point's inner products with the fitted ones, projected."""
+
+    scaling: Scaling
+
+    def __call__(self, X: Array, run: Run) -> FloatArray:  # noqa: ARG002
+        """Place new points; -2 times an inner product is a squared distance up to terms that centring removes."""
+        return self.scaling.place(-2.0 * X)
+
+
+@dataclass(frozen=True)
+class LinearPlacement:
+    """Projection onto fixed directions."""
+
+    mean: FloatArray
+    directions: FloatArray
+
+    def __call__(self, X: Array, run: Run) -> FloatArray:  # noqa: ARG002
+        """Place new points."""
+        placed: FloatArray = X @ self.directions - self.mean @ self.directions
+        return np.asarray(placed)
+
+
+@dataclass(frozen=True)
+class StressPlacement:
+    r"""The place of least stress :math:`\sum_j (\|y - y_j\| - \delta_j)^2` among fixed points, by majorisation.
+
+    ``curve`` holds the knots of non-metric scaling's monotone map from dissimilarities to distances.
+    """
+
+    distances: Distances
+    embedding: FloatArray
+    curve: tuple[FloatArray, FloatArray] | None = None
+
+    def __call__(self, X: Array, run: Run) -> FloatArray:
+        """Place new points."""
+        wanted = self.distances(X, run)
+        if self.curve is not None:
+            wanted = _monotone(wanted, *self.curve)
+        placed = np.empty((len(wanted), self.embedding.shape[1]))
+
+        def block(lo: int, hi: int) -> None:
+            placed[lo:hi] = self._place(wanted[lo:hi])
+
+        run.map(block, run.ranges(len(wanted), max(1, BLOCK // len(self.embedding))), blas=True)
+        return placed
+
+    def _place(self, wanted: FloatArray) -> FloatArray:
+        """Descend from the nearest fixed point and from the linear guess; an old point stays where it is."""
+        near = wanted.argmin(axis=1)
+        from_nearest = self._descend(wanted, self.embedding[near])
+        known = wanted[np.arange(len(wanted)), near] == 0
+        from_guess = self._descend(wanted, self._guess(wanted))
+        better = ~known & (self._stress(wanted, from_guess) < self._stress(wanted, from_nearest))
+        return np.where(better[:, None], from_guess, from_nearest)
+
+    def _guess(self, wanted: FloatArray) -> FloatArray:
+        centre = self.embedding.mean(axis=0)
+        Y = self.embedding - centre
+        squares = (Y**2).sum(axis=1) - wanted**2
+        return centre + 0.5 * (squares - squares.mean(axis=1)[:, None]) @ np.linalg.pinv(Y).T
+
+    def _stress(self, wanted: FloatArray, places: FloatArray) -> FloatArray:
+        return ((cdist(places, self.embedding) - wanted) ** 2).sum(axis=1)
+
+    def _descend(self, wanted: FloatArray, places: FloatArray) -> FloatArray:
+        Y = self.embedding
+        centre = Y.mean(axis=0)
+        enough = TOLERANCE * float(np.abs(Y - centre).max())
+        places = places.copy()
+        moving = np.arange(len(places))
+        for _ in range(MAX_STEPS):
+            here = places[moving]
+            distance = cdist(here, Y)
+            ratio = np.divide(wanted[moving], distance, out=np.zeros_like(distance), where=distance > 0)
+            there = centre + (ratio.sum(axis=1)[:, None] * here - ratio @ Y) / len(Y)
+            places[moving] = there
+            moving = moving[np.abs(there - here).max(axis=1) > enough]
+            if len(moving) == 0:
+                break
+        return places
+
+
+def _monotone(wanted: FloatArray, knots: FloatArray, levels: FloatArray) -> FloatArray:
+    """Follow the curve between its knots, and beyond the last one in proportion."""
+    beyond = np.maximum(wanted / knots[-1], 1.0) if knots[-1] > 0 else 1.0
+    return np.interp(wanted, knots, levels) * beyond

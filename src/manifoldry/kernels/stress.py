@@ -1,0 +1,46 @@
+"""One pass over all pairs for metric scaling: the Guttman transform and the stress, row by row."""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+
+
+@nb.njit(
+    [
+        f"void(float64[:, ::1], {real}[:, ::1], float64[:, ::1], float64[::1], int64, int64)"
+        for real in ("float64", "float32")
+    ],
+    nogil=True,
+    cache=True,
+    fastmath={"reassoc", "contract", "nsz", "arcp"},
+)
+def guttman_rows(columns, wanted, pull, stress, lo, hi):  # type: ignore[no-untyped-def]
+    """For rows lo..hi write ``pull[i] = sum_j (wanted_ij / d_ij) (y_i - y_j)`` and the row's stress.
+
+    ``columns`` (d, n) are the coordinates, one row per dimension so that the loops over j run through memory.
+    Coinciding points pull nowhere.
+    """
+    n_dims, n = columns.shape
+    ratio = np.empty(n)
+    for i in range(lo, hi):
+        for j in range(n):
+            ratio[j] = 0.0
+        for c in range(n_dims):
+            here = columns[c, i]
+            for j in range(n):
+                step = columns[c, j] - here
+                ratio[j] += step * step
+        total = 0.0
+        for j in range(n):
+            distance = np.sqrt(ratio[j])
+            off = distance - wanted[i, j]
+            total += off * off
+            ratio[j] = wanted[i, j] / distance if distance > 0.0 else 0.0
+        stress[i] = total
+        for c in range(n_dims):
+            here = columns[c, i]
+            total = 0.0
+            for j in range(n):
+                total += ratio[j] * (here - columns[c, j])
+            pull[i, c] = total

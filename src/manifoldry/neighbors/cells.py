@@ -1,0 +1,119 @@
+"""Approximate Euclidean search in many rows: FAISS cells, a projection where columns are many, exact re-ranking.
+
+The rows are projected onto their leading principal directions (if there are many columns), cut into cells by
+k-means, and each query visits the cells nearest to it. The candidates so found are re-ranked by exact distance
+in all columns. How many cells and candidates that takes is decided by trying on a sample whose true neighbours
+are known: the recall reached there is the recall reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from manifoldry.neighbors.engines import refine
+from manifoldry.run import Run
+from manifoldry.values import Array, FloatArray, IntArray
+
+# Measured on MNIST, 70,000 rows, k = 15, 2 cores: 784 columns projected to 96 and re-ranked take about 3 s
+# at recall 0.99, unprojected cells 12 s; 50 columns unprojected 1.1 s.
+PROJECT_ABOVE = 128
+PROJECT_TO = 96
+RECALL_WANTED = 0.992
+"""Asked of the sample, so that the whole is above 0.99: the sample's standard error is about 0.001."""
+SAMPLE = 500
+EFFORTS = tuple((cells, 1.0) for cells in (8, 12, 16, 24, 32, 48, 64, 96, 128, 256))
+PROJECTED_EFFORTS = (
+    (16, 2.0),
+    (24, 2.0),
+    (24, 3.0),
+    (32, 3.0),
+    (48, 4.0),
+    (64, 6.0),
+    (128, 8.0),
+    (256, 12.0),
+)
+"""(cells visited, candidates per wanted neighbour), cheapest first."""
+
+
+class Cells:
+    """Approximate k-nearest search with measured recall; ``recall`` and ``effort`` say what was reached."""
+
+    name = "cells"
+
+    def __init__(self, X: Array, k: int, run: Run) -> None:
+        import faiss
+
+        self.X = X
+        n, columns = X.shape
+        rng = run.rng("cells")
+        self.mean = X.mean(axis=0)
+        self.basis = None
+        if columns > PROJECT_ABOVE:
+            self.basis = _principal(X[rng.choice(n, min(n, 10_000), replace=False)] - self.mean, PROJECT_TO)
+        Z = self._project(X)
+        n_cells = int(2 * np.sqrt(n))
+        self.index = faiss.IndexIVFFlat(faiss.IndexFlatL2(Z.shape[1]), Z.shape[1], n_cells)
+        self.index.cp.seed = int(rng.integers(2**31 - 1))
+        self.index.cp.niter = 8
+        self.index.cp.max_points_per_centroid = 40
+        with _faiss_threads(1):  # the centroids must not depend on how a sum was split
+            self.index.train(Z)
+        with _faiss_threads(run.n_jobs):
+            self.index.add(Z)
+        sample = np.sort(rng.choice(n, min(n, SAMPLE), replace=False))
+        self.effort, self.recall = self._tune(sample, k + 1, run)
+
+    def _tune(self, sample: IntArray, k: int, run: Run) -> tuple[tuple[int, float], float]:
+        from manifoldry.neighbors.engines import Brute
+
+        truth, _ = Brute(self.X, "euclidean", None).nearest(self.X[sample], k, run)
+        recall = 0.0
+        for effort in EFFORTS if self.basis is None else PROJECTED_EFFORTS:
+            self.effort = effort
+            found, _ = self.nearest(self.X[sample], k, run)
+            # By distance, not by index: a tie at the k-th place is a hit whichever of the equals was found.
+            recall = float(np.mean(found[:, 1:] <= truth[:, -1:] * (1 + 1e-6)))
+            if recall >= RECALL_WANTED:
+                break
+        return self.effort, recall
+
+    def nearest(self, Q: Array, k: int, run: Run, own: bool = False) -> tuple[FloatArray, IntArray]:  # noqa: ARG002
+        """K near old points of each row of Q, nearly all of them the nearest."""
+        cells, width = self.effort
+        n_candidates = min(self.index.ntotal, int(np.ceil(k * width)) + 4)
+        self.index.nprobe = min(cells, self.index.nlist)
+        with _faiss_threads(run.n_jobs):
+            _, candidates = self.index.search(self._project(Q), n_candidates)
+        return refine(Q, self.X, candidates, k, run)
+
+    def _project(self, Q: Array) -> Array:
+        if self.basis is None:
+            return np.ascontiguousarray(Q - self.mean, dtype=np.float32)
+        Z = np.empty((len(Q), self.basis.shape[1]), dtype=np.float32)
+        for lo in range(0, len(Q), 8192):
+            Z[lo : lo + 8192] = (Q[lo : lo + 8192] - self.mean) @ self.basis
+        return Z
+
+
+def _principal(centred: Array, m: int) -> FloatArray:
+    """Return the ``m`` leading principal directions in columns."""
+    from scipy.linalg import eigh
+
+    size = centred.shape[1]
+    _, vectors = eigh(centred.T @ centred, subset_by_index=(size - m, size - 1))
+    return np.ascontiguousarray(vectors)
+
+
+@contextmanager
+def _faiss_threads(n: int) -> Iterator[None]:
+    faiss: Any = __import__("faiss")
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(n)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)

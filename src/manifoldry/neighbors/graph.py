@@ -1,0 +1,198 @@
+"""The neighbour graph as a whole: made symmetric, its components, bridges between them, suspicious edges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from manifoldry.neighbors.geodesic import geodesic_lengths
+from manifoldry.run import Run
+from manifoldry.values import FloatArray, IntArray, NeighborGraph
+
+POLICIES = ("bridge", "apart", "largest", "refuse")
+SMALL_COMPONENT = 64
+EDGES_LOOKED_AT = 200_000
+SUSPECTS_TESTED = 200
+DETOUR = 4.0
+"""A suspect edge is listed when, without it and its like, its ends are this many times its length apart."""
+
+
+def symmetrise(graph: NeighborGraph, rule: str = "or") -> NeighborGraph:
+    """Return the undirected graph: pairs listed by either end ("or") or by both ("and", mutual neighbours).
+
+    Rows of the result are in the order of the indices.
+    """
+    if graph.symmetric:
+        return graph
+    one_way = graph.to_sparse()
+    tiny = np.finfo(graph.lengths.dtype).tiny
+    # Sparse algebra drops zeros; the smallest normal number stands for length 0 while it is at work.
+    one_way.data = np.maximum(graph.lengths, tiny)
+    other_way = one_way.T.tocsr()
+    both = csr_array(one_way.maximum(other_way) if rule == "or" else one_way.minimum(other_way))
+    both.sort_indices()
+    lengths = np.where(both.data <= tiny, 0.0, both.data)
+    return NeighborGraph(both.indptr.astype(np.int64), both.indices, lengths, symmetric=True)
+
+
+def components(graph: NeighborGraph) -> list[IntArray]:
+    """Return the members of each connected component, the largest first (ties: the one with the lower index)."""
+    n, labels = connected_components(graph.to_sparse(), directed=False)
+    order = np.argsort(labels, kind="stable")
+    groups = np.split(order, np.cumsum(np.bincount(labels, minlength=n))[:-1])
+    return sorted(groups, key=lambda members: (-len(members), members[0]))
+
+
+def local_scale(graph: NeighborGraph, n_neighbors: int | None = None) -> FloatArray:
+    """Return each point's mean distance to its ``n_neighbors`` nearest listed neighbours (all if None).
+
+    A point whose neighbours are all duplicates of it gets the smallest positive scale of the others.
+    """
+    rows = graph.rows()
+    order = np.lexsort((graph.lengths, rows))
+    lengths = graph.lengths[order]
+    if n_neighbors is not None:
+        rank = np.arange(len(lengths)) - graph.indptr[rows]
+        lengths = np.where(rank < n_neighbors, lengths, 0.0)
+    count = graph.degrees if n_neighbors is None else np.minimum(graph.degrees, n_neighbors)
+    scale = np.bincount(rows, lengths, minlength=graph.n_points) / np.maximum(count, 1)
+    return np.where(scale > 0, scale, scale[scale > 0].min(initial=1.0))
+
+
+def rescaled(graph: NeighborGraph, scale: FloatArray) -> NeighborGraph:
+    """Return the graph with every length divided by the root of its ends' scales."""
+    lengths = graph.lengths / np.sqrt(scale[graph.rows()] * scale[graph.indices])
+    return NeighborGraph(graph.indptr, graph.indices, lengths, graph.symmetric)
+
+
+def bridge(
+    graph: NeighborGraph, X: Any, metric: Any, metric_params: dict[str, Any] | None = None
+) -> tuple[NeighborGraph, FloatArray]:
+    """Join the components by their shortest bridges, as in a minimum spanning tree of the components (Boruvka).
+
+    Returns the joined graph and the bridges as rows (i, j, length).
+    """
+    n = graph.n_points
+    found: list[tuple[int, int, float]] = []
+    links = graph
+    parts = components(graph)
+    while len(parts) > 1:
+        # The largest component waits: one of the others will reach it.
+        found += _nearest_outside(X, metric, metric_params, parts)
+        links = _with_edges(graph, np.array(sorted({(min(i, j), max(i, j), d) for i, j, d in found})), n)
+        parts = components(links)
+    return links, np.array(sorted({(min(i, j), max(i, j), d) for i, j, d in found})).reshape(-1, 3)
+
+
+def _with_edges(graph: NeighborGraph, edges: FloatArray, n: int) -> NeighborGraph:
+    i, j, d = edges[:, 0].astype(np.int64), edges[:, 1].astype(np.int64), edges[:, 2]
+    rows = np.concatenate([graph.rows(), i, j])
+    indices = np.concatenate([graph.indices, j, i])
+    order = np.lexsort((indices, rows))
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]).astype(np.int64)
+    lengths = np.concatenate([graph.lengths, d, d])[order]
+    return NeighborGraph(indptr, indices[order], lengths, symmetric=True)
+
+
+def _nearest_outside(
+    X: Any, metric: Any, metric_params: dict[str, Any] | None, parts: list[IntArray]
+) -> list[tuple[int, int, float]]:
+    """Return, for every component but the first, the shortest pair that leaves it."""
+    if isinstance(metric, str) and metric == "precomputed":
+        return [_smallest_entry(X, members) for members in parts[1:]]
+    from sklearn.neighbors import NearestNeighbors
+
+    label = np.empty(X.shape[0], dtype=np.int64)
+    for number, members in enumerate(parts):
+        label[members] = number
+    pairs = []
+    small = [members for members in parts[1:] if len(members) <= SMALL_COMPONENT]
+    if small:
+        # Of as many nearest points as a component has members (itself included) plus one, one lies outside.
+        everyone = NearestNeighbors(metric=metric, metric_params=metric_params).fit(X)
+        ask = np.concatenate(small)
+        distances, indices = everyone.kneighbors(X[ask], min(SMALL_COMPONENT + 1, X.shape[0]))
+        outside = label[indices] != label[ask][:, None]
+        first = np.argmax(outside, axis=1)
+        reach = distances[np.arange(len(ask)), first]
+        for ends in np.split(np.arange(len(ask)), np.cumsum([len(members) for members in small])[:-1]):
+            best = ends[np.argmin(reach[ends])]
+            pairs.append((int(ask[best]), int(indices[best, first[best]]), float(reach[best])))
+    for members in parts[1:]:
+        if len(members) > SMALL_COMPONENT:
+            rest = np.flatnonzero(label != label[members[0]])
+            search = NearestNeighbors(n_neighbors=1, metric=metric, metric_params=metric_params).fit(X[rest])
+            distances, indices = search.kneighbors(X[members])
+            best = int(np.argmin(distances[:, 0]))
+            pairs.append((int(members[best]), int(rest[indices[best, 0]]), float(distances[best, 0])))
+    return pairs
+
+
+def _smallest_entry(D: FloatArray, members: IntArray) -> tuple[int, int, float]:
+    outside = np.setdiff1d(np.arange(len(D)), members)
+    block = D[np.ix_(members, outside)]
+    a, b = np.unravel_index(int(np.argmin(block)), block.shape)
+    return int(members[a]), int(outside[b]), float(block[a, b])
+
+
+@dataclass(frozen=True)
+class ShortCircuits:
+    """Edges that may jump across a gap: ends (i, j), their length, and how far apart the ends are without them."""
+
+    pairs: IntArray
+    lengths: FloatArray
+    detours: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+
+def short_circuits(graph: NeighborGraph, run: Run) -> ShortCircuits:
+    """Return the edges that look like short circuits, the worst first.
+
+    The ends of an edge inside a well-sampled sheet share neighbours. Edges whose ends share hardly any are taken
+    out together (a bundle of them would vouch for each other), and those whose ends are then more than four
+    times their length apart are listed. The 200,000 longest edges are looked at, the 200 longest suspects tested.
+    """
+    with run.stage("short circuits"):
+        rows = graph.rows()
+        once = np.flatnonzero(rows < graph.indices)
+        if len(once) > EDGES_LOOKED_AT:
+            cut = len(once) - EDGES_LOOKED_AT
+            once = once[np.argpartition(graph.lengths[once], cut)[cut:]]
+        suspects = once[_shares_few(graph, rows[once], graph.indices[once])]
+        rest = _without_edges(graph, rows[suspects], graph.indices[suspects])
+        tested = suspects[np.argsort(-graph.lengths[suspects], kind="stable")[:SUSPECTS_TESTED]]
+        starts, inverse = np.unique(rows[tested], return_inverse=True)
+        paths, _ = geodesic_lengths(rest, Run(0, run.n_jobs), starts)
+        detours = paths[inverse, graph.indices[tested]]
+        ratio = detours / np.maximum(graph.lengths[tested], np.finfo(float).tiny)
+        bad = np.flatnonzero(ratio > DETOUR)
+        bad = bad[np.argsort(-ratio[bad], kind="stable")]
+        pairs = np.column_stack([rows[tested], graph.indices[tested]])[bad].astype(np.int64)
+        return ShortCircuits(pairs, graph.lengths[tested][bad], detours[bad])
+
+
+def _shares_few(graph: NeighborGraph, i: IntArray, j: IntArray) -> Any:
+    """Return, per pair, whether the common neighbours are fewer than a seventh of the smaller neighbourhood."""
+    n = graph.n_points
+    ones = csr_array((np.ones(graph.n_edges, dtype=np.float32), graph.indices, graph.indptr), shape=(n, n))
+    few = np.empty(len(i), dtype=bool)
+    for lo in range(0, len(i), 65_536):
+        part = slice(lo, lo + 65_536)
+        common = np.asarray(ones[i[part]].multiply(ones[j[part]]).sum(axis=1)).ravel()
+        few[part] = common < np.minimum(graph.degrees[i[part]], graph.degrees[j[part]]) / 7
+    return few
+
+
+def _without_edges(graph: NeighborGraph, i: IntArray, j: IntArray) -> NeighborGraph:
+    n = graph.n_points
+    edges = graph.rows().astype(np.int64) * n + graph.indices
+    gone = np.concatenate([i.astype(np.int64) * n + j, j.astype(np.int64) * n + i])
+    keep = np.isin(edges, gone, invert=True)
+    indptr = np.concatenate([[0], np.cumsum(keep)])[graph.indptr]
+    return NeighborGraph(indptr, graph.indices[keep], graph.lengths[keep], symmetric=True)

@@ -1,0 +1,235 @@
+"""Neighbour search: one rule, a measured table that picks the engine, graphs of old points, rows of new ones."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from manifoldry import check
+from manifoldry.neighbors.engines import Brute, Descent, Table, Tree
+from manifoldry.run import Run
+from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
+
+# The decision table. Measured on 2 cores, 16 neighbours, Gaussian rows (the hardest for trees):
+#   50,000 rows: tree 0.1 s (3 columns), 0.6 (6), 1.7 (8), 4.3 (10), 8.0 (12); brute 2.8 to 3.1 s
+#    5,000 rows: tree 0.01 s (3 columns), 0.04 (6), 0.07 (8), 0.12 (10);        brute 0.04 to 0.05 s
+TREE_COLUMNS = 8
+# scikit-learn's brute search takes about n^2 (1.2 + 0.02 columns) nanoseconds there (MNIST 70,000 rows: 10.7 s
+# with 50 columns, 86 s with 784); what it can do in a second or two is done exactly.
+EXACT_SECONDS = 1.5
+AUTO_NEIGHBORS = 10
+
+
+@dataclass(frozen=True)
+class NeighborRule:
+    """Which points count as neighbours: the nearest ``n_neighbors``, all within ``radius``, or both at once.
+
+    Parameters
+    ----------
+    n_neighbors : int, "auto" or None
+        How many; "auto" is 10 (or n - 1 for fewer points) unless a radius is given.
+    radius : float, optional
+        How far: ``distance <= radius``. With a number of neighbours too: at most that many, none beyond.
+    metric, metric_params
+        As in scikit-learn, or "precomputed".
+    search : {"auto", "exact", "approximate"}
+        "auto" is exact wherever that takes about a second; approximate answers report their recall.
+    """
+
+    n_neighbors: int | str | None = "auto"
+    radius: float | None = None
+    metric: Any = "euclidean"
+    metric_params: dict[str, Any] | None = None
+    search: str = "auto"
+
+    def resolve(self, n_points: int) -> NeighborRule:
+        """Return the rule with "auto" settled for ``n_points``, or say what cannot be."""
+        check.choice("search", self.search, ("auto", "exact", "approximate"))
+        k = self.n_neighbors
+        if k == "auto":
+            k = None if self.radius is not None else min(AUTO_NEIGHBORS, n_points - 1)
+        if k is None and self.radius is None:
+            raise ValueError("A neighbourhood needs n_neighbors or radius; got None for both.")
+        if k is not None:
+            k = check.integer(
+                "n_neighbors",
+                k,
+                1,
+                n_points - 1,
+                f" for {n_points} points (a point is not its own neighbour)",
+            )
+        radius = None if self.radius is None else check.number("radius", self.radius, 0.0, open_low=True)
+        return NeighborRule(k, radius, self.metric, self.metric_params, self.search)
+
+    def capped(self, n_points: int) -> NeighborRule:
+        """Return the resolved rule for a component that may have fewer points than neighbours asked for."""
+        k = self.n_neighbors
+        cap = min(k, n_points - 1) if isinstance(k, int) else k
+        return NeighborRule(cap, self.radius, self.metric, self.metric_params, self.search).resolve(n_points)
+
+
+class NeighborIndex:
+    """A search built over the old points: their graph, and the neighbours of new points among them.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, D), square distances, or sparse graph of lengths
+        What ``rule.metric`` says.
+    rule : NeighborRule
+        Resolved for these points.
+    run : Run
+        Seed and threads.
+    """
+
+    def __init__(self, X: Any, rule: NeighborRule, run: Run) -> None:
+        self.rule = rule
+        self.n_points = X.shape[0]
+        self.engine: Any = _engine(X, rule, run)
+
+    @classmethod
+    def of_graph(cls, n_points: int) -> NeighborIndex:
+        """Return the index of a ready graph: new points bring their own edges, rows of a sparse matrix."""
+        index = cls.__new__(cls)
+        index.rule, index.n_points, index.engine = NeighborRule(None, None, "precomputed"), n_points, None
+        return index
+
+    def graph(self, X: Any, run: Run) -> NeighborGraph:
+        """Return the directed graph of the old points: row i never lists i, duplicates are listed at 0."""
+        if self.engine is None:
+            return _given_graph(X, self.rule)
+        rule = self.rule
+        if rule.n_neighbors is None:
+            rows, indices, distances = self.engine.within(X, rule.radius, run)
+            return _from_pairs(rows, indices, distances, self.n_points)
+        k = int(rule.n_neighbors)
+        distances, indices = self.engine.nearest(X, k + 1, run, own=True)
+        indices, distances = _without_self(indices, distances)
+        if rule.radius is None:
+            return NeighborGraph.from_rows(indices, distances)
+        rows = np.repeat(np.arange(self.n_points), k)
+        near = distances.reshape(-1) <= rule.radius
+        return _from_pairs(rows[near], indices.reshape(-1)[near], distances.reshape(-1)[near], self.n_points)
+
+    def query(self, X: Any, run: Run) -> tuple[IntArray, FloatArray]:
+        """Return neighbours of new points: indices and distances of shape (m, width), padded with -1 and infinity.
+
+        A new point with nobody inside the radius gets its single nearest old point.
+        """
+        rule, m = self.rule, X.shape[0]
+        if self.engine is None:
+            if not issparse(X):
+                raise ValueError(
+                    "A method fitted on a graph needs the edges of new points to the fitted ones as a sparse "
+                    "matrix; got a dense array."
+                )
+            graph = X.tocsr()
+            rows = np.repeat(np.arange(m), np.diff(graph.indptr))
+            return _padded(rows, graph.indices, graph.data, m)
+        if rule.n_neighbors is None:
+            rows, indices, distances = self.engine.within(X, rule.radius, run)
+            indices, distances = _padded(rows, indices, distances, m)
+        else:
+            distances, indices = self.engine.nearest(X, int(rule.n_neighbors), run)
+            far = ~(distances <= (np.inf if rule.radius is None else rule.radius))
+            indices, distances = np.where(far, -1, indices), np.where(far, np.inf, distances)
+        alone = np.flatnonzero((indices < 0).all(axis=1))
+        if len(alone):
+            near, which = self.engine.nearest(X[alone], 1, run)
+            indices[alone, 0], distances[alone, 0] = which[:, 0], near[:, 0]
+        return indices, distances
+
+    def nearest(self, X: Any, run: Run) -> IntArray:
+        """Return the nearest old point of each new one, whatever the rule."""
+        if self.engine is None:
+            indices, distances = self.query(X, run)
+            return indices[np.arange(len(indices)), np.argmin(distances, axis=1)]
+        return self.engine.nearest(X, 1, run)[1][:, 0]
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What was chosen, and the recall of an approximate search on a sample."""
+        notes: dict[str, Any] = {
+            "search": getattr(self.engine, "name", "given graph"),
+            "n_neighbors": self.rule.n_neighbors,
+            "radius": self.rule.radius,
+        }
+        if hasattr(self.engine, "recall"):
+            notes["search_recall"] = self.engine.recall
+        return notes
+
+
+def _engine(X: Any, rule: NeighborRule, run: Run) -> Any:
+    """Pick by the table above."""
+    n, columns = X.shape
+    if isinstance(rule.metric, str) and rule.metric == "precomputed":
+        return None if issparse(X) else Table()
+    wants_approximate = rule.search == "approximate" and rule.n_neighbors is not None
+    if rule.metric != "euclidean" or issparse(X):
+        if wants_approximate:
+            if importlib.util.find_spec("pynndescent") is None:
+                raise ValueError(
+                    f"search='approximate' with metric {rule.metric!r} needs the package pynndescent; "
+                    "install it or use search='exact'."
+                )
+            seed = int(run.rng("pynndescent").integers(2**31 - 1))
+            return Descent(X, rule.metric, rule.metric_params, int(rule.n_neighbors or 1) + 1, seed)
+        return Brute(X, rule.metric, rule.metric_params)
+    if columns <= TREE_COLUMNS:
+        return Tree(X)
+    exact_seconds = 1e-9 * n * n * (1.2 + 0.02 * columns)
+    if rule.n_neighbors is not None and (
+        wants_approximate or (rule.search == "auto" and exact_seconds > EXACT_SECONDS)
+    ):
+        from manifoldry.neighbors.cells import Cells
+
+        return Cells(X, int(rule.n_neighbors), run)
+    return Brute(X, rule.metric, rule.metric_params)
+
+
+def neighbor_graph(X: Any, rule: NeighborRule, run: Run) -> tuple[NeighborGraph, NeighborIndex]:
+    """Return the directed neighbour graph of ``X`` and the index that knows the neighbours of new points."""
+    with run.stage("neighbours"):
+        index = NeighborIndex(X, rule, run)
+        return index.graph(X, run), index
+
+
+def _without_self(indices: IntArray, distances: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Drop each row's own index; where more duplicates than asked crowd it out, drop the last entry."""
+    n, width = indices.shape
+    keep = indices != np.arange(n)[:, None]
+    crowded = keep.all(axis=1)
+    keep[crowded, -1] = False
+    return indices[keep].reshape(n, width - 1), distances[keep].reshape(n, width - 1)
+
+
+def _from_pairs(rows: IntArray, indices: IntArray, distances: FloatArray, n: int) -> NeighborGraph:
+    off = rows != indices
+    rows, indices, distances = rows[off], indices[off], distances[off]
+    order = np.lexsort((indices, distances, rows))
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]).astype(np.int64)
+    return NeighborGraph(indptr, indices[order], distances[order])
+
+
+def _given_graph(X: Any, rule: NeighborRule) -> NeighborGraph:
+    """Return a precomputed sparse graph as it is, cut to the radius if one is given."""
+    graph = NeighborGraph.from_sparse(X)
+    if rule.radius is None:
+        return graph
+    near = graph.lengths <= rule.radius
+    return _from_pairs(graph.rows()[near], graph.indices[near], graph.lengths[near], graph.n_points)
+
+
+def _padded(rows: IntArray, indices: IntArray, distances: FloatArray, m: int) -> tuple[IntArray, FloatArray]:
+    counts = np.bincount(rows, minlength=m)
+    width = max(1, int(counts.max(initial=0)))
+    places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    order = np.argsort(rows, kind="stable")
+    padded: Array = np.full((m, width), -1, dtype=np.int64)
+    lengths = np.full((m, width), np.inf)
+    padded[rows[order], places] = indices[order]
+    lengths[rows[order], places] = distances[order]
+    return padded, lengths

@@ -1,0 +1,94 @@
+"""How good an embedding is: ranks kept, distances kept, a known truth recovered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from manifoldry import check
+from manifoldry.quality.distances import (
+    distance_error,
+    graph_distance_error,
+    pair_error,
+    residual_variance,
+    scaled_distance_error,
+    stretch,
+)
+from manifoldry.quality.fit import FITS, Procrustes, procrustes
+from manifoldry.quality.neighborhoods import continuity, knn_error, knn_kept, mrre, trustworthiness
+from manifoldry.quality.ranks import RankMeasures, measures_of, neighbor_ranks, rank_measures, refuse_half
+from manifoldry.quality.rows import as_pair, sample_rows
+
+__all__ = [
+    "Procrustes",
+    "RankMeasures",
+    "continuity",
+    "distance_error",
+    "graph_distance_error",
+    "knn_error",
+    "knn_kept",
+    "mrre",
+    "procrustes",
+    "rank_measures",
+    "residual_variance",
+    "scaled_distance_error",
+    "score",
+    "stretch",
+    "trustworthiness",
+]
+
+
+def score(
+    X: Any,
+    Y: Any,
+    *,
+    truth: Any = None,
+    n_neighbors: int = 15,
+    sample: int | None = 1000,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> dict[str, float]:
+    """Return the row of figures by which embeddings are compared, the neighbours found once for all.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        The points before.
+    Y : array-like of shape (n, p)
+        The points after.
+    truth : array-like of shape (n, q), optional
+        Known coordinates; adds the three Procrustes errors, always over all points.
+    n_neighbors : int
+        Neighbourhood size, below n / 2.
+    sample : int, optional
+        Points at which the neighbourhoods are compared, each with all n points; None for all points.
+    random_state : None, int, numpy Generator or RandomState
+        Draws the sample.
+    n_jobs : int, optional
+        Threads, None for all; the result does not depend on it.
+
+    Returns
+    -------
+    dict of str to float
+        trustworthiness, continuity, knn_kept (1 is best); mrre_x, mrre_y, distance_error and, with a
+        truth, procrustes_rigid, procrustes_similarity, procrustes_affine (0 is best).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> score(X, X, n_neighbors=5)["trustworthiness"]
+    1.0
+    """
+    X, Y = as_pair(X, Y, "euclidean")
+    k = check.integer("n_neighbors", n_neighbors, 1)
+    refuse_half(k, len(X))
+    rows = sample_rows(len(X), sample, random_state)
+    found = neighbor_ranks(X, Y, rows, k, metric="euclidean", n_jobs=n_jobs)
+    measures = measures_of(found, k, len(X))
+    names = ("trustworthiness", "continuity", "knn_kept", "mrre_x", "mrre_y")
+    figures = {name: float(getattr(measures, name)) for name in names}
+    pairs = rows.repeat(k), found.x_neighbors.ravel(), found.x_lengths.ravel()
+    figures["distance_error"] = pair_error(Y, *pairs)
+    if truth is not None:
+        figures |= {f"procrustes_{kind}": procrustes(Y, truth, kind=kind).error for kind in FITS}
+    return figures

@@ -1,0 +1,233 @@
+"""Measures from ranks: who is among the nearest before and after, and how far the others fell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from manifoldry import check
+from manifoldry.quality.rows import (
+    as_pair,
+    block_rows,
+    distance_rows,
+    distances_to_others,
+    nearest,
+    sample_rows,
+)
+from manifoldry.run import Run
+from manifoldry.values import Array, FloatArray, IntArray
+
+Sizes = int | Sequence[int] | IntArray
+"""One neighbourhood size, or several at once."""
+
+Measure = float | FloatArray
+"""A number for one neighbourhood size, an array for several."""
+
+
+@dataclass(frozen=True)
+class NeighborRanks:
+    """The k nearest of m points in each of two spaces, and their ranks in the other one.
+
+    Ranks count from 1 without the point itself; equal distances are ordered by index. Column a of an
+    array belongs to the neighbour of rank a + 1.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (m,)
+        The points looked at.
+    x_neighbors, y_neighbors : ndarray of shape (m, k)
+        Their nearest points in X and in Y.
+    x_lengths : ndarray of shape (m, k)
+        Distances in X to the nearest in X.
+    x_in_y, y_in_x : ndarray of shape (m, k)
+        Ranks in Y of the nearest in X, and in X of the nearest in Y.
+    """
+
+    rows: IntArray
+    x_neighbors: IntArray
+    y_neighbors: IntArray
+    x_lengths: FloatArray
+    x_in_y: IntArray
+    y_in_x: IntArray
+
+
+@dataclass(frozen=True)
+class RankMeasures:
+    """All rank measures of one embedding; floats for one neighbourhood size, arrays for several.
+
+    Parameters
+    ----------
+    n_neighbors : int or ndarray of shape (s,)
+        Neighbourhood sizes.
+    trustworthiness, continuity : float or ndarray of shape (s,)
+        1 is best; NaN where ``n_neighbors >= n / 2``, for which they are not defined.
+    knn_kept : float or ndarray of shape (s,)
+        Mean share of the neighbours in X that are neighbours in Y.
+    mrre_x, mrre_y : float or ndarray of shape (s,)
+        Mean relative rank errors over the neighbours in X and in Y; 0 is best.
+    """
+
+    n_neighbors: int | IntArray
+    trustworthiness: Measure
+    continuity: Measure
+    knn_kept: Measure
+    mrre_x: Measure
+    mrre_y: Measure
+
+    @property
+    def knn_error(self) -> Measure:
+        """Mean share of the neighbours in X that are lost in Y: ``1 - knn_kept``."""
+        return 1.0 - self.knn_kept
+
+
+def rank_measures(
+    X: Any,
+    Y: Any,
+    *,
+    n_neighbors: Sizes = 15,
+    metric: str = "euclidean",
+    sample: int | None = None,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> RankMeasures:
+    """Return trustworthiness, continuity, neighbours kept and mean relative rank errors in one pass.
+
+    Each point evaluated is ranked against all n points, block by block: time grows with
+    ``sample * n``, memory with ``n + sample * n_neighbors``.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d), or (n, n) for ``metric="precomputed"``
+        The points before, or the distances between them.
+    Y : array-like of shape (n, p)
+        The points after, compared by Euclidean distance.
+    n_neighbors : int or sequence of int
+        Neighbourhood sizes, each below n.
+    metric : str
+        Distance in X, as in scikit-learn. Euclidean distances in more than 32 columns are found from
+        products, and below about 1e-6 of the extent of the data count as zero.
+    sample : int, optional
+        Evaluate at so many points drawn without repeats, an unbiased estimate; None for all points.
+    random_state : None, int, numpy Generator or RandomState
+        Draws the sample.
+    n_jobs : int, optional
+        Threads, None for all; the result does not depend on it.
+
+    Returns
+    -------
+    RankMeasures
+        The measures, each a float or, for a sequence of sizes, an array.
+
+    Notes
+    -----
+    A point is never its own neighbour, its duplicate is. Points at equal distance rank by index.
+
+    References: venna2001, lee2007, chen2009, khajehpour2013
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> rank_measures(X, X[:, :2], n_neighbors=[5, 10]).knn_kept.shape
+    (2,)
+    """
+    X, Y = as_pair(X, Y, metric)
+    sizes = neighborhood_sizes(n_neighbors, len(X))
+    rows = sample_rows(len(X), sample, random_state)
+    found = neighbor_ranks(X, Y, rows, int(sizes.max()), metric=metric, n_jobs=n_jobs)
+    return measures_of(found, n_neighbors, len(X))
+
+
+def neighborhood_sizes(n_neighbors: Sizes, n: int) -> IntArray:
+    """Return the sizes as an array of integers between 1 and n - 1, or say what was wrong with them."""
+    sizes = [n_neighbors] if np.ndim(n_neighbors) == 0 else list(n_neighbors)  # type: ignore[arg-type]
+    if not sizes:
+        raise ValueError("n_neighbors must name at least one neighbourhood size; got an empty sequence.")
+    because = f" for {n} points (a point is not its own neighbour)"
+    return np.array([check.integer("n_neighbors", size, 1, n - 1, because) for size in sizes])
+
+
+def refuse_half(n_neighbors: Sizes, n: int) -> None:
+    """Refuse sizes for which trustworthiness and continuity are not defined."""
+    largest = int(neighborhood_sizes(n_neighbors, n).max())
+    if 2 * largest >= n:
+        raise ValueError(
+            f"Trustworthiness and continuity need n_neighbors below n / 2 = {n / 2:g}; got {largest}: "
+            "take fewer neighbours, or knn_error or mrre."
+        )
+
+
+def neighbor_ranks(
+    X: FloatArray, Y: FloatArray, rows: IntArray, k: int, *, metric: str, n_jobs: int | None
+) -> NeighborRanks:
+    """Return the k nearest of the points ``rows`` in X and in Y, with their ranks in the other space."""
+    in_x, in_y = distance_rows(X, metric), distance_rows(Y)
+    run = Run(n_jobs=n_jobs)
+
+    def block(lo: int, hi: int) -> tuple[Array, ...]:
+        from_x, from_y = distances_to_others(in_x, rows[lo:hi]), distances_to_others(in_y, rows[lo:hi])
+        near_x, near_y = nearest(from_x, k), nearest(from_y, k)
+        lengths = np.take_along_axis(from_x, near_x, axis=1)
+        return near_x, near_y, lengths, ranks_of(from_y, near_x), ranks_of(from_x, near_y)
+
+    blocks = run.map(block, run.ranges(len(rows), block_rows(len(X))), blas=True)
+    return NeighborRanks(rows, *(np.concatenate(part) for part in zip(*blocks, strict=True)))
+
+
+def ranks_of(distances: FloatArray, wanted: IntArray) -> IntArray:
+    """Return the ranks, from 1 and by (distance, column), that the ``wanted`` columns have in their rows."""
+    values = np.take_along_axis(distances, wanted, axis=1)
+    # Columns beyond the farthest wanted one precede none; in large sets few remain.
+    columns = np.flatnonzero((distances <= values.max(axis=1)[:, None]).any(axis=0))
+    distances = np.take(distances, columns, axis=1)
+    ranks = np.empty(wanted.shape, dtype=np.int64)
+    for a in range(wanted.shape[1]):
+        value = values[:, a, None]
+        ranks[:, a] = 1 + np.count_nonzero(distances < value, axis=1)
+        same = distances == value
+        if np.count_nonzero(same) > len(same):
+            ranks[:, a] += np.count_nonzero(same & (columns < wanted[:, a, None]), axis=1)
+    return ranks
+
+
+def measures_of(found: NeighborRanks, n_neighbors: Sizes, n: int) -> RankMeasures:
+    """Return the measures that follow from the ranks among n points."""
+    sizes = neighborhood_sizes(n_neighbors, n)
+
+    def over_sizes(measure: Callable[[IntArray], float], ranks: IntArray) -> Measure:
+        values = np.array([measure(ranks[:, :k]) for k in sizes])
+        return values if np.ndim(n_neighbors) else float(values[0])
+
+    return RankMeasures(
+        sizes if np.ndim(n_neighbors) else int(sizes[0]),
+        trustworthiness=over_sizes(partial(_nearness, n), found.y_in_x),
+        continuity=over_sizes(partial(_nearness, n), found.x_in_y),
+        knn_kept=over_sizes(_share_kept, found.x_in_y),
+        mrre_x=over_sizes(partial(_relative_error, n), found.x_in_y),
+        mrre_y=over_sizes(partial(_relative_error, n), found.y_in_x),
+    )
+
+
+def _nearness(n: int, ranks: IntArray) -> float:
+    """One minus the mean excess of the ranks over k, relative to the worst order (k < n / 2)."""
+    m, k = ranks.shape
+    if 2 * k >= n:
+        return float("nan")
+    return 1.0 - 2.0 * float(np.maximum(ranks - k, 0).sum()) / (m * k * (2 * n - 3 * k - 1))
+
+
+def _share_kept(ranks: IntArray) -> float:
+    """Share of k neighbours that are still among the k nearest."""
+    return float(np.mean(ranks <= ranks.shape[1]))
+
+
+def _relative_error(n: int, ranks: IntArray) -> float:
+    """Equations (5.22) and (5.23) of khajehpour2013, with m points evaluated instead of n."""
+    m, k = ranks.shape
+    own = np.arange(1, k + 1)
+    beta = m * np.sum(np.abs(n + 1 - 2 * own) / own)
+    return float(np.sum(np.abs(own - ranks) / own) / beta)

@@ -1,0 +1,95 @@
+"""One table of methods: each registers a card, and tests, docs, command line and benchmarks enumerate the cards."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+C = TypeVar("C", bound=type)
+
+GIVES = ("transform", "inverse", "spectrum", "trace", "certificate", "graph")
+
+METHODS: Mapping[str, str] = {
+    "ClassicalMDS": "manifoldry.embedders.mds",
+    "MDS": "manifoldry.embedders.mds",
+    "NonmetricMDS": "manifoldry.embedders.mds",
+    "Isomap": "manifoldry.embedders.isomap",
+    "LandmarkIsomap": "manifoldry.embedders.isomap",
+    "ConformalIsomap": "manifoldry.embedders.isomap",
+    "KernelIsomap": "manifoldry.embedders.isomap",
+}
+"""Where each method lives, so that a name is imported only when it is used."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """What there is to know about a method before using it.
+
+    Parameters
+    ----------
+    name : str
+        The class name.
+    cls : type
+        The estimator.
+    family : str
+        The shelf it stands on.
+    problem : str
+        The one problem it solves: eigen, descent, majorisation, semidefinite.
+    papers : tuple of str
+        Keys into references.bib.
+    gives : tuple of str
+        What a fitted estimator offers, of `GIVES`.
+    keeps, loses, use_when, fails_when : str
+        Advice, a clause each.
+    cost : str
+        Time and memory.
+    tiny : mapping
+        Settings with which it runs on a handful of points.
+    """
+
+    name: str
+    cls: type
+    family: str
+    problem: str
+    papers: tuple[str, ...]
+    gives: tuple[str, ...]
+    keeps: str
+    loses: str
+    use_when: str
+    fails_when: str
+    cost: str
+    tiny: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        unknown = set(self.gives) - set(GIVES)
+        if unknown or not self.papers:
+            raise ValueError(f"The card of {self.name} needs a paper and gives only of {GIVES}; got {unknown}.")
+
+
+_cards: dict[str, Card] = {}
+
+
+def register(**facts: Any) -> Callable[[C], C]:
+    """Return the class decorator that files the card of a method."""
+
+    def file(cls: C) -> C:
+        _cards[cls.__name__] = Card(name=cls.__name__, cls=cls, **facts)
+        return cls
+
+    return file
+
+
+def methods() -> tuple[Card, ...]:
+    """Return the cards of all methods, in the order of the table.
+
+    Examples
+    --------
+    >>> import manifoldry
+    >>> [card.name for card in manifoldry.methods()][:2]
+    ['ClassicalMDS', 'MDS']
+    """
+    for module in dict.fromkeys(METHODS.values()):
+        importlib.import_module(module)
+    return tuple(_cards[name] for name in METHODS)

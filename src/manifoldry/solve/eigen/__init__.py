@@ -1,0 +1,9 @@
+"""Eigenpairs by intent: the smallest or the largest of a symmetric matrix or pencil.
+
+`smallest` and `largest` take dense, sparse and matrix-free problems, ordinary or generalised. They choose a
+solver, check what it returns, and try the next one before giving up.
+"""
+
+from manifoldry.solve.eigen.pairs import fix_signs, largest, smallest
+
+__all__ = ["fix_signs", "largest", "smallest"]

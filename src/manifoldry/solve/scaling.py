@@ -1,0 +1,214 @@
+"""Classical scaling: coordinates whose inner products match the doubly centred squared distances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, eigs
+
+from manifoldry.run import Run
+from manifoldry.solve.eigen import largest, smallest
+from manifoldry.values import Array, FloatArray, IntArray, Spectrum
+
+DENSE_CONSTANT = 200
+"""Points up to which the additive constant comes from a dense eigenproblem."""
+WHOLE_SPECTRUM = 1000
+BLOCK = 2_000_000
+"""Entries worked on at a time, so that no second n x n array is needed."""
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """The eigenpairs of -1/2 H D2 H, and what a new point needs to join: the column means of D2."""
+
+    spectrum: Spectrum
+    mean_squares: FloatArray
+
+    @property
+    def coordinates(self) -> FloatArray:
+        """Columns sqrt(lambda_j) v_j; a non-positive eigenvalue gives a column of zeros."""
+        return self.spectrum.scaled(0.5)
+
+    def place(self, squares: Array) -> FloatArray:
+        r"""Place points by their squared distances (m, n) to the scaled ones.
+
+        :math:`y = \frac12 \Lambda^{-1/2} V^T (\overline{D2} - \delta)`: exact for points in the span, and the
+        projection of kernel PCA with kernel -D2/2 otherwise.
+        """
+        spectrum = self.spectrum
+        positive = spectrum.values > 0
+        inverse = np.zeros(len(spectrum))
+        inverse[positive] = 0.5 / np.sqrt(spectrum.values[positive])
+        weights = spectrum.vectors * inverse
+        return self.mean_squares @ weights - squares @ weights
+
+
+def classical_scaling(lengths: FloatArray, n_components: int, run: Run, *, overwrite: bool = False) -> Scaling:
+    r"""Return the top eigenpairs of :math:`B = -\frac12 H D^{(2)} H`, H = I - 11'/n.
+
+    Parameters
+    ----------
+    lengths : ndarray of shape (n, n)
+        Symmetric distances, not squared.
+    n_components : int
+        Number of pairs.
+    run : Run
+        Threads.
+    overwrite : bool
+        Turn ``lengths`` itself into B instead of a copy of it.
+
+    Returns
+    -------
+    Scaling
+
+    Notes
+    -----
+    References: torgerson1952, gower1966.
+    """
+    with run.stage("double centring"):
+        gram = lengths if overwrite else lengths.copy()
+        ranges = run.ranges(len(gram), max(1, BLOCK // len(gram)))
+
+        def square(lo: int, hi: int) -> FloatArray:
+            block = gram[lo:hi]
+            np.multiply(block, block, out=block)
+            return block.mean(axis=1, dtype=np.float64)
+
+        means = np.concatenate(run.map(square, ranges))
+        _centre(gram, means, -0.5, run)
+    return Scaling(largest(gram, n_components, run=run), means)
+
+
+def centre_gram(gram: FloatArray, run: Run) -> FloatArray:
+    """Return H G H of a Gram matrix, whose scaling places the points around their mean."""
+    centred = np.array(gram, dtype=np.float64)
+    _centre(centred, centred.mean(axis=1), 1.0, run)
+    return centred
+
+
+def _centre(matrix: FloatArray, means: FloatArray, factor: float, run: Run) -> None:
+    """Turn the symmetric ``matrix`` with row means ``means`` into factor * H matrix H, in place."""
+    offset = means.mean()
+
+    def block(lo: int, hi: int) -> None:
+        part: Any = matrix[lo:hi]
+        part -= means.astype(part.dtype)
+        part -= (means[lo:hi, None] - offset).astype(part.dtype)
+        part *= factor
+
+    run.map(block, run.ranges(len(matrix), max(1, BLOCK // len(matrix))))
+
+
+def landmark_scaling(lengths: FloatArray, landmarks: IntArray, n_components: int, run: Run) -> Scaling:
+    """Return the classical scaling of the landmarks alone; `Scaling.place` then places everyone.
+
+    Parameters
+    ----------
+    lengths : ndarray of shape (l, n)
+        Distances from each landmark to all points.
+    landmarks : ndarray of shape (l,)
+        Which points the landmarks are.
+    n_components : int
+        Target dimension, below l.
+    run : Run
+        Threads.
+
+    Notes
+    -----
+    References: desilva2004.
+    """
+    among = lengths[:, landmarks].astype(np.float64)
+    return classical_scaling((among + among.T) / 2, n_components, run, overwrite=True)
+
+
+def place_columns(scaling: Scaling, lengths: FloatArray, run: Run) -> FloatArray:
+    """Place all points by their distances from the landmarks, the columns of ``lengths`` (l, n)."""
+    n = lengths.shape[1]
+    coordinates = np.empty((n, len(scaling.spectrum)))
+
+    def block(lo: int, hi: int) -> None:
+        coordinates[lo:hi] = scaling.place(lengths[:, lo:hi].T.astype(np.float64) ** 2)
+
+    run.map(block, run.ranges(n, max(1, BLOCK // len(lengths))), blas=True)
+    return coordinates
+
+
+def principal_scaling(X: Array, n_components: int, run: Run) -> tuple[Scaling, FloatArray]:
+    """Return the scaling of Euclidean distances between rows of ``X`` without forming them: PCA's scores.
+
+    Also returns the directions (features, n_components) that project new points. Eigenpairs come from the smaller
+    of the two cross products; directions beyond the rank of X give columns of zeros.
+    """
+    n, features = X.shape
+    centred = np.asarray(X, dtype=np.float64) - X.mean(axis=0, dtype=np.float64)
+    wide = features > n
+    product = centred @ centred.T if wide else centred.T @ centred
+    k = min(n_components, len(product))
+    pairs = largest(product, k, run=run)
+    norms = np.sqrt(np.maximum(pairs.values, 0.0))
+    # Values at the rounding of the largest are those of directions that the data do not have.
+    real = norms > norms[0] * np.sqrt(len(product) * np.finfo(float).eps)
+    inverse = np.where(real, 1.0 / np.where(real, norms, 1.0), 0.0)
+    directions = np.zeros((features, n_components))
+    directions[:, :k] = (centred.T @ pairs.vectors) * inverse if wide else pairs.vectors * real
+    signs = _signs(centred @ directions)
+    directions *= signs
+    scores = centred @ directions
+    values = np.zeros(n_components)
+    values[:k] = np.where(real, pairs.values, 0.0)
+    residuals = np.zeros(n_components)
+    residuals[:k] = pairs.residuals
+    unit = scores / np.where(values > 0, np.sqrt(np.where(values > 0, values, 1.0)), 1.0)
+    squares = (centred**2).sum(axis=1)
+    spectrum = Spectrum(values, unit, residuals, "largest", pairs.solver)
+    return Scaling(spectrum, squares + squares.mean()), directions
+
+
+def _signs(vectors: FloatArray) -> FloatArray:
+    """Return the signs that make each column's entry of largest magnitude positive."""
+    top = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
+    return np.where(top < 0, -1.0, 1.0)
+
+
+def negative_part(gram: FloatArray, run: Run) -> dict[str, float | None]:
+    """Return how far from positive semidefinite: the lowest eigenvalue, and the negative share of all magnitudes.
+
+    The share needs the whole spectrum and is None beyond 1000 points.
+    """
+    if len(gram) <= WHOLE_SPECTRUM:
+        values = np.linalg.eigvalsh(gram)
+        share = float(-values[values < 0].sum() / np.abs(values).sum())
+        return {"lowest": float(values[0]), "share": share}
+    return {"lowest": float(smallest(gram, 1, run=run).values[0]), "share": None}
+
+
+def additive_constant(lengths: FloatArray, run: Run) -> float:
+    r"""Return the smallest c >= 0 for which the distances plus c (between different points) are Euclidean.
+
+    It is the largest eigenvalue of :math:`\begin{pmatrix} 0 & 2K(D^2) \\ -I & -4K(D) \end{pmatrix}` with
+    :math:`K(Z) = -\frac12 H Z H`; points at distance 0 from each other count once.
+
+    Notes
+    -----
+    References: cailliez1983.
+    """
+    with run.stage("additive constant"):
+        first = np.unique(np.argmax(lengths == 0, axis=1))
+        D = lengths if len(first) == len(lengths) else lengths[np.ix_(first, first)]
+        n = len(D)
+        squares, plain = np.array(D, dtype=np.float64) ** 2, np.array(D, dtype=np.float64)
+        _centre(squares, squares.mean(axis=1), -0.5, run)
+        _centre(plain, plain.mean(axis=1), -0.5, run)
+        if n <= DENSE_CONSTANT:
+            block = np.block([[np.zeros((n, n)), 2 * squares], [-np.eye(n), -4 * plain]])
+            return max(0.0, float(np.linalg.eigvals(block).real.max()))
+
+        def apply(v: FloatArray) -> FloatArray:
+            return np.concatenate([2 * (squares @ v[n:]), -v[:n] - 4 * (plain @ v[n:])])
+
+        operator = LinearOperator((2 * n, 2 * n), matvec=apply, dtype=np.float64)
+        start = run.rng("additive constant").standard_normal(2 * n)
+        values = eigs(operator, k=1, which="LR", v0=start, return_eigenvectors=False)
+        return max(0.0, float(values[0].real))

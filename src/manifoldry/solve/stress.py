@@ -1,0 +1,225 @@
+"""Metric and non-metric scaling by majorisation (SMACOF), sped up without losing its steady descent.
+
+A step of SMACOF is the Guttman transform G(Y) = V^+ B(Y) Y, which never raises the stress. Anderson's
+extrapolation of the last few steps gets there in far fewer; where it would raise the stress, the plain step
+is taken instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from scipy.spatial.distance import cdist
+
+from manifoldry.run import Run
+from manifoldry.values import FloatArray, IntArray, Stop, Trace
+
+NUMPY_UP_TO = 500
+"""Points up to which numpy does a pass over all pairs in a few milliseconds, sooner than a kernel is loaded."""
+ROWS = 64
+MEMORY = 8
+"""Steps that the extrapolation remembers."""
+
+Pass = Callable[[FloatArray], tuple[FloatArray, float]]
+"""Coordinates to their Guttman transform and their stress."""
+
+
+def metric_pass(wanted: FloatArray, weights: FloatArray | None, run: Run) -> Pass:
+    r"""Return the map from Y to (G(Y), stress), stress = :math:`\sum_{i<j} w_{ij} (\delta_{ij} - d_{ij})^2`."""
+    if weights is not None:
+        return _weighted_pass(wanted, weights)
+    return _dense_pass(wanted) if len(wanted) <= NUMPY_UP_TO else _compiled_pass(wanted, run)
+
+
+def _dense_pass(wanted: FloatArray) -> Pass:
+    def guttman(Y: FloatArray) -> tuple[FloatArray, float]:
+        pull, stress = _pull(Y, wanted)
+        return pull / len(Y), stress
+
+    return guttman
+
+
+def _pull(Y: FloatArray, wanted: FloatArray, weights: FloatArray | None = None) -> tuple[FloatArray, float]:
+    """Return B(Y) Y and the stress; rows of B sum to 0."""
+    distance = cdist(Y, Y)
+    off = (distance - wanted) ** 2
+    ratio = np.divide(wanted, distance, out=np.zeros_like(distance), where=distance > 0)
+    if weights is not None:
+        off *= weights
+        ratio *= weights
+    return ratio.sum(axis=1)[:, None] * Y - ratio @ Y, float(off.sum() / 2)
+
+
+def _compiled_pass(wanted: FloatArray, run: Run) -> Pass:
+    from manifoldry.kernels.stress import guttman_rows
+
+    n = len(wanted)
+
+    def guttman(Y: FloatArray) -> tuple[FloatArray, float]:
+        columns = np.ascontiguousarray(Y.T)
+        pull, stress = np.empty_like(Y), np.empty(n)
+        run.map(lambda lo, hi: guttman_rows(columns, wanted, pull, stress, lo, hi), run.ranges(n, ROWS))
+        return pull / n, float(stress.sum() / 2)
+
+    return guttman
+
+
+def _weighted_pass(wanted: FloatArray, weights: FloatArray) -> Pass:
+    n = len(wanted)
+    V = np.diag(weights.sum(axis=1)) - weights
+    # V + 11'/n is positive definite on a connected weight graph and equals V on centred coordinates.
+    factor = scipy.linalg.cho_factor(V + 1.0 / n)
+
+    def guttman(Y: FloatArray) -> tuple[FloatArray, float]:
+        pull, stress = _pull(Y, wanted, weights)
+        return scipy.linalg.cho_solve(factor, pull), stress
+
+    return guttman
+
+
+def majorise(step: Pass, start: FloatArray, run: Run, *, max_iter: int, tol: float) -> tuple[FloatArray, Trace]:
+    """Lower the stress from ``start`` until a step gains less than ``tol`` of it, twice running.
+
+    Returns the coordinates and the trace of stresses, which never rises.
+
+    Notes
+    -----
+    References: deleeuw1977, borg2005, walker2011.
+    """
+    Y = start - start.mean(axis=0)
+    target, stress = step(Y)
+    trace, stop, idle = [stress], Stop.LIMIT, 0
+    history = _Extrapolation(MEMORY)
+    for iteration in range(1, max_iter + 1):
+        candidate = history.propose(Y, target)
+        next_target, next_stress = step(candidate)
+        if next_stress > stress:
+            history.forget()
+            candidate = target
+            next_target, next_stress = step(candidate)
+        gained = stress - next_stress
+        if gained < 0:  # rounding, at the bottom
+            stop = Stop.CONVERGED
+            break
+        Y, target, stress = candidate, next_target, next_stress
+        trace.append(stress)
+        idle = idle + 1 if gained <= tol * stress else 0
+        if idle == 2 or stress == 0:
+            stop = Stop.CONVERGED
+            break
+        if not run.step(iteration, max_iter):
+            stop = Stop.ASKED
+            break
+    return Y, Trace(np.array(trace), stop)
+
+
+class _Extrapolation:
+    """Anderson's: the combination of the last steps whose mismatch Y - G(Y) would be smallest."""
+
+    def __init__(self, memory: int) -> None:
+        self.memory = memory
+        self.points: list[FloatArray] = []
+        self.mismatches: list[FloatArray] = []
+
+    def propose(self, Y: FloatArray, target: FloatArray) -> FloatArray:
+        """Return the extrapolated point; the plain ``target`` while nothing is remembered."""
+        self.points = [*self.points[-self.memory :], Y]
+        self.mismatches = [*self.mismatches[-self.memory :], target - Y]
+        if len(self.points) < 2:
+            return target
+        mismatch = self.mismatches[-1]
+        dF = np.array([mismatch - old for old in self.mismatches[:-1]]).reshape(len(self.points) - 1, -1)
+        dY = np.array([Y - old for old in self.points[:-1]])
+        gamma = scipy.linalg.lstsq(dF.T, mismatch.ravel(), cond=1e-10, check_finite=False)[0]
+        return target - np.tensordot(gamma, dY + dF.reshape(dY.shape), axes=1)
+
+    def forget(self) -> None:
+        """Start anew from the present point."""
+        self.points, self.mismatches = [], []
+
+
+class MonotoneFit:
+    """Non-metric scaling's targets: the distances closest to the present ones that rise with the dissimilarities.
+
+    Parameters
+    ----------
+    dissimilarities : ndarray of shape (n, n)
+        Only their order matters. Equal ones may get different targets (the primary approach to ties).
+    """
+
+    def __init__(self, dissimilarities: FloatArray) -> None:
+        self.n = len(dissimilarities)
+        self.upper: Any = np.triu_indices(self.n, 1)
+        given = dissimilarities[self.upper]
+        self.order = np.argsort(given, kind="stable")
+        self.given = given[self.order]
+        self.tied = bool((np.diff(self.given) == 0).any())
+
+    def targets(self, Y: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return (pairs in order, their targets), scaled so that the targets' mean square is 1."""
+        from scipy.optimize import isotonic_regression
+
+        distance = cdist(Y, Y)[self.upper]
+        order = self.order
+        if self.tied:
+            order = order[np.lexsort((distance[order], self.given))]
+        fitted = np.maximum(isotonic_regression(distance[order]).x, 0.0)
+        norm = np.sqrt(np.mean(fitted**2))
+        return order, fitted / norm if norm > 0 else np.ones_like(fitted)
+
+    def matrix(self, order: IntArray, fitted: FloatArray) -> FloatArray:
+        """Return the targets as a symmetric matrix."""
+        wanted = np.zeros((self.n, self.n))
+        wanted[self.upper[0][order], self.upper[1][order]] = fitted
+        return wanted + wanted.T
+
+    def curve(self, fitted: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the knots of the monotone map from dissimilarities to targets, for new points."""
+        edge = np.flatnonzero(np.diff(fitted, prepend=np.nan, append=np.nan) != 0)
+        ends = np.unique(np.concatenate([edge[:-1], edge[1:] - 1]))
+        knots, first = np.unique(self.given[ends], return_index=True)
+        levels = np.add.reduceat(fitted[ends], first) / np.diff([*first, len(ends)])
+        positive = knots > 0
+        return np.concatenate([[0.0], knots[positive]]), np.concatenate([[0.0], levels[positive]])
+
+
+def rank_majorise(
+    fit: MonotoneFit, start: FloatArray, run: Run, *, max_iter: int, tol: float
+) -> tuple[FloatArray, Trace, tuple[FloatArray, FloatArray]]:
+    r"""Lower Kruskal's stress-1, :math:`\sqrt{\sum (\hat d - d)^2 / \sum d^2}`, with :math:`\hat d` monotone.
+
+    Each round fits the targets, then takes one Guttman step towards them. Returns the coordinates, the trace and
+    the monotone curve.
+
+    Notes
+    -----
+    References: kruskal1964, borg2005.
+    """
+    Y = start - start.mean(axis=0)
+    trace: list[float] = []
+    stop, idle = Stop.LIMIT, 0
+    for iteration in range(max_iter + 1):
+        order, fitted = fit.targets(Y)
+        wanted = fit.matrix(order, fitted)
+        # Scale is free: bring Y to the scale at which it matches the targets best.
+        distance = cdist(Y, Y)
+        Y = Y * ((wanted * distance).sum() / max((distance**2).sum(), np.finfo(float).tiny))
+        pull, raw = _pull(Y, wanted)
+        stress = float(np.sqrt(2 * raw / max((cdist(Y, Y) ** 2).sum(), np.finfo(float).tiny)))
+        if trace and stress > trace[-1] * (1 + 1e-9):
+            stop = Stop.CONVERGED
+            break
+        idle = idle + 1 if trace and trace[-1] - stress <= tol * stress else 0
+        trace.append(stress)
+        best, curve = Y, fit.curve(fitted)
+        if idle == 2 or stress == 0:
+            stop = Stop.CONVERGED
+            break
+        if not run.step(iteration, max_iter):
+            stop = Stop.ASKED
+            break
+        Y = pull / len(Y)
+    return best, Trace(np.array(trace), stop), curve

@@ -1,0 +1,233 @@
+"""The nouns of the library: frozen values that travel together and check themselves when built."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from manifoldry.run import Run
+
+Array = NDArray[Any]
+FloatArray = NDArray[np.floating[Any]]
+IntArray = NDArray[np.integer[Any]]
+
+Extension = Callable[[Array, "Run"], FloatArray]
+"""New points (n_new, n_features) to coordinates (n_new, n_components), or back; picklable."""
+
+
+@dataclass(frozen=True)
+class NeighborGraph:
+    """Who is near whom, and how far, in compressed rows.
+
+    Row ``i`` lists the neighbours of point ``i`` in ascending order of length, never ``i`` itself. An
+    absent pair is *not* a pair of length zero: duplicates are listed with length 0.
+
+    Parameters
+    ----------
+    indptr : ndarray of shape (n_points + 1,)
+        Row ``i`` occupies ``indices[indptr[i]:indptr[i + 1]]``.
+    indices : ndarray of shape (n_edges,)
+        The neighbours, row after row.
+    lengths : ndarray of shape (n_edges,)
+        The distances to them, finite and non-negative.
+    symmetric : bool
+        Whether every listed pair is listed both ways with the same length.
+    """
+
+    indptr: IntArray
+    indices: IntArray
+    lengths: FloatArray
+    symmetric: bool = False
+
+    def __post_init__(self) -> None:
+        n = len(self.indptr) - 1
+        if len(self.indices) != len(self.lengths) or self.indptr[-1] != len(self.indices):
+            raise ValueError(
+                f"A neighbour graph needs one length per listed neighbour; got {len(self.indices)} indices, "
+                f"{len(self.lengths)} lengths and row ends up to {self.indptr[-1]}."
+            )
+        if len(self.indices) and (self.indices.min() < 0 or self.indices.max() >= n):
+            raise ValueError(f"A neighbour graph of {n} points lists an index outside 0..{n - 1}.")
+        if len(self.lengths) and not (np.isfinite(self.lengths).all() and self.lengths.min() >= 0):
+            raise ValueError("The lengths of a neighbour graph must be finite and non-negative.")
+
+    @classmethod
+    def from_rows(cls, indices: IntArray, distances: FloatArray) -> NeighborGraph:
+        """Build the directed graph of a k-nearest-neighbour search: two arrays of shape (n, k)."""
+        n, k = indices.shape
+        indptr = np.arange(0, n * k + 1, k, dtype=np.int64)
+        return cls(indptr, indices.reshape(-1), distances.reshape(-1))
+
+    @classmethod
+    def from_sparse(cls, matrix: Any, *, symmetric: bool = False) -> NeighborGraph:
+        """Build from a sparse matrix of lengths; stored zeros are pairs of length 0, the diagonal is dropped."""
+        from scipy.sparse import csr_array
+
+        graph = csr_array(matrix)
+        rows = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
+        off = rows != graph.indices
+        rows, indices, lengths = rows[off], graph.indices[off], graph.data[off]
+        order = np.lexsort((indices, lengths, rows))
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=graph.shape[0]))])
+        return cls(indptr.astype(np.int64), indices[order], lengths[order], symmetric=symmetric)
+
+    @property
+    def n_points(self) -> int:
+        """Number of points."""
+        return len(self.indptr) - 1
+
+    @property
+    def n_edges(self) -> int:
+        """Number of listed pairs (each undirected pair of a symmetric graph counts twice)."""
+        return len(self.indices)
+
+    @property
+    def degrees(self) -> IntArray:
+        """Number of neighbours of each point."""
+        return np.diff(self.indptr)
+
+    def row(self, i: int) -> tuple[IntArray, FloatArray]:
+        """Neighbours of point ``i`` and their distances."""
+        span = slice(self.indptr[i], self.indptr[i + 1])
+        return self.indices[span], self.lengths[span]
+
+    def rows(self) -> IntArray:
+        """Return the point that lists each neighbour: the first column of the edge list."""
+        return np.repeat(np.arange(self.n_points, dtype=self.indices.dtype), self.degrees)
+
+    def to_sparse(self) -> csr_array:
+        """Return the lengths as a sparse matrix in which pairs of length 0 are stored."""
+        from scipy.sparse import csr_array
+
+        n = self.n_points
+        return csr_array((self.lengths, self.indices, self.indptr), shape=(n, n))
+
+    def subset(self, members: IntArray) -> NeighborGraph:
+        """Return the graph among ``members`` (sorted indices), renumbered in their order."""
+        n = self.n_points
+        new = np.full(n, -1, dtype=np.int64)
+        new[members] = np.arange(len(members))
+        rows, cols = new[self.rows()], new[self.indices]
+        keep = (rows >= 0) & (cols >= 0)
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(rows[keep], minlength=len(members)))])
+        return NeighborGraph(
+            indptr.astype(np.int64), cols[keep].astype(self.indices.dtype), self.lengths[keep], self.symmetric
+        )
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Eigenpairs in order, with their residuals and what was left out.
+
+    Parameters
+    ----------
+    values : ndarray of shape (m,)
+        Eigenvalues, ascending for ``order="smallest"`` and descending for ``order="largest"``.
+    vectors : ndarray of shape (n, m)
+        Eigenvectors in columns; the entry of largest magnitude in each column is positive.
+    residuals : ndarray of shape (m,)
+        ``|A v - lambda B v|`` of each pair, in the norm and units of A.
+    order : {"smallest", "largest"}
+        Which end of the spectrum this is.
+    solver : str
+        The rung of the ladder that gave the answer.
+    dropped : ndarray
+        Eigenvalues of known vectors that were removed (the constant of a Laplacian, say).
+    """
+
+    values: FloatArray
+    vectors: FloatArray
+    residuals: FloatArray
+    order: str = "largest"
+    solver: str = "dense"
+    dropped: FloatArray = field(default_factory=lambda: np.empty(0))
+
+    def __post_init__(self) -> None:
+        if self.vectors.shape[1] != len(self.values) or len(self.residuals) != len(self.values):
+            raise ValueError(
+                f"A spectrum needs one vector and one residual per value; got {len(self.values)} values, "
+                f"{self.vectors.shape[1]} vectors and {len(self.residuals)} residuals."
+            )
+        steps = np.diff(self.values)
+        slack = 1e-9 * float(np.max(np.abs(self.values), initial=0.0))
+        if (self.order == "largest" and (steps > slack).any()) or (self.order == "smallest" and (steps < -slack).any()):
+            raise ValueError(f"The values of a spectrum must be in order, {self.order} first.")
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def head(self, m: int) -> Spectrum:
+        """Return the first ``m`` pairs."""
+        return Spectrum(self.values[:m], self.vectors[:, :m], self.residuals[:m], self.order, self.solver, self.dropped)
+
+    def scaled(self, power: float) -> FloatArray:
+        """Vectors times ``max(values, 0) ** power``: the coordinates of classical scaling at 0.5."""
+        return self.vectors * np.maximum(self.values, 0.0) ** power
+
+    @property
+    def gaps(self) -> FloatArray:
+        """Differences of consecutive values, all non-negative."""
+        return np.abs(np.diff(self.values))
+
+
+class Stop(enum.Enum):
+    """Why an iteration ended, as a sentence of advice."""
+
+    CONVERGED = "The iteration converged to the requested tolerance."
+    LIMIT = "The iteration reached its limit before the tolerance; raise max_iter or tol."
+    ASKED = "The callback asked to stop; the result is the best one reached so far."
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What an iteration did and why it stopped.
+
+    Parameters
+    ----------
+    objective : ndarray of shape (n_iter + 1,)
+        The objective at the start and after each iteration.
+    stop : Stop
+        Why the iteration ended.
+    """
+
+    objective: FloatArray
+    stop: Stop
+
+    @property
+    def n_iter(self) -> int:
+        """Number of iterations done."""
+        return len(self.objective) - 1
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """Coordinates, and everything the method can say about them.
+
+    Parameters
+    ----------
+    coordinates : ndarray of shape (n_points, n_components)
+        One row per point.
+    graph, spectrum, trace, certificate : optional
+        The parts that the method has.
+    extension, inverse : callable, optional
+        New points to coordinates, and coordinates back to points.
+    notes : mapping
+        What goes into ``diagnostics_``.
+    """
+
+    coordinates: FloatArray
+    graph: NeighborGraph | None = None
+    spectrum: Spectrum | None = None
+    trace: Trace | None = None
+    certificate: Any = None
+    extension: Extension | None = None
+    inverse: Extension | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)

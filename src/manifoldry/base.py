@@ -116,6 +116,8 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
                 setattr(self, f"{name}_", value)
             elif hasattr(self, f"{name}_"):
                 delattr(self, f"{name}_")  # of an earlier fit
+        if embedding.trace is not None:
+            self.n_iter_ = embedding.trace.n_iter
         self._n_features_out = self.embedding_.shape[1]
         self.diagnostics_ = {
             "seconds": dict(run.seconds),
@@ -136,15 +138,20 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
             self.n_features_in_ = X.n_points
             return X
         _refuse_shapes_and_text(X)
-        X = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=False,
-            ensure_min_samples=self._least_points if reset else 1,
-        )
+        try:
+            X = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                ensure_all_finite=False,
+                ensure_min_samples=self._least_points if reset else 1,
+            )
+        except ValueError as error:
+            if "could not convert" not in str(error):
+                raise
+            raise ValueError(f"X must hold numbers; {error}: encode or drop such columns.") from None
         entries = X.data if issparse(X) else X
         bad = entries.size - int(np.count_nonzero(np.isfinite(entries)))
         if bad:
@@ -328,5 +335,8 @@ def _refuse_shapes_and_text(X: Any) -> None:
             f"X must be two-dimensional, one row per point; got shape {tuple(array.shape)}. "
             "Reshape your data with X.reshape(-1, 1) for one column or X.reshape(1, -1) for one row."
         )
-    if getattr(getattr(array, "dtype", None), "kind", "") in "USmM":
+    kind = getattr(getattr(array, "dtype", None), "kind", "")
+    if kind == "c":
+        raise ValueError("Complex data not supported: X must hold real numbers; pass real and imaginary columns.")
+    if kind and kind in "USmM":
         raise ValueError(f"X must hold numbers; got entries of type {array.dtype}: encode them first.")

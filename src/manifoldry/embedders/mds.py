@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -237,12 +238,11 @@ class MDS(Embedder):
         weights = None if self.weights is None else np.asarray(self.weights, dtype=np.float64)
         with run.stage("majorisation"):
             step = metric_pass(wanted, weights, run)
-            tries = [
-                majorise(step, start, run, max_iter=self.max_iter, tol=self.tol)
-                for start in _starts(self, wanted, run)
-                if not run.stopped
-            ]
-        Y, trace = min(tries, key=lambda found: float(found[1].objective[-1]))
+            Y, trace = _best_start(
+                lambda start: majorise(step, start, run, max_iter=self.max_iter, tol=self.tol),
+                _starts(self, wanted, run),
+                run,
+            )
         stress = float(trace.objective[-1])
         spread = float(((wanted**2) if weights is None else weights * wanted**2).sum() / 2)
         notes = {"stress": stress, "normalized_stress": float(np.sqrt(stress / spread))}
@@ -338,12 +338,11 @@ class NonmetricMDS(Embedder):
         given = _distances(X, self.metric, self.metric_params, run)
         with run.stage("majorisation"):
             fit = MonotoneFit(given)
-            tries = [
-                rank_majorise(fit, start, run, max_iter=self.max_iter, tol=self.tol)
-                for start in _starts(self, given, run)
-                if not run.stopped
-            ]
-        Y, trace, curve = min(tries, key=lambda found: float(found[1].objective[-1]))
+            Y, trace, curve = _best_start(
+                lambda start: rank_majorise(fit, start, run, max_iter=self.max_iter, tol=self.tol),
+                _starts(self, given, run),
+                run,
+            )
         distances = Distances(None if self._pairwise else X, self.metric, self.metric_params)
         notes = {"stress": float(trace.objective[-1])}
         return Embedding(Y, trace=trace, extension=StressPlacement(distances, Y, curve), notes=notes)
@@ -376,3 +375,13 @@ def _starts(model: MDS | NonmetricMDS, wanted: FloatArray, run: Run) -> list[Flo
     elif model.init == "classical":
         starts[0] = classical_scaling(wanted, model.n_components, run).coordinates
     return starts
+
+
+def _best_start(descend: Callable[[FloatArray], Any], starts: list[FloatArray], run: Run) -> Any:
+    """Descend from each start until asked to stop, and return what reached the lowest objective."""
+    best = descend(starts[0])
+    for start in starts[1:]:
+        if run.stopped:
+            break
+        best = min(best, descend(start), key=lambda found: float(found[1].objective[-1]))
+    return best

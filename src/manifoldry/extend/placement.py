@@ -109,7 +109,7 @@ class StressPlacement:
         def block(lo: int, hi: int) -> None:
             placed[lo:hi] = self._place(wanted[lo:hi])
 
-        run.map(block, run.ranges(len(wanted), max(1, BLOCK // len(self.embedding))), blas=True)
+        run.map(block, run.ranges(len(wanted), max(1, BLOCK // len(self.embedding))))
         return placed
 
     def _place(self, wanted: FloatArray) -> FloatArray:
@@ -125,7 +125,7 @@ class StressPlacement:
         centre = self.embedding.mean(axis=0)
         Y = self.embedding - centre
         squares = (Y**2).sum(axis=1) - wanted**2
-        return centre + 0.5 * (squares - squares.mean(axis=1)[:, None]) @ np.linalg.pinv(Y).T
+        return centre + 0.5 * np.einsum("ij,cj->ic", squares - squares.mean(axis=1)[:, None], np.linalg.pinv(Y))
 
     def _stress(self, wanted: FloatArray, places: FloatArray) -> FloatArray:
         return ((cdist(places, self.embedding) - wanted) ** 2).sum(axis=1)
@@ -140,7 +140,9 @@ class StressPlacement:
             here = places[moving]
             distance = cdist(here, Y)
             ratio = np.divide(wanted[moving], distance, out=np.zeros_like(distance), where=distance > 0)
-            there = centre + (ratio.sum(axis=1)[:, None] * here - ratio @ Y) / len(Y)
+            # einsum, not a matrix product, whose rounding would depend on how many points are placed together.
+            pulled = np.einsum("ij,jc->ic", ratio, Y)
+            there = centre + (ratio.sum(axis=1)[:, None] * here - pulled) / len(Y)
             places[moving] = there
             moving = moving[np.abs(there - here).max(axis=1) > enough]
             if len(moving) == 0:

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, eigs
 
 from manifoldry.run import Run
 from manifoldry.solve.eigen import largest, smallest
 from manifoldry.values import Array, FloatArray, IntArray, Spectrum
 
-DENSE_CONSTANT = 200
-"""Points up to which the additive constant comes from a dense eigenproblem."""
+CLIMBS = 50
+ROUNDING = 1e-12
+"""Of v'K(D^2)v, below which a negative v'K(c)v is rounding: a sum of n^2 products each good to 1e-16."""
 WHOLE_SPECTRUM = 1000
 BLOCK = 2_000_000
 """Entries worked on at a time, so that no second n x n array is needed."""
@@ -187,28 +187,31 @@ def negative_part(gram: FloatArray, run: Run) -> dict[str, float | None]:
 def additive_constant(lengths: FloatArray, run: Run) -> float:
     r"""Return the smallest c >= 0 for which the distances plus c (between different points) are Euclidean.
 
-    It is the largest eigenvalue of :math:`\begin{pmatrix} 0 & 2K(D^2) \\ -I & -4K(D) \end{pmatrix}` with
-    :math:`K(Z) = -\frac12 H Z H`; points at distance 0 from each other count once.
+    The kernel of the shifted distances is :math:`K(c) = K(D^2) + 2c K(D) + \frac{c^2}{2} H`, with
+    :math:`K(Z) = -\frac12 H Z H`, and c is the largest root of its lowest eigenvalue. For any fixed v the quadratic
+    :math:`v^T K(c) v` must not be negative; taking for v the lowest eigenvector at the present c and moving to the
+    larger root of its quadratic climbs to c from below, as Newton's method does. Points at distance 0 from each
+    other count once.
 
     Notes
     -----
-    References: cailliez1983.
+    References: cailliez1983, choi2007.
     """
     with run.stage("additive constant"):
         first = np.unique(np.argmax(lengths == 0, axis=1))
-        D = lengths if len(first) == len(lengths) else lengths[np.ix_(first, first)]
-        n = len(D)
-        squares, plain = np.array(D, dtype=np.float64) ** 2, np.array(D, dtype=np.float64)
+        D = np.array(lengths if len(first) == len(lengths) else lengths[np.ix_(first, first)], dtype=np.float64)
+        squares = D**2
         _centre(squares, squares.mean(axis=1), -0.5, run)
-        _centre(plain, plain.mean(axis=1), -0.5, run)
-        if n <= DENSE_CONSTANT:
-            block = np.block([[np.zeros((n, n)), 2 * squares], [-np.eye(n), -4 * plain]])
-            return max(0.0, float(np.linalg.eigvals(block).real.max()))
-
-        def apply(v: FloatArray) -> FloatArray:
-            return np.concatenate([2 * (squares @ v[n:]), -v[:n] - 4 * (plain @ v[n:])])
-
-        operator = LinearOperator((2 * n, 2 * n), matvec=apply, dtype=np.float64)
-        start = run.rng("additive constant").standard_normal(2 * n)
-        values = eigs(operator, k=1, which="LR", v0=start, return_eigenvectors=False)
-        return max(0.0, float(values[0].real))
+        _centre(D, D.mean(axis=1), -0.5, run)
+        ones = np.full((len(D), 1), 1 / np.sqrt(len(D)))
+        c, kernel = 0.0, squares.copy()
+        for _ in range(CLIMBS):
+            lowest = smallest(kernel, 1, null=ones, run=run)
+            v = lowest.vectors[:, 0]
+            fixed, slope = float(v @ squares @ v), float(v @ D @ v)
+            if fixed + 2 * c * slope + c * c / 2 >= -ROUNDING * abs(fixed):
+                break
+            c = -2 * slope + np.sqrt(4 * slope**2 - 2 * fixed)
+            kernel = squares + 2 * c * D
+            kernel[np.diag_indices_from(kernel)] += c * c / 2
+        return c

@@ -36,15 +36,16 @@ def metric_pass(wanted: FloatArray, weights: FloatArray | None, run: Run) -> Pas
 
 def _dense_pass(wanted: FloatArray) -> Pass:
     def guttman(Y: FloatArray) -> tuple[FloatArray, float]:
-        pull, stress = _pull(Y, wanted)
+        pull, stress = _pull(Y, cdist(Y, Y), wanted)
         return pull / len(Y), stress
 
     return guttman
 
 
-def _pull(Y: FloatArray, wanted: FloatArray, weights: FloatArray | None = None) -> tuple[FloatArray, float]:
+def _pull(
+    Y: FloatArray, distance: FloatArray, wanted: FloatArray, weights: FloatArray | None = None
+) -> tuple[FloatArray, float]:
     """Return B(Y) Y and the stress; rows of B sum to 0."""
-    distance = cdist(Y, Y)
     off = (distance - wanted) ** 2
     ratio = np.divide(wanted, distance, out=np.zeros_like(distance), where=distance > 0)
     if weights is not None:
@@ -74,7 +75,7 @@ def _weighted_pass(wanted: FloatArray, weights: FloatArray) -> Pass:
     factor = scipy.linalg.cho_factor(V + 1.0 / n)
 
     def guttman(Y: FloatArray) -> tuple[FloatArray, float]:
-        pull, stress = _pull(Y, wanted, weights)
+        pull, stress = _pull(Y, cdist(Y, Y), wanted, weights)
         return scipy.linalg.cho_solve(factor, pull), stress
 
     return guttman
@@ -158,11 +159,11 @@ class MonotoneFit:
         self.given = given[self.order]
         self.tied = bool((np.diff(self.given) == 0).any())
 
-    def targets(self, Y: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Return (pairs in order, their targets), scaled so that the targets' mean square is 1."""
+    def targets(self, distances: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return (pairs in order, targets for their ``distances``), scaled to a mean square of 1."""
         from scipy.optimize import isotonic_regression
 
-        distance = cdist(Y, Y)[self.upper]
+        distance = distances[self.upper]
         order = self.order
         if self.tied:
             order = order[np.lexsort((distance[order], self.given))]
@@ -202,13 +203,15 @@ def rank_majorise(
     trace: list[float] = []
     stop, idle = Stop.LIMIT, 0
     for iteration in range(max_iter + 1):
-        order, fitted = fit.targets(Y)
+        distance = cdist(Y, Y)
+        order, fitted = fit.targets(distance)
         wanted = fit.matrix(order, fitted)
         # Scale is free: bring Y to the scale at which it matches the targets best.
-        distance = cdist(Y, Y)
-        Y = Y * ((wanted * distance).sum() / max((distance**2).sum(), np.finfo(float).tiny))
-        pull, raw = _pull(Y, wanted)
-        stress = float(np.sqrt(2 * raw / max((cdist(Y, Y) ** 2).sum(), np.finfo(float).tiny)))
+        scale = (wanted * distance).sum() / (distance**2).sum()
+        Y, distance = Y * scale, distance * scale
+        pull, raw = _pull(Y, distance, wanted)
+        # The best monotone targets f satisfy f.d = f.f, so at this scale raw / f.f is Kruskal's raw / d.d.
+        stress = float(np.sqrt(2 * raw / (wanted**2).sum()))
         if trace and stress > trace[-1] * (1 + 1e-9):
             stop = Stop.CONVERGED
             break

@@ -16,6 +16,9 @@ BASIS_BLOCKS = 10
 STALL_STEPS = 3
 """Steps without progress after which an accepted residual is taken for rounding."""
 
+PATIENCE = 100
+"""Steps in which the residual must have halved for the iteration to go on."""
+
 
 @dataclass(frozen=True)
 class Tolerance:
@@ -165,7 +168,7 @@ def davidson(
         stalled = errors[-1] > 0.7 * min(errors[:-STALL_STEPS], default=np.inf)
         if errors[-1] <= ritz.needed(k, tolerance) or (stalled and errors[-1] <= tolerance.accept):
             return rayleigh_ritz(pencil, ritz, settled=True)
-        if step == steps:
+        if step == steps or errors[-1] > 0.5 * min(errors[:-PATIENCE], default=np.inf):
             break
         if basis.size + width > capacity:
             basis.condense(max(width, 2 * capacity // 5))

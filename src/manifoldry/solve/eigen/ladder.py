@@ -20,9 +20,10 @@ from manifoldry.values import FloatArray, IntArray
 Rung = Callable[[Pencil, Ritz, int, Tolerance, Run], Ritz | None]
 """Improve the Ritz pairs reached so far; None when the rung is not for this pencil."""
 
-LAPACK_SIZE = 600
-"""Up to this order LAPACK is fastest (4 pairs, seconds: n = 400 0.008, 600 0.02, 1000 0.04, 2000 0.21;
-block Krylov on a dense matrix: n = 600 0.02, 1000 0.03, 2000 0.05)."""
+LAPACK_SIZE = 400
+"""Up to this order LAPACK, which cannot fail, costs nothing. Milliseconds for 4 pairs of a dense matrix,
+LAPACK and Krylov: n = 300 6, 5; 450 10, 7; 1,000 83, 12; 2,000 323, 43. For 3 pairs of a graph Laplacian,
+LAPACK and the rest of the ladder: n = 300 6, 11; 450 16, 13; 1,000 96, 18; 2,000 363, 28."""
 
 LAPACK_SHARE = 50
 """LAPACK also when more than one pair in this many is wanted: a search basis would be as large."""
@@ -31,7 +32,7 @@ GUARDS = 2
 """Pairs searched for beyond the wanted ones; the last of a block converges slowest."""
 
 NARROWEST = 8
-"""Smallest block: 8 columns cost a pass over a dense matrix about as much as 2 (n = 10,000: 47 and 41 ms)."""
+"""Smallest block for a dense A: a pass over it costs 8 columns little more than 4 (n = 10,000: 47 and 41 ms)."""
 
 SHIFT = 1e-15
 """Distance of the shift from zero, relative to the norm: just above rounding, below the values wanted.
@@ -39,8 +40,8 @@ Alignment matrices of a roll have their second value at 4e-9 |A| (n = 2,000) and
 Shifts from 2e-16 to 1e-14 gave the same vectors there in as many steps."""
 
 WIDEST_LEVEL = 6000
-"""Widest breadth-first level a sparse factor is tried for. Factoring took about 2 w^3 / 6e9 s for a widest
-level of w points (w = 270: 0.03 s; 910: 0.8 s; 1,260: 0.6 s; 2,200: 0.9 s), so this is a minute."""
+"""Widest breadth-first level a sparse factor is tried for. Among wide graphs, factoring took about
+2 w^3 / 6e9 s for a widest level of w points (w = 1,240: 0.5 s; 1,600: 1.5 s; 2,200: 0.9 s), so this is a minute."""
 
 FULL_FACTOR, FULL_FACTOR_SIZE = 0.6, 10_000
 """A sparse matrix whose predicted factor is fuller than this is factored as a dense one, up to this order.
@@ -52,7 +53,6 @@ NEAR_NULL = 3
 
 BYTES_PER_ENTRY = 24
 """Memory of an entry of L and its mirror in U: two numbers and two row indices."""
-
 
 FIRST_STEPS, FIRST_STEPS_GRAPH, LAST_STEPS = 60, 12, 1000
 """Steps of the plain Krylov search: before anything is factored, the same for the low end of a sparse matrix
@@ -187,9 +187,11 @@ def predicted_fill(pattern: Any) -> tuple[int, int]:
     """Return a guess from above of the entries of a sparse factor, and the widest breadth-first level.
 
     Levels of a search from a far end are separators of the graph. Eliminating them one after another
-    fills at most the sum of w_i w_{i+1}; dissecting with separators of the widest level w fills about
-    w^2 log2(n) / 2. The lesser of the two was 1.2 to 3.4 times the entries of L that SuperLU made, on graphs
-    of 10 neighbours (and of their neighbours) in 2, 3, 5, 10, 50 dimensions, n = 2,000 to 40,000.
+    fills at most the sum of w_i w_{i+1} + w_i^2 / 2; nested dissection fills about w^2 log2(n) / 2 for the
+    widest level w, or about nnz log2(n) / 2 where the graph is long and thin. The lesser of the two guesses
+    was 1.4 to 3.7 times the entries of L that SuperLU made, for neighbour graphs (10 neighbours) and
+    alignment matrices (13) of cubes in 2, 3, 5 and 50 dimensions, strips, rolls and noisy curves,
+    n = 2,000 to 100,000.
 
     References
     ----------
@@ -198,7 +200,7 @@ def predicted_fill(pattern: Any) -> tuple[int, int]:
     widths = level_widths(pattern, level_widths(pattern, 0)[1])[0]
     widest = int(widths.max())
     by_levels = int(widths[1:] @ widths[:-1]) + int(widths @ widths) // 2
-    by_dissection = int(widest**2 * np.log2(pattern.shape[0] + 1) / 2) + pattern.nnz // 2
+    by_dissection = int(max(widest**2, pattern.nnz) * np.log2(pattern.shape[0] + 1) / 2)
     return min(by_levels, by_dissection), widest
 
 

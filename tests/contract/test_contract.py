@@ -1,0 +1,233 @@
+"""What every registered method must honour, enumerated from the cards."""
+
+import pickle
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import manifoldry
+from manifoldry import quality
+
+CARDS = manifoldry.methods()
+each = pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
+
+
+def points(n=40, columns=4, seed=0):
+    """A bent sheet with a little noise: connected, no ties, no symmetry."""
+    rng = np.random.default_rng(seed)
+    t = rng.uniform(0, 3, n)
+    h = rng.uniform(0, 1, n)
+    sheet = np.column_stack([np.cos(t), np.sin(t), h, t * h])[:, :columns]
+    return sheet + 0.01 * rng.standard_normal(sheet.shape)
+
+
+def make(card, **settings):
+    return card.cls(**{**card.tiny, **settings})
+
+
+def same_shape(A, B):
+    """Relative difference of two layouts up to a rigid motion."""
+    return np.sqrt(quality.procrustes(A, B).error)
+
+
+@parametrize_with_checks([card.cls() for card in CARDS] + [make(card) for card in CARDS])
+def test_scikit_learn_checks(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", manifoldry.DisconnectedWarning)
+        check(estimator)
+
+
+@each
+def test_gives_what_its_card_says(card):
+    model = make(card).fit(points())
+    assert model.embedding_.shape == (40, card.tiny["n_components"])
+    assert np.isfinite(model.embedding_).all()
+    for name in ("spectrum", "trace", "certificate", "graph"):
+        assert hasattr(model, f"{name}_") == (name in card.gives), name
+    assert hasattr(model, "transform") == ("transform" in card.gives)
+    assert hasattr(model, "inverse_transform") == ("inverse" in card.gives)
+    assert model.diagnostics_["seconds"]
+    assert all(seconds >= 0 for seconds in model.diagnostics_["seconds"].values())
+
+
+@each
+def test_same_bits_for_any_number_of_threads(card):
+    X = points(150)
+    one, two = (make(card, n_jobs=jobs).fit(X) for jobs in (1, 2))
+    assert np.array_equal(one.embedding_, two.embedding_)
+    Q = points(11, seed=1)
+    assert np.array_equal(one.transform(Q), two.transform(Q))
+
+
+@each
+def test_same_bits_twice(card):
+    X = points()
+    assert np.array_equal(make(card).fit_transform(X), make(card).fit_transform(X))
+
+
+@each
+def test_permuted_rows_permute_the_result(card):
+    X = points(60)
+    order = np.random.default_rng(1).permutation(60)
+    settings = {}
+    if card.name == "LandmarkIsomap":  # the same points must serve
+        settings = {"landmarks": np.arange(0, 60, 3)}
+    straight = make(card, **settings).fit_transform(X)
+    if settings:
+        settings = {"landmarks": np.flatnonzero(np.isin(order, settings["landmarks"]))}
+    permuted = make(card, **settings).fit_transform(X[order])
+    # Majorisation stops when the stress settles to 1e-6 of itself, so layouts agree to about its root.
+    assert same_shape(permuted, straight[order]) < (1e-2 if "trace" in card.gives else 1e-8)
+
+
+@each
+def test_rotation_and_shift_of_the_data_leave_the_result(card):
+    X = points(60)
+    rotation, _ = np.linalg.qr(np.random.default_rng(2).standard_normal((4, 4)))
+    moved = make(card).fit_transform(X @ rotation + 5.0)
+    assert same_shape(moved, make(card).fit_transform(X)) < (1e-2 if "trace" in card.gives else 1e-8)
+
+
+@each
+def test_input_is_left_as_it_was(card):
+    X, Q = points(), points(7, seed=3)
+    before = X.tobytes(), Q.tobytes()
+    X.flags.writeable = Q.flags.writeable = False
+    make(card).fit(X).transform(Q)
+    assert (X.tobytes(), Q.tobytes()) == before
+
+
+@each
+def test_batch_equals_one_by_one(card):
+    model = make(card).fit(points())
+    Q = points(9, seed=4)
+    together = model.transform(Q)
+    alone = np.concatenate([model.transform(q[None]) for q in Q])
+    np.testing.assert_allclose(together, alone, rtol=0, atol=1e-9 * np.abs(together).max())
+
+
+@each
+def test_training_points_return_to_their_places(card):
+    X = points()
+    model = make(card).fit(X)
+    size = np.abs(model.embedding_).max()
+    # Descent methods stop near, not at, a stationary layout; the others are exact up to rounding.
+    tolerance = 2e-2 if "trace" in card.gives else 1e-8
+    np.testing.assert_allclose(model.transform(X), model.embedding_, rtol=0, atol=tolerance * size)
+
+
+@each
+def test_pickle_round_trip_in_another_process(card, tmp_path):
+    X, Q = points(), points(5, seed=5)
+    model = make(card).fit(X)
+    path = tmp_path / "model.pickle"
+    path.write_bytes(pickle.dumps(model))
+    np.save(tmp_path / "Q.npy", Q)
+    code = (
+        "import pickle, sys, numpy as np; model = pickle.load(open(sys.argv[1], 'rb'));"
+        "np.save(sys.argv[3], model.transform(np.load(sys.argv[2])))"
+    )
+    out = tmp_path / "Y.npy"
+    subprocess.run([sys.executable, "-c", code, str(path), str(tmp_path / "Q.npy"), str(out)], check=True)
+    assert np.array_equal(np.load(out), model.transform(Q))
+
+
+@each
+def test_clone_keeps_parameters(card):
+    model = make(card)
+    assert clone(model).get_params() == model.get_params()
+
+
+@each
+def test_pipeline_and_data_frames(card):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(points(), columns=list("abcd"))
+    model = make(card).set_output(transform="pandas")
+    Y = make_pipeline(StandardScaler(), model).fit_transform(frame)
+    assert list(Y.columns) == list(model.get_feature_names_out())
+    fitted = make(card).fit(frame)
+    assert list(fitted.feature_names_in_) == list("abcd")
+
+
+@each
+def test_float32_in_float32_out(card):
+    X = points()
+    single = make(card).fit(X.astype(np.float32))
+    assert single.embedding_.dtype == np.float32
+    assert single.transform(X[:3].astype(np.float32)).dtype == np.float32
+    # float32 rounds the data by 6e-8 of their size; eigengaps and stress minima magnify that.
+    assert same_shape(single.embedding_, make(card).fit_transform(X)) < 1e-2
+
+
+@each
+def test_duplicates(card):
+    X = np.concatenate([points(30), points(30)[:12], points(30)[:12]])
+    Y = make(card).fit_transform(X)
+    assert np.isfinite(Y).all()
+    np.testing.assert_allclose(Y[:12], Y[30:42], atol=0.05 * np.abs(Y).max())
+
+
+@each
+def test_constant_column_changes_nothing(card):
+    X = points()
+    with_constant = np.column_stack([X, np.full(len(X), 3.0)])
+    assert same_shape(make(card).fit_transform(with_constant), make(card).fit_transform(X)) < 1e-2
+
+
+@each
+def test_fewest_points(card):
+    """n = d + 2."""
+    settings = {"n_neighbors": 3} if "n_neighbors" in card.tiny else {}
+    if "n_landmarks" in card.tiny:
+        settings["n_landmarks"] = 4
+    Y = make(card, **settings).fit_transform(points(4))
+    assert Y.shape == (4, 2)
+    assert np.isfinite(Y).all()
+
+
+@each
+def test_sparse_rows_equal_dense_rows(card):
+    X = points(50)
+    X[X < 0.2] = 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", manifoldry.DisconnectedWarning)
+        sparse, dense = make(card).fit_transform(csr_array(X)), make(card).fit_transform(X)
+    assert same_shape(sparse, dense) < (1e-2 if "trace" in card.gives else 1e-6)
+
+
+@each
+def test_precomputed_distances_equal_points(card):
+    X, Q = points(), points(6, seed=6)
+    between = lambda A, B: np.sqrt(((A[:, None] - B) ** 2).sum(-1))  # noqa: E731
+    given = make(card, metric="precomputed").fit(between(X, X))
+    direct = make(card).fit(X)
+    tolerance = 1e-2 if "trace" in card.gives else 1e-8
+    assert same_shape(given.embedding_, direct.embedding_) < tolerance
+    assert same_shape(given.transform(between(Q, X)), direct.transform(Q)) < tolerance
+
+
+@each
+def test_progress_is_reported_and_nothing_is_printed(card, capsys):
+    seen = []
+    make(card, callback=seen.append).fit(points())
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == ""
+    make(card, verbose=True).fit(points())
+    assert "[manifoldry]" in capsys.readouterr().err
+
+
+@each
+def test_stopping_at_once_still_leaves_a_result(card):
+    model = make(card, callback=lambda _: True).fit(points())
+    assert np.isfinite(model.embedding_).all()
+    assert np.isfinite(model.transform(points(3, seed=7))).all()
+    assert model.diagnostics_["stopped"] is True

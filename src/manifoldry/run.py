@@ -141,7 +141,8 @@ class Run:
                         queue.get_nowait()
                     except Empty:
                         break
-                errors = [helper.exception() for helper in helpers]
+                # A helper still waiting for a thread has nothing left to do, and its thread may be waiting for us.
+                errors = [helper.exception() for helper in helpers if not helper.cancel()]
         for error in errors:
             if error is not None:
                 raise error

@@ -49,6 +49,8 @@ class NeighborGraph:
 
     def __post_init__(self) -> None:
         n = len(self.indptr) - 1
+        if n < 0 or self.indptr[0] != 0 or (np.diff(self.indptr) < 0).any():
+            raise ValueError("The row ends of a neighbour graph must begin with 0 and never fall.")
         if len(self.indices) != len(self.lengths) or self.indptr[-1] != len(self.indices):
             raise ValueError(
                 f"A neighbour graph needs one length per listed neighbour; got {len(self.indices)} indices, "
@@ -56,6 +58,8 @@ class NeighborGraph:
             )
         if len(self.indices) and (self.indices.min() < 0 or self.indices.max() >= n):
             raise ValueError(f"A neighbour graph of {n} points lists an index outside 0..{n - 1}.")
+        if (self.indices == self.rows()).any():
+            raise ValueError("A neighbour graph lists a point as its own neighbour; leave such pairs out.")
         if len(self.lengths) and not (np.isfinite(self.lengths).all() and self.lengths.min() >= 0):
             raise ValueError("The lengths of a neighbour graph must be finite and non-negative.")
 
@@ -74,7 +78,8 @@ class NeighborGraph:
         graph = csr_array(matrix)
         rows = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
         off = rows != graph.indices
-        rows, indices, lengths = rows[off], graph.indices[off], graph.data[off]
+        rows, indices = rows[off], graph.indices[off]
+        lengths = graph.data[off].astype(np.result_type(graph.data, np.float32), copy=False)
         order = np.lexsort((indices, lengths, rows))
         indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=graph.shape[0]))])
         return cls(indptr.astype(np.int64), indices[order], lengths[order], symmetric=symmetric)

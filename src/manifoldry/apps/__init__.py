@@ -1,1 +1,1 @@
-"""apps."""
+"""What people run: the command line, its demonstration, and pictures."""

@@ -12,33 +12,32 @@ from typing import Any
 from manifoldry import check, datasets, quality
 from manifoldry.apps.plots import Panel, compare
 from manifoldry.datasets import Dataset
-from manifoldry.registry import Card, methods
+from manifoldry.registry import METHODS, methods
 from manifoldry.values import FloatArray
 
 LEAST_POINTS = 50
 """Scores compare 15 neighbours, of fewer than half of the points."""
 
-SETTINGS: Mapping[str, Mapping[str, Any]] = {
-    "NonmetricMDS": {"tol": 1e-4},
-}
-"""Where a picture asks for less than the default; all other methods run with theirs."""
+HEIGHT = 42.0
+"""Makes a sheet about twice as long as wide, which fills a panel."""
+
+SETTINGS: Mapping[str, Mapping[str, Any]] = {"NonmetricMDS": {"tol": 1e-4}}
+"""Where a picture needs less than the default; all other methods run with theirs."""
 
 FIGURES: Mapping[str, str] = {
     "trust": "trustworthiness",
     "continuity": "continuity",
     "kept": "knn_kept",
-    "mrre x": "mrre_x",
-    "mrre y": "mrre_y",
     "distance": "distance_error",
     "rigid": "procrustes_rigid",
-    "similar": "procrustes_similarity",
+    "similarity": "procrustes_similarity",
     "affine": "procrustes_affine",
 }
 """Headings of the printed table, and the figures of `quality.score` below them."""
 
 LEGEND = """\
-trust, continuity, kept: neighbours kept, 1 is best. mrre, distance: errors of ranks and of neighbour distances,
-0 is best. rigid, similar, affine: what such a map of the embedding leaves of the truth unexplained, 0 is best."""
+trust, continuity, kept: how many neighbours are kept, 1 is best. distance: error of the distances to neighbours,
+0 is best. rigid, similarity, affine: error left by the best such map onto the truth, 0 is best."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +51,8 @@ class Result:
     remarks: tuple[str, ...]
 
 
-def demo(out: Path, n: int) -> list[Path]:
-    """Unfold a Swiss roll, whole and with a hole, by every method; print the figures, return the pictures' paths.
+def demo(out: Path, n: int) -> None:
+    """Unfold a Swiss roll, whole and with a hole, by every method; print the figures and write the pictures.
 
     Parameters
     ----------
@@ -64,28 +63,20 @@ def demo(out: Path, n: int) -> list[Path]:
     """
     check.integer("n", n, LEAST_POINTS)
     out.mkdir(parents=True, exist_ok=True)
-    rolls = {
-        "swiss_roll": ("Swiss roll", datasets.swiss_roll(n)),
-        "swiss_roll_hole": ("Swiss roll with a hole", datasets.swiss_roll(n, hole=True)),
-    }
-    pictures = []
-    for name, (title, roll) in rolls.items():
-        print(f"\n{title}, {n:,} points\n\n{heading()}", flush=True)
-        results = []
-        for result in unfold(roll):
-            results.append(result)
-            print(row(result), flush=True)
-        for line in dict.fromkeys(f"{result.name}: {text}" for result in results for text in result.remarks):
-            print(line)
-        pictures.append(draw(roll, results, out / f"{name}.png", title))
-    print(f"\n{LEGEND}\n")
-    return pictures
+    pictures = [
+        _show("Swiss roll", datasets.swiss_roll(n, height=HEIGHT), out / "swiss_roll.png"),
+        _show("Swiss roll with a hole", datasets.swiss_roll(n, height=HEIGHT, hole=True), out / "swiss_roll_hole.png"),
+    ]
+    print(f"{LEGEND}\n\nThe embeddings are drawn in {' and '.join(map(str, pictures))}.")
 
 
 def unfold(data: Dataset) -> Iterator[Result]:
-    """Yield the result of every registered method on data with a truth, in the order of the registry."""
+    """Yield the result of every registered method on data with a truth, in the order of the registry.
+
+    Seconds are those of the fit; the first use of a compiled kernel includes loading it.
+    """
     for card in methods():
-        model = _model(card)
+        model = card.cls(n_components=2, **SETTINGS.get(card.name, {}))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             began = time.perf_counter()
@@ -100,42 +91,31 @@ def unfold(data: Dataset) -> Iterator[Result]:
         )
 
 
-def _model(card: Card) -> Any:
-    return card.cls(n_components=2, **SETTINGS.get(card.name, {}))
-
-
-def heading() -> str:
-    """Return the first line of the table."""
-    return _line("method", "seconds", *FIGURES)
-
-
-def row(result: Result) -> str:
-    """Return the line of one method."""
-    figures = [f"{result.figures[key]:.4f}" for key in FIGURES.values()]
-    return _line(result.name, f"{result.seconds:.2f}", *figures)
-
-
-def _line(name: str, *cells: str) -> str:
-    width = max(len(card.name) for card in methods())
-    return "  ".join([name.ljust(width), *(cell.rjust(max(7, len(head))) for cell, head in zip(cells, _HEADS))])
-
-
-_HEADS = ("seconds", *FIGURES)
-
-
-def draw(data: Dataset, results: list[Result], path: Path, title: str) -> Path:
-    """Draw the results beside the data and the truth, and return the path of the picture."""
-    panels = [Panel(result.name, caption(result), result.aligned) for result in results]
+def _show(title: str, roll: Dataset, path: Path) -> Path:
+    """Print a line per method as soon as it is done, then draw all of them."""
+    print(f"{title}, {len(roll.X):,} points\n\n{_line('method', 'seconds', *FIGURES)}", flush=True)
+    results = []
+    for result in unfold(roll):
+        figures = [f"{result.figures[key]:.4f}" for key in FIGURES.values()]
+        print(_line(result.name, f"{result.seconds:.2f}", *figures), flush=True)
+        results.append(result)
+    print(*(f"{result.name}: {remark}\n" for result in results for remark in result.remarks), sep="")
     subtitle = (
-        f"{len(results)} methods on the same {len(data.X):,} points. Each embedding is turned, shifted and scaled "
-        "onto the true sheet (grey)."
+        f"{len(results)} methods, the same {len(roll.X):,} points. Every embedding is turned, shifted and scaled "
+        "onto the true sheet, which lies in grey behind it."
     )
-    compare(data, panels, path, title=f"Unfolding a {title}", subtitle=subtitle)
+    panels = [Panel(result.name, _caption(result), result.aligned) for result in results]
+    compare(roll, panels, path, title=f"Unfolding a {title}", subtitle=subtitle)
     return path
 
 
-def caption(result: Result) -> str:
-    """Return the figures that stand under a panel's title."""
+def _line(name: str, *cells: str) -> str:
+    heads = ("seconds", *FIGURES)
+    first = name.ljust(max(map(len, METHODS)))
+    return first + "".join(cell.rjust(2 + max(6, len(head))) for cell, head in zip(cells, heads, strict=True))
+
+
+def _caption(result: Result) -> str:
     figures = result.figures
     return (
         f"error {figures['procrustes_similarity']:.4f}   trust {figures['trustworthiness']:.4f}   "

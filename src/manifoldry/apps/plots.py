@@ -1,4 +1,4 @@
-"""Pictures: an embedded surface, the sheet it truly is, and what each method made of it."""
+"""Pictures: a surface in space, the sheet it truly is, and what each method made of it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,21 @@ if TYPE_CHECKING:
     from manifoldry.datasets import Dataset
 
 COLUMNS = 3
-PANEL = (4.6, 2.75)
-"""Width and height of a panel in inches; the sheet of the Swiss roll is about as wide for its height."""
-MARGINS = {"left": 0.25, "right": 0.25, "bottom": 0.55, "top": 1.05}
-"""Inches around the panels."""
+PANEL = (4.6, 2.3)
+LEFT, RIGHT, BOTTOM, TOP, ACROSS, DOWN = 0.3, 0.3, 0.75, 1.6, 0.3, 0.8
+"""Inches: the panels' size, the margins around them and the gaps between them."""
 DPI = 150
 COLORS = "turbo"
-PAPER, INK, FAINT, GHOST = "#ffffff", "#1d2433", "#6b7487", "#dfe3ea"
-AIR = 0.06
-"""Space around the sheet, as a share of its size."""
+PAPER, INK, FAINT, GHOST = "#ffffff", "#1d2433", "#667085", "#e4e7ed"
+DOTS = {"s": 10, "linewidths": 0}
+AIR = 0.02
+"""Space around what is drawn, as a share of its size."""
+
+Place = tuple[float, float, float, float]
+"""Left, bottom, width and height, as shares of the figure."""
+
+Frame = tuple[FloatArray, FloatArray]
+"""Lower left and upper right corner of what a flat panel shows."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +43,10 @@ class Panel:
 
 
 def compare(data: Dataset, panels: Sequence[Panel], path: Path, *, title: str, subtitle: str) -> None:
-    """Draw the data in space, the true sheet, and every panel beside it, coloured by the first true coordinate.
+    """Draw the data in space, the true sheet and every panel, coloured by the first true coordinate.
 
-    All flat panels share one scale; the true sheet lies in grey behind each embedding, so that what has moved
-    can be seen.
+    All flat panels show the same region. The true sheet lies in grey behind each embedding, so that what has
+    moved can be seen.
 
     Parameters
     ----------
@@ -59,74 +65,74 @@ def compare(data: Dataset, panels: Sequence[Panel], path: Path, *, title: str, s
     if data.truth is None or data.truth.shape[1] != 2 or data.X.shape[1] != 3:
         raise ValueError(f"The picture needs points in space with two true coordinates; got {data!r}.")
     n_rows = ceil((len(panels) + 2) / COLUMNS)
-    width = COLUMNS * PANEL[0] + MARGINS["left"] + MARGINS["right"]
-    height = n_rows * PANEL[1] + MARGINS["bottom"] + MARGINS["top"]
+    width = LEFT + COLUMNS * PANEL[0] + (COLUMNS - 1) * ACROSS + RIGHT
+    height = TOP + n_rows * PANEL[1] + (n_rows - 1) * DOWN + BOTTOM
     figure = Figure(figsize=(width, height), facecolor=PAPER)
     FigureCanvasAgg(figure)
-    grid = figure.add_gridspec(
-        n_rows,
-        COLUMNS,
-        left=MARGINS["left"] / width,
-        right=1 - MARGINS["right"] / width,
-        bottom=MARGINS["bottom"] / height,
-        top=1 - MARGINS["top"] / height,
-        wspace=0.06,
-        hspace=0.28,
-    )
-    places = [grid[i // COLUMNS, i % COLUMNS] for i in range(len(panels) + 2)]
-    _space(figure.add_subplot(places[0], projection="3d"), data)
-    sheet = Panel("the true sheet", "arc length and height, as generated", data.truth)
-    shades = None
+    places = [_place(i, width, height) for i in range(len(panels) + 2)]
+    sheet = Panel("the true sheet", "arc length and height", data.truth)
+    frame = _frame([data.truth, *(panel.coordinates for panel in panels)])
+    _space(figure, places[0], data)
     for place, panel in zip(places[1:], [sheet, *panels], strict=True):
-        shades = _flat(figure.add_subplot(place), panel, data.truth)
-    _heading(figure, height, title, subtitle)
+        shades = _flat(figure, place, panel, data.truth, frame)
+    figure.text(LEFT / width, 1 - 0.38 / height, title, size=20, weight="bold", color=INK, va="center")
+    figure.text(LEFT / width, 1 - 0.70 / height, subtitle, size=11, color=FAINT, va="center")
     _legend(figure, shades, width, height)
-    figure.savefig(path, dpi=DPI, facecolor=PAPER)
+    figure.savefig(path, dpi=DPI)
 
 
-def _space(axes: Any, data: Dataset) -> None:
+def _place(i: int, width: float, height: float) -> Place:
+    """Return where the i-th panel stands, row by row."""
+    row, column = divmod(i, COLUMNS)
+    left = LEFT + column * (PANEL[0] + ACROSS)
+    top = TOP + row * (PANEL[1] + DOWN)
+    return left / width, 1 - (top + PANEL[1]) / height, PANEL[0] / width, PANEL[1] / height
+
+
+def _frame(shown: Sequence[Array]) -> Frame:
+    """Return the region that holds everything shown, in the shape of a panel."""
+    low = np.min([points[:, :2].min(axis=0) for points in shown], axis=0)
+    high = np.max([points[:, :2].max(axis=0) for points in shown], axis=0)
+    shape = np.array(PANEL)
+    half = shape * float(np.max((0.5 + AIR) * (high - low) / shape))
+    return (low + high) / 2 - half, (low + high) / 2 + half
+
+
+def _space(figure: Any, place: Place, data: Dataset) -> None:
+    left, bottom, width, height = place
+    # Axes in space are cut to a square; one as high as the panel is wide leaves the points room.
+    taller = height * PANEL[0] / PANEL[1]
+    axes = figure.add_axes((left, bottom - (taller - height) / 2, width, taller), projection="3d")
+    axes.patch.set_visible(False)
     x, y, z = data.X.T
-    axes.scatter(x, y, z, c=data.color, cmap=COLORS, s=9, linewidths=0, depthshade=False)
-    axes.view_init(elev=9, azim=-72)
-    axes.set_box_aspect((np.ptp(x), 1.25 * np.ptp(y), np.ptp(z)), zoom=1.5)
+    axes.scatter(x, y, z, c=data.color, cmap=COLORS, depthshade=False, **DOTS)
+    axes.view_init(elev=10, azim=-66)
+    axes.set_box_aspect((np.ptp(x), np.ptp(y), np.ptp(z)), zoom=0.9)
     axes.set_axis_off()
-    _name(axes, "the data", f"{len(data.X):,} points in space", text=axes.text2D)
+    _name(figure, place, "the data", f"{len(data.X):,} points in space")
 
 
-def _flat(axes: Any, panel: Panel, truth: Array) -> Any:
-    axes.scatter(*truth.T, c=GHOST, s=9, linewidths=0)
-    shades = axes.scatter(*panel.coordinates[:, :2].T, c=truth[:, 0], cmap=COLORS, s=9, linewidths=0)
-    axes.set_aspect("equal")
+def _flat(figure: Any, place: Place, panel: Panel, truth: Array, frame: Frame) -> Any:
+    axes = figure.add_axes(place)
+    axes.scatter(*truth.T, c=GHOST, **DOTS)
+    shades = axes.scatter(*panel.coordinates[:, :2].T, c=truth[:, 0], cmap=COLORS, **DOTS)
+    (left, bottom), (right, top) = frame
+    axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
     axes.set_axis_off()
-    centre, half = _frame(truth, panel.coordinates)
-    axes.set_xlim(centre[0] - half[0], centre[0] + half[0])
-    axes.set_ylim(centre[1] - half[1], centre[1] + half[1])
-    _name(axes, panel.title, panel.caption, text=axes.text)
+    _name(figure, place, panel.title, panel.caption)
     return shades
 
 
-def _frame(truth: Array, coordinates: Array) -> tuple[FloatArray, FloatArray]:
-    """Return the centre and half size of a frame that holds the sheet and the embedding in the panel's shape."""
-    every = np.concatenate([truth, coordinates[:, :2]])
-    low, high = every.min(axis=0), every.max(axis=0)
-    half = (0.5 + AIR) * (high - low)
-    shape = np.array(PANEL)
-    return (low + high) / 2, shape * float(np.max(half / shape))
-
-
-def _name(axes: Any, title: str, caption: str, *, text: Any) -> None:
-    text(0.5, 1.11, title, transform=axes.transAxes, ha="center", va="bottom", size=13, weight="bold", color=INK)
-    text(0.5, 1.01, caption, transform=axes.transAxes, ha="center", va="bottom", size=9, color=FAINT)
-
-
-def _heading(figure: Any, height: float, title: str, subtitle: str) -> None:
-    figure.text(0.02, 1 - 0.32 / height, title, size=19, weight="bold", color=INK, va="center")
-    figure.text(0.02, 1 - 0.60 / height, subtitle, size=10.5, color=FAINT, va="center")
+def _name(figure: Any, place: Place, title: str, caption: str) -> None:
+    left, bottom, width, height = place
+    middle, above = left + width / 2, bottom + height
+    figure.text(middle, above + 0.13 * height, title, size=14, weight="bold", color=INK, ha="center")
+    figure.text(middle, above + 0.04 * height, caption, size=9.5, color=FAINT, ha="center")
 
 
 def _legend(figure: Any, shades: Any, width: float, height: float) -> None:
-    axes = figure.add_axes((0.5 - 1.6 / width, 0.3 / height, 3.2 / width, 0.12 / height))
+    axes = figure.add_axes((0.5 - 1.6 / width, 0.4 / height, 3.2 / width, 0.12 / height))
     bar = figure.colorbar(shades, cax=axes, orientation="horizontal")
     bar.outline.set_visible(False)
-    bar.ax.tick_params(length=0, labelsize=8, labelcolor=FAINT)
-    axes.text(-0.03, 0.5, "arc length", transform=axes.transAxes, ha="right", va="center", size=9, color=FAINT)
+    bar.ax.tick_params(length=0, labelsize=8.5, labelcolor=FAINT)
+    axes.text(-0.03, 0.5, "arc length", transform=axes.transAxes, ha="right", va="center", size=9.5, color=FAINT)

@@ -2,106 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import GraphEmbedder
-from manifoldry.extend.nystrom import GeodesicNystrom, LandmarkPlacement
+from manifoldry.base import GeodesicEmbedder, from_landmarks, from_scaling
+from manifoldry.extend.nystrom import GeodesicNystrom
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import local_scale, rescaled, short_circuits
 from manifoldry.neighbors.search import NeighborIndex
-from manifoldry.quality.distances import residual_variance
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.solve.scaling import (
-    Scaling,
-    additive_constant,
-    classical_scaling,
-    landmark_scaling,
-    place_columns,
-)
-from manifoldry.solve.spectrum import Suggestion, elbow
-from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph
+from manifoldry.solve.scaling import additive_constant, classical_scaling
+from manifoldry.values import Embedding, IntArray, NeighborGraph
 
 _GIVES = ("transform", "spectrum", "graph")
 _TINY = {"n_components": 2, "n_neighbors": 5}
 _FAILS = "short circuits (n_neighbors too large, noise), holes, closed or strongly curved surfaces"
-
-
-class _Geodesic(GraphEmbedder):
-    """What the Isomaps share: the constructor, and the residual variance of their geodesics."""
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        n_neighbors: int | str | None = "auto",
-        radius: float | None = None,
-        metric: Any = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        search: str = "auto",
-        symmetry: str = "or",
-        disconnected: str = "bridge",
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        callback: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.radius = radius
-        self.metric = metric
-        self.metric_params = metric_params
-        self.search = search
-        self.symmetry = symmetry
-        self.disconnected = disconnected
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
-
-    def residual_variances(self, max_components: int = 10, *, sample: int = 1000) -> FloatArray:
-        r"""Return :math:`1 - R^2(d)` between geodesic and embedded distances for d = 1..max_components.
-
-        The curve falls until d reaches the intrinsic dimension and then stays. With more than ``sample``
-        points it is measured on landmarks: the geodesics from a random sample among themselves.
-
-        Parameters
-        ----------
-        max_components : int
-            The largest dimension tried.
-        sample : int
-            Number of points whose geodesics are taken.
-
-        Returns
-        -------
-        ndarray of shape (max_components,)
-        """
-        check_is_fitted(self, "graph_")
-        graph: NeighborGraph = self.graph_
-        run = self._run()
-        count = min(check.integer("sample", sample, 3), graph.n_points)
-        check.integer("max_components", max_components, 1, count - 1)
-        chosen = np.sort(run.rng("residual variance").permutation(graph.n_points)[:count])
-        lengths, _ = geodesic_lengths(graph, run, chosen)
-        among = lengths[:, chosen].astype(np.float64)
-        if not np.isfinite(among).all():
-            raise ValueError("Residual variances need a connected graph; fit with disconnected='bridge'.")
-        coordinates = landmark_scaling(lengths, chosen, max_components, run).coordinates
-        return np.array([residual_variance(among, coordinates[:, :d]) for d in range(1, max_components + 1)])
-
-    def suggest_n_components(self, max_components: int = 10, *, sample: int = 1000) -> Suggestion:
-        """Return the dimension at the elbow of the residual variances, and why.
-
-        Parameters
-        ----------
-        max_components, sample : int
-            As in `residual_variances`.
-        """
-        return elbow(self.residual_variances(max_components, sample=sample), "residual variance")
 
 
 @register(
@@ -116,7 +35,7 @@ class _Geodesic(GraphEmbedder):
     cost="O(n^2 log n) time, one n x n matrix: to about 20,000 points",
     tiny=_TINY,
 )
-class Isomap(_Geodesic):
+class Isomap(GeodesicEmbedder):
     r"""Isometric feature mapping: classical scaling of shortest-path distances.
 
     .. math:: Y = \arg\min_Y \left\| -\tfrac12 H D_G^{(2)} H - Y Y^T \right\|_F ,
@@ -176,11 +95,10 @@ class Isomap(_Geodesic):
 
     def _unfold(self, graph: NeighborGraph, index: NeighborIndex, n_components: int, run: Run) -> Embedding:
         lengths, sources = geodesic_lengths(graph, run, at_least=n_components + 2)
-        notes = {"short_circuits": short_circuits(graph, run)}
         if len(sources) < graph.n_points:
-            return _from_landmarks(index, lengths, sources, n_components, run, notes)
+            return from_landmarks(index, lengths, sources, n_components, run)
         scaling = classical_scaling(lengths, n_components, run, overwrite=True)
-        return _from_scaling(GeodesicNystrom(index, graph, scaling), notes)
+        return from_scaling(GeodesicNystrom(index, graph, scaling), short_circuits=short_circuits(graph, run))
 
 
 @register(
@@ -195,7 +113,7 @@ class Isomap(_Geodesic):
     cost="O(l n log n) time, l x n memory for l landmarks: to millions of points",
     tiny={**_TINY, "n_landmarks": 12},
 )
-class LandmarkIsomap(_Geodesic):
+class LandmarkIsomap(GeodesicEmbedder):
     r"""Isomap by landmarks: classical scaling of the landmarks, everyone else placed by distance to them.
 
     .. math:: y = \tfrac12 \Lambda^{-1/2} V^T (\overline{\delta} - \delta(x)) ,
@@ -218,10 +136,10 @@ class LandmarkIsomap(_Geodesic):
 
     Attributes
     ----------
-    embedding_, spectrum_, graph_, diagnostics_
+    embedding_, spectrum_, graph_
         As in `Isomap`; the spectrum is that of the landmarks.
-    landmarks_ : ndarray
-        In ``diagnostics_["landmarks"]``: which points served.
+    diagnostics_ : dict
+        Besides, ``landmarks``: which points served.
 
     Notes
     -----
@@ -292,7 +210,7 @@ class LandmarkIsomap(_Geodesic):
     def _unfold(self, graph: NeighborGraph, index: NeighborIndex, n_components: int, run: Run) -> Embedding:
         landmarks = self._choose_landmarks(graph.n_points, run)
         lengths, landmarks = geodesic_lengths(graph, run, landmarks, at_least=n_components + 2)
-        return _from_landmarks(index, lengths, landmarks, n_components, run, {})
+        return from_landmarks(index, lengths, landmarks, n_components, run)
 
     def _choose_landmarks(self, n_points: int, run: Run) -> IntArray:
         if self.landmarks is not None:
@@ -313,7 +231,7 @@ class LandmarkIsomap(_Geodesic):
     cost="as Isomap",
     tiny=_TINY,
 )
-class ConformalIsomap(_Geodesic):
+class ConformalIsomap(GeodesicEmbedder):
     r"""Conformal Isomap: every edge is measured in units of its ends' neighbour spacing.
 
     .. math:: w_{ij} = \frac{\|x_i - x_j\|}{\sqrt{M(i) M(j)}}, \qquad
@@ -351,9 +269,9 @@ class ConformalIsomap(_Geodesic):
         graph = rescaled(graph, scale)
         lengths, sources = geodesic_lengths(graph, run, at_least=n_components + 2)
         if len(sources) < graph.n_points:
-            return _from_landmarks(index, lengths, sources, n_components, run, {}, graph, scale)
+            return replace(from_landmarks(index, lengths, sources, n_components, run, scale), graph=graph)
         scaling = classical_scaling(lengths, n_components, run, overwrite=True)
-        return _from_scaling(GeodesicNystrom(index, graph, scaling, scale=scale), {}, graph)
+        return from_scaling(GeodesicNystrom(index, graph, scaling, scale=scale))
 
 
 @register(
@@ -365,16 +283,15 @@ class ConformalIsomap(_Geodesic):
     loses="nothing to negative eigenvalues; the constant blurs small distances",
     use_when="noise makes Isomap's kernel indefinite, or new points must be projected exactly",
     fails_when="very large constants (strong short circuits): everything looks equally far",
-    cost="as Isomap plus one non-symmetric eigenvalue: to about 10,000 points",
+    cost="as Isomap, several eigenproblems and three n x n matrices: to about 10,000 points",
     tiny=_TINY,
 )
-class KernelIsomap(_Geodesic):
+class KernelIsomap(GeodesicEmbedder):
     r"""Kernel Isomap: the smallest constant that makes the geodesic kernel a Mercer kernel.
 
     .. math:: \tilde K = -\tfrac12 H (D_G + c\,(11^T - I))^{(2)} H \succeq 0 ,
 
-    with c the largest eigenvalue of :math:`\begin{pmatrix} 0 & 2K(D^2) \\ -I & -4K(D) \end{pmatrix}`,
-    :math:`K(Z) = -\frac12 H Z H`. Kernel PCA with that kernel embeds the points and projects new ones exactly.
+    with the smallest c that does it. Kernel PCA with that kernel embeds the points and projects new ones exactly.
 
     Parameters
     ----------
@@ -405,31 +322,4 @@ class KernelIsomap(_Geodesic):
         shift = additive_constant(lengths, run)
         lengths[lengths > 0] += shift
         scaling = classical_scaling(lengths, n_components, run, overwrite=True)
-        return _from_scaling(GeodesicNystrom(index, graph, scaling, shift), {"additive_constant": shift})
-
-
-def _from_scaling(extension: GeodesicNystrom, notes: dict[str, Any], graph: NeighborGraph | None = None) -> Embedding:
-    scaling = extension.scaling
-    return Embedding(scaling.coordinates, graph=graph, spectrum=scaling.spectrum, extension=extension, notes=notes)
-
-
-def _from_landmarks(
-    index: NeighborIndex,
-    lengths: FloatArray,
-    landmarks: IntArray,
-    n_components: int,
-    run: Run,
-    notes: dict[str, Any],
-    graph: NeighborGraph | None = None,
-    scale: FloatArray | None = None,
-) -> Embedding:
-    scaling: Scaling = landmark_scaling(lengths, landmarks, min(n_components, len(landmarks) - 1), run)
-    with run.stage("placement"):
-        coordinates = place_columns(scaling, lengths, run)
-    return Embedding(
-        coordinates,
-        graph=graph,
-        spectrum=scaling.spectrum,
-        extension=LandmarkPlacement(index, lengths, scaling, scale),
-        notes={**notes, "landmarks": landmarks},
-    )
+        return from_scaling(GeodesicNystrom(index, graph, scaling, shift), additive_constant=shift)

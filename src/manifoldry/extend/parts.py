@@ -33,7 +33,7 @@ class Restricted:
 
 @dataclass(frozen=True)
 class Apart:
-    """Each new point goes to the component of its nearest old point."""
+    """Each new point goes to the component of its nearest old point; one without any neighbour has no place (NaN)."""
 
     index: NeighborIndex
     label: IntArray
@@ -42,9 +42,10 @@ class Apart:
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
         """Place new points, each in its component's part of the picture."""
-        label = self.label[self.index.nearest(X, run)]
-        coordinates = np.empty((X.shape[0], len(self.shifts[0])))
-        for number in np.unique(label):
+        near = self.index.nearest(X, run)
+        label = np.where(near >= 0, self.label[near], -1)
+        coordinates = np.full((X.shape[0], len(self.shifts[0])), np.nan)
+        for number in np.unique(label[label >= 0]):
             mine = np.flatnonzero(label == number)
             coordinates[mine] = self.extensions[number](X[mine], run) + self.shifts[number]
         return coordinates

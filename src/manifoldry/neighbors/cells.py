@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry.neighbors.engines import refine
+from manifoldry.neighbors.engines import Brute, refine
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
 
@@ -50,7 +50,7 @@ class Cells:
         self.X = X
         n, columns = X.shape
         rng = run.rng("cells")
-        self.mean = X.mean(axis=0)
+        self.mean = X.mean(axis=0, dtype=np.float64)
         self.basis = None
         if columns > PROJECT_ABOVE:
             self.basis = _principal(X[rng.choice(n, min(n, 10_000), replace=False)] - self.mean, PROJECT_TO)
@@ -59,6 +59,7 @@ class Cells:
         self.index = faiss.IndexIVFFlat(faiss.IndexFlatL2(Z.shape[1]), Z.shape[1], n_cells)
         self.index.cp.seed = int(rng.integers(2**31 - 1))
         self.index.cp.niter = 8
+        self.index.cp.min_points_per_centroid = 1  # or FAISS writes a warning
         self.index.cp.max_points_per_centroid = 40
         with _faiss_threads(1):  # the centroids must not depend on how a sum was split
             self.index.train(Z)
@@ -68,8 +69,6 @@ class Cells:
         self.effort, self.recall = self._tune(sample, k + 1, run)
 
     def _tune(self, sample: IntArray, k: int, run: Run) -> tuple[tuple[int, float], float]:
-        from manifoldry.neighbors.engines import Brute
-
         truth, _ = Brute(self.X, "euclidean", None).nearest(self.X[sample], k, run)
         recall = 0.0
         for effort in EFFORTS if self.basis is None else PROJECTED_EFFORTS:
@@ -88,7 +87,11 @@ class Cells:
         self.index.nprobe = min(cells, self.index.nlist)
         with _faiss_threads(run.n_jobs):
             _, candidates = self.index.search(self._project(Q), n_candidates)
-        return refine(Q, self.X, candidates, k, run)
+        distances, indices = refine(Q, self.X, candidates, k, run)
+        short = np.flatnonzero(indices[:, -1] < 0)  # the cells visited hold fewer points than asked for
+        if len(short):
+            distances[short], indices[short] = Brute(self.X, "euclidean", None).nearest(Q[short], k, run)
+        return distances, indices
 
     def _project(self, Q: Array) -> Array:
         if self.basis is None:

@@ -13,13 +13,18 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from scipy.spatial import cKDTree
+from scipy.spatial.distance import cdist
 
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
 
 Pairs = tuple[IntArray, IntArray, FloatArray]
 RADIUS_SLACK = 1e-6
-"""A radius is widened by this before an inner-product search and tested exactly afterwards."""
+"""A radius is widened by this share before a search and tested afterwards, so that it includes its own length."""
+UNSURE = 1e-4
+"""Rounding of inner products, as a share of a squared distance, above which rows are compared by differences."""
+CENTRE_ROWS = 1000
+"""Rows whose median serves as the centre."""
 
 
 class Tree:
@@ -43,8 +48,9 @@ class Tree:
 
     def within(self, Q: Array, radius: float, run: Run) -> Pairs:
         """All pairs at most ``radius`` apart."""
-        lists = self.tree.query_ball_point(Q, radius, workers=run.n_jobs, return_sorted=True)
-        return _measured(lists, Q, self.tree.data)
+        reach = radius * (1 + RADIUS_SLACK)
+        lists = self.tree.query_ball_point(Q, reach, workers=run.n_jobs, return_sorted=True)
+        return _inside(lists, Q, self.tree.data, radius)
 
 
 class Brute:
@@ -56,34 +62,52 @@ class Brute:
         from sklearn.neighbors import NearestNeighbors
 
         self.X = X
-        self.metric = metric
-        self.euclidean = metric == "euclidean" and not issparse(X)
-        # Centring costs nothing and keeps the inner-product form of the distance from losing digits to an offset.
-        self.shift = X.mean(axis=0) if self.euclidean else None
+        self.euclidean = isinstance(metric, str) and metric == "euclidean"
+        # Centring keeps the inner-product form of the distance from losing digits to an offset; a median is not
+        # drawn away by a few outlying rows.
+        self.shift = None
+        if self.euclidean and not issparse(X):
+            self.shift = np.median(X[:: max(1, len(X) // CENTRE_ROWS)], axis=0)
         algorithm = "brute" if self.euclidean or issparse(X) else "auto"
-        self.search = NearestNeighbors(algorithm=algorithm, metric=metric, metric_params=metric_params)
-        self.search.fit(self._centred(X))
+        params = dict(metric_params or {})
+        p = params.pop("p", 2)  # scikit-learn warns when it finds p among the others
+        self.search = NearestNeighbors(algorithm=algorithm, metric=metric, p=p, metric_params=params or None)
+        centred = self._centred(X)
+        self.search.fit(centred)
+        self.largest = float(_squares(centred).max()) if self.euclidean else 0.0
 
     def _centred(self, Q: Any) -> Any:
-        return Q if self.shift is None else Q - self.shift
+        return Q if self.shift is None else np.subtract(Q, self.shift, dtype=np.float64)
+
+    def _rounding(self, centred: Any) -> FloatArray:
+        """Bound, per row, the error of |q|^2 + |x|^2 - 2 q.x: columns x eps x (|q| + |x|)^2."""
+        eps = np.finfo(np.float64).eps
+        return 4 * centred.shape[1] * eps * np.maximum(_squares(centred), self.largest)
 
     def nearest(self, Q: Any, k: int, run: Run, own: bool = False) -> tuple[FloatArray, IntArray]:  # noqa: ARG002
         """K nearest old points of each row of Q."""
         self.search.n_jobs = run.n_jobs
-        distances, indices = self.search.kneighbors(self._centred(Q), k)
-        if self.euclidean:
-            return refine(Q, self.X, indices, k, run)
+        centred = self._centred(Q)
+        distances, indices = self.search.kneighbors(centred, k)
+        if not self.euclidean:
+            return distances, indices
+        distances, indices = refine(Q, self.X, indices, k, run)
+        if self.shift is not None:
+            farthest = distances[:, -1] ** 2
+            unsure = np.flatnonzero((farthest > 0) & (self._rounding(centred) > UNSURE * farthest))
+            for lo, hi in run.ranges(len(unsure), max(1, 4_000_000 // len(self.X))):
+                rows = unsure[lo:hi]
+                distances[rows], indices[rows] = Table().nearest(cdist(Q[rows], self.X), k, run)
         return distances, indices
 
     def within(self, Q: Any, radius: float, run: Run) -> Pairs:
         """All pairs at most ``radius`` apart."""
         self.search.n_jobs = run.n_jobs
-        slack = RADIUS_SLACK if self.euclidean else 0.0
-        distances, lists = self.search.radius_neighbors(self._centred(Q), radius * (1 + slack))
+        centred = self._centred(Q)
         if self.euclidean:
-            rows, indices, exact = _measured(lists, Q, self.X)
-            inside = exact <= radius
-            return rows[inside], indices[inside], exact[inside]
+            reach = np.sqrt((radius * (1 + RADIUS_SLACK)) ** 2 + self._rounding(centred).max())
+            return _inside(self.search.radius_neighbors(centred, reach, return_distance=False), Q, self.X, radius)
+        distances, lists = self.search.radius_neighbors(centred, radius)
         rows = np.repeat(np.arange(len(lists)), [len(row) for row in lists])
         return rows, np.concatenate(lists).astype(np.int64), np.concatenate(distances)
 
@@ -113,19 +137,19 @@ class Table:
         return rows, indices, Q[rows, indices]
 
 
-def refine(Q: Array, X: Array, candidates: IntArray, k: int, run: Run) -> tuple[FloatArray, IntArray]:
+def refine(Q: Any, X: Any, candidates: IntArray, k: int, run: Run) -> tuple[FloatArray, IntArray]:
     """Return the ``k`` best of each row's candidates by exact Euclidean distance, ties by index."""
     m, width = candidates.shape
     distances, indices = np.empty((m, k)), np.empty((m, k), dtype=np.int64)
 
     def block(lo: int, hi: int) -> None:
-        difference = X[candidates[lo:hi]] - Q[lo:hi, None, :]
-        exact = np.sqrt(np.einsum("ijk,ijk->ij", difference, difference))
+        exact = _from_each(Q[lo:hi], X, candidates[lo:hi])
         exact[candidates[lo:hi] < 0] = np.inf
         ordered = _sorted(exact, candidates[lo:hi])
         distances[lo:hi], indices[lo:hi] = ordered[0][:, :k], ordered[1][:, :k]
 
-    run.map(block, run.ranges(m, max(1, 2_000_000 // (width * X.shape[1]))))
+    entries = X.nnz // X.shape[0] if issparse(X) else X.shape[1]
+    run.map(block, run.ranges(m, max(1, 2_000_000 // (width * max(1, entries)))))
     return distances, indices
 
 
@@ -134,11 +158,35 @@ def _sorted(distances: FloatArray, indices: IntArray) -> tuple[FloatArray, IntAr
     return np.take_along_axis(distances, order, 1), np.take_along_axis(indices, order, 1)
 
 
-def _measured(lists: Any, Q: Array, X: Array) -> Pairs:
+def _inside(lists: Any, Q: Any, X: Any, radius: float) -> Pairs:
+    """Return the listed pairs whose distance, computed from the difference, is at most ``radius``."""
     rows = np.repeat(np.arange(len(lists)), [len(row) for row in lists])
     indices = np.concatenate([np.asarray(row, dtype=np.int64) for row in lists])
-    difference = Q[rows] - X[indices]
-    return rows, indices, np.sqrt(np.einsum("ij,ij->i", difference, difference))
+    exact = np.sqrt(_squares(_difference(Q[rows], X[indices])))
+    inside = exact <= radius
+    return rows[inside], indices[inside], exact[inside]
+
+
+def _from_each(Q: Any, X: Any, candidates: IntArray) -> FloatArray:
+    """Return distances from each row of Q to its candidates, rows of X: shape (len(Q), width)."""
+    if issparse(X):
+        m, width = candidates.shape
+        difference = _difference(X[candidates.reshape(-1)], Q[np.repeat(np.arange(m), width)])
+        return np.sqrt(_squares(difference)).reshape(m, width)
+    difference = _difference(X[candidates], Q[:, None, :])
+    return np.sqrt(np.einsum("ijk,ijk->ij", difference, difference))
+
+
+def _difference(A: Any, B: Any) -> Any:
+    """Return A - B in float64, in which differences of float32 numbers lose nothing."""
+    return A.astype(np.float64) - B if issparse(A) else np.subtract(A, B, dtype=np.float64)
+
+
+def _squares(rows: Any) -> FloatArray:
+    """Return the squared lengths of dense or sparse rows."""
+    if issparse(rows):
+        return np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).reshape(-1)
+    return np.einsum("ij,ij->i", rows, rows)
 
 
 class Descent:

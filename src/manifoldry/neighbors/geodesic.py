@@ -15,6 +15,7 @@ from manifoldry.values import FloatArray, IntArray, NeighborGraph
 # scipy's Dijkstra takes about 0.15 microseconds per start and point and is there at once; our kernels take 0.02
 # (many starts close together) to 0.12 (starts far apart), after half a second to load them.
 SCIPY_UP_TO = 2_000_000
+SCIPY_STARTS = 1000
 DOUBLE_UP_TO = 1_000_000_000
 """Bytes of float64 result beyond which lengths are kept in float32 (they are computed in float64)."""
 LANES = 32
@@ -90,7 +91,10 @@ def _lengths_from(
         "ask for landmarks (LandmarkIsomap) or fewer points",
     )
     if m * n <= SCIPY_UP_TO:
-        return _by_scipy(graph, starts, offsets), np.ones(m, dtype=bool)
+        # In pieces, because scipy also returns the lengths between the starts.
+        pieces = run.ranges(m, max(n, SCIPY_STARTS)) or [(0, 0)]
+        lengths = [_by_scipy(graph, starts[lo:hi], offsets[lo:hi]) for lo, hi in pieces]
+        return np.concatenate(lengths), np.ones(m, dtype=bool)
     return _by_kernels(graph, starts, offsets, run, at_least, np.empty((m, n), dtype))
 
 
@@ -102,7 +106,7 @@ def _by_scipy(graph: NeighborGraph, starts: IntArray, offsets: FloatArray) -> Fl
     indices = np.concatenate([graph.indices, starts[listed]])
     lengths = np.concatenate([graph.lengths, offsets[listed]])
     matrix = csr_array((lengths, indices, indptr), shape=(n + m, n + m))
-    return np.ascontiguousarray(dijkstra(matrix, indices=np.arange(n, n + m))[:, :n])
+    return dijkstra(matrix, indices=np.arange(n, n + m))[:, :n]
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,7 @@ def _by_kernels(
     order = np.argsort(starts[:, 0], kind="stable")
     blocks = [order[lo:hi] for lo, hi in run.ranges(m, lanes)]
     blocks = [blocks[i] for i in run.rng("geodesic blocks").permutation(len(blocks))]
-    must = -(-at_least // lanes)
+    must = int(np.searchsorted(np.cumsum([len(block) for block in blocks]), at_least)) + 1
     done = np.zeros(m, dtype=bool)
 
     def work(block: IntArray) -> None:

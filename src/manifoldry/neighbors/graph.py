@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
 from manifoldry.neighbors.geodesic import geodesic_lengths
+from manifoldry.neighbors.search import NeighborIndex, NeighborRule
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
@@ -60,7 +61,8 @@ def local_scale(graph: NeighborGraph, n_neighbors: int | None = None) -> FloatAr
         lengths = np.where(rank < n_neighbors, lengths, 0.0)
     count = graph.degrees if n_neighbors is None else np.minimum(graph.degrees, n_neighbors)
     scale = np.bincount(rows, lengths, minlength=graph.n_points) / np.maximum(count, 1)
-    return np.where(scale > 0, scale, scale[scale > 0].min(initial=1.0))
+    smallest = scale[scale > 0].min(initial=np.inf)
+    return np.where(scale > 0, scale, smallest if np.isfinite(smallest) else 1.0)
 
 
 def rescaled(graph: NeighborGraph, scale: FloatArray) -> NeighborGraph:
@@ -76,16 +78,28 @@ def bridge(
 
     Returns the joined graph and the bridges as rows (i, j, length).
     """
-    n = graph.n_points
-    found: list[tuple[int, int, float]] = []
-    links = graph
+    links, found = graph, np.empty((0, 3))
     parts = components(graph)
     while len(parts) > 1:
-        # The largest component waits: one of the others will reach it.
-        found += _nearest_outside(X, metric, metric_params, parts)
-        links = _with_edges(graph, np.array(sorted({(min(i, j), max(i, j), d) for i, j, d in found})), n)
+        label = np.empty(graph.n_points, dtype=np.int64)
+        for number, members in enumerate(parts):
+            label[members] = number
+        reached = np.array(_nearest_outside(X, metric, metric_params, parts, label))
+        found = np.concatenate([found, _spanning(reached, label, len(parts))])
+        links = _with_edges(graph, found, graph.n_points)
         parts = components(links)
-    return links, np.array(sorted({(min(i, j), max(i, j), d) for i, j, d in found})).reshape(-1, 3)
+    return links, found[np.lexsort((found[:, 1], found[:, 0]))]
+
+
+def _spanning(edges: FloatArray, label: IntArray, n_parts: int) -> FloatArray:
+    """Return the edges (i, j, length) without those that close a ring, which edges of equal length can; i < j."""
+    edges = np.column_stack([np.sort(edges[:, :2], axis=1), edges[:, 2]])
+    edges = edges[np.lexsort((edges[:, 1], edges[:, 0], edges[:, 2]))]
+    a, b = np.sort(label[edges[:, :2].astype(np.int64)], axis=1).T
+    _, first = np.unique(a * n_parts + b, return_index=True)
+    # Ranks stand for the lengths: all different, and never 0, which sparse algebra drops.
+    ranks = csr_array((first + 1.0, (a[first], b[first])), shape=(n_parts, n_parts))
+    return edges[np.sort(minimum_spanning_tree(ranks).data.astype(np.int64) - 1)]
 
 
 def _with_edges(graph: NeighborGraph, edges: FloatArray, n: int) -> NeighborGraph:
@@ -99,23 +113,19 @@ def _with_edges(graph: NeighborGraph, edges: FloatArray, n: int) -> NeighborGrap
 
 
 def _nearest_outside(
-    X: Any, metric: Any, metric_params: dict[str, Any] | None, parts: list[IntArray]
+    X: Any, metric: Any, metric_params: dict[str, Any] | None, parts: list[IntArray], label: IntArray
 ) -> list[tuple[int, int, float]]:
-    """Return, for every component but the first, the shortest pair that leaves it."""
+    """Return, for every component but the largest, which waits to be reached, the shortest pair that leaves it."""
     if isinstance(metric, str) and metric == "precomputed":
         return [_smallest_entry(X, members) for members in parts[1:]]
-    from sklearn.neighbors import NearestNeighbors
-
-    label = np.empty(X.shape[0], dtype=np.int64)
-    for number, members in enumerate(parts):
-        label[members] = number
+    rule, run = NeighborRule(1, None, metric, metric_params, "exact"), Run(0, 1)
     pairs = []
     small = [members for members in parts[1:] if len(members) <= SMALL_COMPONENT]
     if small:
         # Of as many nearest points as a component has members (itself included) plus one, one lies outside.
-        everyone = NearestNeighbors(metric=metric, metric_params=metric_params).fit(X)
+        everyone = NeighborIndex(X, rule, run).engine
         ask = np.concatenate(small)
-        distances, indices = everyone.kneighbors(X[ask], min(SMALL_COMPONENT + 1, X.shape[0]))
+        distances, indices = everyone.nearest(X[ask], min(SMALL_COMPONENT + 1, X.shape[0]), run)
         outside = label[indices] != label[ask][:, None]
         first = np.argmax(outside, axis=1)
         reach = distances[np.arange(len(ask)), first]
@@ -125,8 +135,7 @@ def _nearest_outside(
     for members in parts[1:]:
         if len(members) > SMALL_COMPONENT:
             rest = np.flatnonzero(label != label[members[0]])
-            search = NearestNeighbors(n_neighbors=1, metric=metric, metric_params=metric_params).fit(X[rest])
-            distances, indices = search.kneighbors(X[members])
+            distances, indices = NeighborIndex(X[rest], rule, run).engine.nearest(X[members], 1, run)
             best = int(np.argmin(distances[:, 0]))
             pairs.append((int(members[best]), int(rest[indices[best, 0]]), float(distances[best, 0])))
     return pairs

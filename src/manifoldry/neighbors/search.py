@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
 from manifoldry import check
 from manifoldry.neighbors.engines import Brute, Descent, Table, Tree
@@ -68,7 +69,7 @@ class NeighborRule:
     def capped(self, n_points: int) -> NeighborRule:
         """Return the resolved rule for a component that may have fewer points than neighbours asked for."""
         k = self.n_neighbors
-        cap = min(k, n_points - 1) if isinstance(k, int) else k
+        cap = min(int(k), n_points - 1) if isinstance(k, numbers.Integral) else k
         return NeighborRule(cap, self.radius, self.metric, self.metric_params, self.search).resolve(n_points)
 
 
@@ -88,6 +89,7 @@ class NeighborIndex:
     def __init__(self, X: Any, rule: NeighborRule, run: Run) -> None:
         self.rule = rule
         self.n_points = X.shape[0]
+        self.sparse = issparse(X)
         self.engine: Any = _engine(X, rule, run)
 
     @classmethod
@@ -95,6 +97,7 @@ class NeighborIndex:
         """Return the index of a ready graph: new points bring their own edges, rows of a sparse matrix."""
         index = cls.__new__(cls)
         index.rule, index.n_points, index.engine = NeighborRule(None, None, "precomputed"), n_points, None
+        index.sparse = True
         return index
 
     def graph(self, X: Any, run: Run) -> NeighborGraph:
@@ -126,9 +129,15 @@ class NeighborIndex:
                     "A method fitted on a graph needs the edges of new points to the fitted ones as a sparse "
                     "matrix; got a dense array."
                 )
+            if X.shape[1] != self.n_points:
+                raise ValueError(
+                    f"A method fitted on a graph of {self.n_points} points needs one column for each of them; "
+                    f"got {X.shape[1]} columns."
+                )
             graph = X.tocsr()
             rows = np.repeat(np.arange(m), np.diff(graph.indptr))
             return _padded(rows, graph.indices, graph.data, m)
+        X = self._like_fitted(X)
         if rule.n_neighbors is None:
             rows, indices, distances = self.engine.within(X, rule.radius, run)
             indices, distances = _padded(rows, indices, distances, m)
@@ -147,7 +156,13 @@ class NeighborIndex:
         if self.engine is None:
             indices, distances = self.query(X, run)
             return indices[np.arange(len(indices)), np.argmin(distances, axis=1)]
-        return self.engine.nearest(X, 1, run)[1][:, 0]
+        return self.engine.nearest(self._like_fitted(X), 1, run)[1][:, 0]
+
+    def _like_fitted(self, X: Any) -> Any:
+        """Return new points dense or sparse, as the old ones were; a table of distances has no zeros to leave out."""
+        if issparse(X) == self.sparse or isinstance(self.engine, Table):
+            return X
+        return csr_array(X) if self.sparse else X.toarray()
 
     @property
     def notes(self) -> dict[str, Any]:

@@ -38,7 +38,8 @@ class Scaling:
         projection of kernel PCA with kernel -D2/2 otherwise.
         """
         spectrum = self.spectrum
-        positive = spectrum.values > 0
+        # Values at the rounding of the largest belong to directions that the points do not have.
+        positive = spectrum.values > max(spectrum.values[0], 0.0) * len(spectrum.vectors) * np.finfo(float).eps
         inverse = np.zeros(len(spectrum))
         inverse[positive] = 0.5 / np.sqrt(spectrum.values[positive])
         weights = spectrum.vectors * inverse

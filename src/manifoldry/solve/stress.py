@@ -58,6 +58,7 @@ def _compiled_pass(wanted: FloatArray, run: Run) -> Pass:
     from manifoldry.kernels.stress import guttman_rows
 
     n = len(wanted)
+    wanted = np.require(wanted, requirements=["C", "W"])  # what the kernel was compiled for
 
     def guttman(Y: FloatArray) -> tuple[FloatArray, float]:
         columns = np.ascontiguousarray(Y.T)
@@ -71,8 +72,9 @@ def _compiled_pass(wanted: FloatArray, run: Run) -> Pass:
 def _weighted_pass(wanted: FloatArray, weights: FloatArray) -> Pass:
     n = len(wanted)
     V = np.diag(weights.sum(axis=1)) - weights
-    # V + 11'/n is positive definite on a connected weight graph and equals V on centred coordinates.
-    factor = scipy.linalg.cho_factor(V + 1.0 / n)
+    # V + c 11' is positive definite on a connected weight graph and equals V on centred coordinates; this c gives
+    # the constant vector the mean eigenvalue of V, whatever the unit of the weights.
+    factor = scipy.linalg.cho_factor(V + np.trace(V) / n**2)
 
     def guttman(Y: FloatArray) -> tuple[FloatArray, float]:
         pull, stress = _pull(Y, cdist(Y, Y), wanted, weights)

@@ -117,7 +117,7 @@ class Basis:
         new = orthonormal(block, self.pencil.known, self.vectors)
         image = self.pencil.apply(new)
         corner = new.T @ image
-        require_sound(corner, max(self.norm, float(np.linalg.norm(image))), self.pencil.eps)
+        require_sound(corner, image, self.norm, self.pencil.eps)
         side = self.vectors.T @ image
         self._projection = np.block([[self._projection, side], [side.T, (corner + corner.T) / 2]])
         end = self.size + new.shape[1]
@@ -193,9 +193,9 @@ def rayleigh_ritz(pencil: Pencil, ritz: Ritz, *, settled: bool) -> Ritz:
 
 
 def orthonormal(block: FloatArray, *bases: FloatArray) -> FloatArray:
-    """Return as many orthonormal columns as ``block`` has, orthogonal to the bases, its span first of all.
+    """Return as many orthonormal columns as ``block`` has, spanning what of it is orthogonal to the bases.
 
-    Columns that depend on the others give directions of rounding, which do no harm to a search.
+    Columns that depend on the others give way to directions of rounding, which do no harm to a search.
     """
     for _ in range(3):
         lengths = np.linalg.norm(block, axis=0)

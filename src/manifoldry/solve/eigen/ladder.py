@@ -28,6 +28,11 @@ LAPACK and the rest of the ladder: n = 300 6, 11; 450 16, 13; 1,000 96, 18; 2,00
 LAPACK_SHARE = 50
 """LAPACK also when more than one pair in this many is wanted: a search basis would be as large."""
 
+SERIAL_SIZE = 1500
+"""Up to this order BLAS is held to one thread, and so is every search in a sparse matrix, where BLAS is not what
+takes the time. Two threads save 2 of 12 ms at n = 1,000, but on a busy machine their waiting for each other made
+small problems a hundred times slower."""
+
 GUARDS = 2
 """Pairs searched for beyond the wanted ones; the last of a block converges slowest."""
 
@@ -54,19 +59,26 @@ NEAR_NULL = 3
 BYTES_PER_ENTRY = 24
 """Memory of an entry of L and its mirror in U: two numbers and two row indices."""
 
-FIRST_STEPS, FIRST_STEPS_GRAPH, LAST_STEPS = 60, 12, 1000
+FIRST_STEPS, FIRST_STEPS_GRAPH, LAST_STEPS = 60, 8, 1000
 """Steps of the plain Krylov search: before anything is factored, the same for the low end of a sparse matrix
 (where it mostly serves to learn the norm), and when nothing else is left."""
 
-INVERSE_STEPS, MULTIGRID_STEPS = 20, 120
-"""Steps with an inverse. Measured needs: factor 3 to 12, multigrid 24 to 72."""
+INVERSE_STEPS, MULTIGRID_STEPS = 40, 250
+"""Steps with an inverse. Measured needs: 3 to 12 with a factor on manifolds, 25 on random data in 50-D; 24 to 140
+with multigrid."""
 
 SHARPER_SHIFTS = 3
 """How often a matrix is factored anew because a shift nearer to its spectrum became known."""
 
 
 def lowest(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[Ritz, str]:
-    """Return the k lowest pairs of a pencil and the name of the rung that gave them.
+    """Return the k lowest pairs of a pencil and the name of the rung that gave them."""
+    task = (pencil, k, tolerance, run)
+    return run.map(_climb, [task], blas=True)[0] if pencil.n <= SERIAL_SIZE else _climb(*task)
+
+
+def _climb(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[Ritz, str]:
+    """Try the rungs in turn.
 
     Every rung starts from the best block so far. An answer whose residuals are accepted ends the climb at
     once if its iteration settled by itself; otherwise the rungs above may still improve it.
@@ -77,11 +89,7 @@ def lowest(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[Ritz
     best = Ritz(np.zeros(width), start, np.full(width, np.inf), 0.0)
     name, tried = "", []
     for title, rung in _order(pencil, k):
-        try:
-            found = rung(pencil, best, k, tolerance, run)
-        except (RuntimeError, MemoryError) as error:  # SuperLU's and pyamg's own failures
-            tried.append(f"{title} ({error})")
-            continue
+        found = rung(pencil, best, k, tolerance, run)
         if found is None:
             continue
         tried.append(title)
@@ -112,9 +120,16 @@ def _order(pencil: Pencil, k: int) -> list[tuple[str, Rung]]:
     ]
 
 
+def _search(
+    pencil: Pencil, best: Ritz, k: int, precondition: Block, steps: int, tolerance: Tolerance, run: Run
+) -> Ritz:
+    task = (pencil, best, k, precondition, steps, tolerance, run)
+    return run.map(davidson, [task], blas=True)[0] if pencil.sparse else davidson(*task)
+
+
 def _krylov(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Run, *, steps: int) -> Ritz:
     """Block Lanczos: products with A only."""
-    return davidson(pencil, best, k, lambda R: R, steps, tolerance, run)
+    return _search(pencil, best, k, lambda R: R, steps, tolerance, run)
 
 
 def _shift_invert(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Run) -> Ritz | None:
@@ -125,7 +140,9 @@ def _shift_invert(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run:
     sigma = _shift(best)
     for _ in range(SHARPER_SHIFTS):
         inverse = _inverse(pencil, sigma, best.norm, factor)
-        best = davidson(pencil, best, k, inverse, INVERSE_STEPS, tolerance, run)
+        if inverse is None:
+            return None
+        best = _search(pencil, best, k, inverse, INVERSE_STEPS, tolerance, run)
         closer = float(best.values[0] - best.residuals[0]) - SHIFT * best.norm
         if best.settled or best.values[k - 1] - closer > 0.5 * (best.values[k - 1] - sigma):
             break
@@ -143,8 +160,9 @@ def _shift(best: Ritz) -> float:
     return bound - SHIFT * best.norm
 
 
-def _inverse(pencil: Pencil, sigma: float, norm: float, factor: str) -> Block:
+def _inverse(pencil: Pencil, sigma: float, norm: float, factor: str) -> Block | None:
     """Return the map U -> C' (A - sigma B)^-1 C U; a factor that breaks down is tried with a wider shift."""
+    root = pencil.root
     for wider in (0.0, 100.0, 1e4):
         K = pencil.shifted(sigma - wider * SHIFT * norm)
         try:
@@ -153,17 +171,10 @@ def _inverse(pencil: Pencil, sigma: float, norm: float, factor: str) -> Block:
             else:
                 full = K.toarray() if sp.issparse(K) else K
                 solve = partial(scipy.linalg.lu_solve, scipy.linalg.lu_factor(full, overwrite_a=True))
-            break
-        except RuntimeError as error:
-            failure = error
-    else:
-        raise failure
-    root = pencil.root
-
-    def inverse(U: FloatArray) -> FloatArray:
-        return root.times_t(solve(root.times(U)))
-
-    return inverse
+        except (RuntimeError, MemoryError):  # SuperLU: exactly singular, or out of memory after all
+            continue
+        return lambda U: root.times_t(solve(root.times(U)))
+    return None
 
 
 def _factor(pencil: Pencil, run: Run) -> str | None:
@@ -228,14 +239,14 @@ def _multigrid(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Ru
     # The weighting is local because pyamg's default asks the global random generator for a vector.
     try:
         levels = smoothed_aggregation_solver(K, B=smooth, smooth=("jacobi", {"weighting": "local"}))
-    except (ValueError, ArithmeticError, IndexError):  # no hierarchy for this matrix
+    except (ValueError, ArithmeticError, IndexError, RuntimeError, MemoryError):  # no hierarchy here
         return None
     cycle, root = levels.aspreconditioner(), pencil.root
 
     def inverse(U: FloatArray) -> FloatArray:
         return root.times_t(np.column_stack([cycle @ column for column in root.times(U).T]))
 
-    return davidson(pencil, best, k, inverse, MULTIGRID_STEPS, tolerance, run)
+    return _search(pencil, best, k, inverse, MULTIGRID_STEPS, tolerance, run)
 
 
 def _lapack(pencil: Pencil, _best: Ritz, k: int, _tolerance: Tolerance, run: Run) -> Ritz:

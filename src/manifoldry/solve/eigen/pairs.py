@@ -168,8 +168,9 @@ def _separated(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[
     if len(groups) == 1:
         ritz, solver = lowest(pencil, k, tolerance, run)
         return ritz.values[:k], pencil.root.solve_t(ritz.vectors[:, :k]), ritz.norm, solver
-    blocks = [pencil.part(members) for members in groups]
-    values, columns = _leftover(pencil, blocks, groups, k)
+    known = pencil.root.solve_t(pencil.known)
+    blocks = [pencil.part(members, known[members]) for members in groups]
+    values, columns = _leftover(known, blocks, groups, k)
     norm, solvers = 0.0, set()
     for block, members in zip(blocks, groups, strict=True):
         wanted = min(k, block.n - block.known.shape[1])
@@ -207,14 +208,13 @@ def _groups(pencil: Pencil) -> list[IntArray]:
 
 
 def _leftover(
-    pencil: Pencil, blocks: list[Pencil], groups: list[IntArray], k: int
+    known: FloatArray, blocks: list[Pencil], groups: list[IntArray], k: int
 ) -> tuple[list[float], list[list[tuple[IntArray, FloatArray]]]]:
     """Return the k lowest pairs in the span of the known vectors cut to blocks, the known ones left out.
 
     A known vector that reaches over several blocks is an eigenvector on each; cut apart, the pieces span
     more than the known vectors did. Each pair is given as pieces (members, entries).
     """
-    known = pencil.root.solve_t(pencil.known)
     within = np.vstack(
         [block.known.T @ block.root.times_t(known[members]) for block, members in zip(blocks, groups, strict=True)]
     )
@@ -238,6 +238,7 @@ def _mass_times(pencil: Pencil, vectors: FloatArray) -> FloatArray:
 
 def _require_eigenvectors(pencil: Pencil, norm: float) -> None:
     image = pencil.apply(pencil.known)
+    norm = max(norm, float(np.linalg.norm(image)))
     defect = float(np.linalg.norm(image - pencil.known @ (pencil.known.T @ image)))
     if defect > KNOWN_DEFECT * norm:
         raise ValueError(

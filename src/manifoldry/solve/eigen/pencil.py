@@ -23,6 +23,9 @@ SYMMETRIC_MODE: dict[str, Any] = {
 }
 """SuperLU without row exchanges: for a positive definite matrix it is L D L', with half the fill of LU."""
 
+LARGEST_NORM = 1e140
+"""Squares of norms, and of numbers eps times as large, stay within double precision up to here."""
+
 
 @dataclass(frozen=True)
 class Root:
@@ -188,7 +191,7 @@ class Pencil:
             H = self.apply(np.eye(self.n))
         else:
             H = self.sign * (self.A.toarray() if sp.issparse(self.A) else self.A.astype(np.float64))
-        require_sound(H, float(np.linalg.norm(H)), self.eps)
+        require_sound(H, H, 0.0, self.eps)
         return (H + H.T) / 2
 
     def pattern(self) -> Any:
@@ -212,15 +215,14 @@ class Pencil:
     def _diagonal(self) -> FloatArray:
         return np.ones(self.n) if self.B is None else self.B
 
-    def part(self, members: IntArray) -> Pencil:
-        """Return the diagonal block of ``members``, rows that nothing outside them touches."""
+    def part(self, members: IntArray, known: FloatArray) -> Pencil:
+        """Return the diagonal block of ``members``, which nothing outside touches, with known vectors of (A, B)."""
         if sp.issparse(self.B):
             B = self.B[members][:, members]
         else:
             B = None if self.B is None else self.B[members]
         root = Root.of(B)
-        known = column_space(root.times_t(self.root.solve_t(self.known)[members]))
-        return Pencil(self.A[members][:, members], B, self.sign, root, known)
+        return Pencil(self.A[members][:, members], B, self.sign, root, column_space(root.times_t(known)))
 
 
 def product(A: Any, X: FloatArray) -> FloatArray:
@@ -233,12 +235,15 @@ def product(A: Any, X: FloatArray) -> FloatArray:
     return np.asarray(A @ X, dtype=np.float64)
 
 
-def require_sound(form: FloatArray, scale: float, eps: float) -> None:
-    """Refuse a bilinear form, sampled on some vectors, that is not finite or not symmetric."""
+def require_sound(form: FloatArray, image: FloatArray, norm: float, eps: float) -> None:
+    """Refuse a form V'HV, made from the image HV, that is not finite, not symmetric or out of range."""
     if not np.isfinite(form).all():
         raise np.linalg.LinAlgError(
             "A product with A gave NaN or infinite numbers; check A and the data it was made from."
         )
+    scale = max(norm, float(np.abs(image).max(initial=0.0)) * len(image) ** 0.5)
+    if scale > 0 and not 1 / LARGEST_NORM < scale < LARGEST_NORM:
+        raise ValueError(f"A has a norm of about {scale:.0e}, whose square is out of range; multiply A by a constant.")
     skew = float(np.abs(form - form.T).max(initial=0.0))
     if skew > 10 * np.sqrt(eps) * scale:
         raise ValueError(f"A must be symmetric; x'Ay and y'Ax differ by {skew:.3g}: try (A + A') / 2.")
@@ -246,17 +251,16 @@ def require_sound(form: FloatArray, scale: float, eps: float) -> None:
 
 def column_space(X: FloatArray, rank_tol: float = 1e-10) -> FloatArray:
     """Return an orthonormal basis of the span of the columns, dependent ones left out."""
-    if X.shape[1] == 0:
-        return X
-    Q, R = np.linalg.qr(X / np.maximum(np.linalg.norm(X, axis=0), np.finfo(float).tiny))
-    U, s, _ = np.linalg.svd(R)
+    lengths = np.linalg.norm(X, axis=0)
+    Q, R = np.linalg.qr(X[:, lengths > 0] / lengths[lengths > 0])
+    U, s, _ = np.linalg.svd(R, full_matrices=False)
     return Q @ U[:, s > rank_tol]
 
 
 def _operand(A: Any, name: str) -> Any:
     """Return a square sparse, dense or matrix-free operand in a floating type; the caller's is untouched."""
     if not isinstance(A, LinearOperator):
-        A = sp.csr_array(A) if sp.issparse(A) else np.asarray(A)
+        A = sp.csr_array(A, dtype=np.float64) if sp.issparse(A) else np.asarray(A)
         A = A if A.dtype in (np.float32, np.float64) else A.astype(np.float64)
     if A.ndim != 2 or A.shape[0] != A.shape[1] or A.shape[0] == 0:
         raise ValueError(f"{name} must be a square matrix with at least one row; got shape {A.shape}.")

@@ -1,0 +1,61 @@
+# make demo   unfold a Swiss roll by every method
+# make test   lint, types and tests
+# Both build their own environment in .venv; all they need is make and Python 3.11 or later.
+
+PYTHON ?= python3
+JOBS ?= 2
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types check bench heavy docs format clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: .venv/app  ## unfold a Swiss roll by every method; pictures in demo/
+	$(BIN)/manifoldry demo
+
+test: lint types check  ## lint, types and tests: all that must pass
+
+lint: .venv/dev  ## style of the source
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/dev  ## types of the package
+	$(BIN)/mypy
+
+check: .venv/dev  ## tests, without the heavy ones
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist loadfile
+
+heavy: .venv/dev  ## tests marked heavy: large experiments
+	$(BIN)/pytest -m heavy
+
+bench: .venv/peers  ## speed against other libraries
+	$(BIN)/python benchmarks/spectral.py
+
+docs: .venv/dev  ## pages of the methods, from their cards and docstrings
+	$(BIN)/python docs/build.py
+
+format: .venv/dev  ## put the source into the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## remove the environment, the caches and what the demo drew
+	rm -rf .venv demo build dist .mypy_cache .pytest_cache .ruff_cache src/*.egg-info
+	find src tests benchmarks docs -type d -name __pycache__ -prune -exec rm -rf {} +
+
+# An environment grows by extras: a stamp per extra, made anew when pyproject.toml changes.
+.venv/app: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed; name one by: make PYTHON=python3.12 ..." if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+	$(PIP) install --editable ".[app]"
+	@touch $@
+
+.venv/dev: .venv/app
+	$(PIP) install --editable ".[dev]"
+	@touch $@
+
+.venv/peers: .venv/app
+	$(PIP) install --editable ".[peers]"
+	@touch $@

@@ -1,0 +1,154 @@
+"""Write the pages that say what the methods are, from their cards, docstrings and references.bib.
+
+Run ``make docs``. A test compares the committed pages with what `pages` returns, so they cannot grow old.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from manifoldry.registry import Card, methods
+
+ROOT = Path(__file__).resolve().parent.parent
+BEGIN, END = "<!-- methods: written by docs/build.py -->", "<!-- methods end -->"
+ADVICE = {
+    "Keeps": "keeps",
+    "Loses": "loses",
+    "Use when": "use_when",
+    "Fails when": "fails_when",
+    "Cost": "cost",
+    "Family": "family",
+    "Problem": "problem",
+}
+
+
+def pages() -> dict[Path, str]:
+    """Return the text of every generated file by its path: a page per method, their index, and the README."""
+    cards, references = methods(), bibliography((ROOT / "references.bib").read_text(encoding="utf-8"))
+    texts = {ROOT / "docs" / "methods" / f"{card.name}.md": page(card, references) for card in cards}
+    texts[ROOT / "docs" / "methods" / "index.md"] = "\n".join(
+        ["# The methods", "", *overview(cards, ""), "", "The same table on the command line: `manifoldry methods`.", ""]
+    )
+    readme = ROOT / "README.md"
+    texts[readme] = _between(readme.read_text(encoding="utf-8"), overview(cards, "docs/methods/"))
+    return texts
+
+
+def overview(cards: Sequence[Card], folder: str) -> list[str]:
+    """Return the table of methods as lines of Markdown, with links into ``folder``."""
+    rows = [f"| [{c.name}]({folder}{c.name}.md) | {c.keeps} | {c.use_when} | {c.cost} |" for c in cards]
+    return ["| method | keeps | use when | cost |", "|---|---|---|---|", *rows]
+
+
+def page(card: Card, references: dict[str, dict[str, str]]) -> str:
+    """Return the page of one method."""
+    text = sections(inspect.getdoc(card.cls) or "")
+    advice = [f"| {heading} | {getattr(card, field)} |" for heading, field in ADVICE.items()]
+    parts = [
+        f"# {card.name}",
+        markdown(text[""]),
+        *_notes(text.get("Notes", "")),
+        "\n".join(["| | |", "|---|---|", *advice, f"| Gives | {', '.join(card.gives)} |"]),
+        "## Parameters",
+        _fields(text["Parameters"], inspect.signature(card.cls).parameters),
+        "## After fit",
+        _fields(text["Attributes"], {}),
+        "## Example",
+        f"```python\n{text['Examples']}\n```",
+        "## Papers",
+        "\n".join(f"- {citation(references[key])} `{key}`" for key in card.papers),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _notes(text: str) -> list[str]:
+    """Return what the notes say beside the references, which the papers repeat in full."""
+    said = re.sub(r"^References: .*", "", text, flags=re.MULTILINE).strip()
+    return [markdown(said)] if said else []
+
+
+def sections(docstring: str) -> dict[str, str]:
+    """Return the sections of a numpydoc docstring by heading; what stands before the first has the heading ''."""
+    pieces = re.split(r"^(\w+)\n-{3,}\n", docstring, flags=re.MULTILINE)
+    return {"": pieces[0].strip()} | {h: body.strip("\n") for h, body in zip(pieces[1::2], pieces[2::2], strict=True)}
+
+
+def fields(section: str) -> list[tuple[tuple[str, ...], str, str]]:
+    """Return the entries of a numpydoc list: the names that share an entry, their type, their description."""
+    entries = re.findall(r"^(\S.*)\n((?:(?:[ ]+.*)?\n?)*)", section + "\n", flags=re.MULTILINE)
+    found = []
+    for head, body in entries:
+        names, _, kind = head.partition(" : ")
+        found.append((tuple(name.strip() for name in names.split(",")), kind, " ".join(body.split())))
+    return found
+
+
+def _fields(section: str, parameters: Mapping[str, inspect.Parameter]) -> str:
+    lines = []
+    for names, kind, description in fields(section):
+        shown = ", ".join(f"`{name}{_default(parameters.get(name))}`" for name in names)
+        kind = f" ({kind})" if kind else ""
+        lines.append(f"- {shown}{kind}: {markdown(description)}" if description else f"- {shown}{kind}")
+    return "\n".join(lines)
+
+
+def _default(parameter: inspect.Parameter | None) -> str:
+    return "" if parameter is None else f"={parameter.default!r}"
+
+
+def markdown(text: str) -> str:
+    r"""Return reStructuredText as Markdown: ``literals``, inline and displayed mathematics."""
+    displayed = re.compile(r"^\.\. math:: ?(.*(?:\n[ ]+.*)*)", flags=re.MULTILINE)
+    text = re.sub(r"``([^`]*)``", r"`\1`", text)
+    text = re.sub(r":math:`([^`]*)`", lambda m: f"$`{' '.join(m[1].split())}`$", text)
+    return displayed.sub(lambda m: f"```math\n{_flush(m[1])}\n```", text)
+
+
+def _flush(formula: str) -> str:
+    return "\n".join(line.strip() for line in formula.splitlines())
+
+
+def bibliography(text: str) -> dict[str, dict[str, str]]:
+    """Return the fields of every BibTeX entry by its key; braces that protect capitals are dropped."""
+    entries = re.findall(r"^@\w+\{(\w+),\n(.*?)^\}", text, flags=re.MULTILINE | re.DOTALL)
+    pattern = re.compile(r"^\s*(\w+)\s*=\s*\{(.*)\},?$", flags=re.MULTILINE)
+    return {
+        key: {name: re.sub(r"[{}]", "", value).replace("--", "–") for name, value in pattern.findall(body)}
+        for key, body in entries
+    }
+
+
+def citation(entry: dict[str, str]) -> str:
+    """Return one entry as a line: authors, title, where, year."""
+    people = [" ".join(reversed(person.split(", "))) for person in entry["author"].split(" and ")]
+    names = people[0] if len(people) == 1 else f"{', '.join(people[:-1])} and {people[-1]}"
+    places = ("journal", "booktitle", "publisher", "school", "institution")
+    where = next(entry[field] for field in places if field in entry)
+    where = f"PhD thesis, {where}" if "school" in entry else where
+    volume = f" {entry['volume']}" if "journal" in entry else ""
+    issue = f"({entry['number']})" if "number" in entry else ""
+    leaves = f":{entry['pages']}" if volume and "pages" in entry else ""
+    link = f" [doi](https://doi.org/{entry['doi']})." if "doi" in entry else ""
+    return f"{names}. {entry['title']}. *{where}*{volume}{issue}{leaves}, {entry['year']}.{link}"
+
+
+def _between(text: str, lines: Sequence[str]) -> str:
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return "\n".join([before + BEGIN, "", *lines, "", END + after])
+
+
+def main() -> None:
+    """Write every page, and remove the pages of methods that no longer exist."""
+    texts = pages()
+    for old in set((ROOT / "docs" / "methods").glob("*.md")) - set(texts):
+        old.unlink()
+    for path, text in texts.items():
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

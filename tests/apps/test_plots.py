@@ -1,0 +1,63 @@
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+from matplotlib.image import imread
+
+from manifoldry import datasets
+from manifoldry.apps import plots
+
+
+def drawn(tmp_path, n_panels, scale=1.0):
+    """Return the pixels of a picture in which every method found the truth times ``scale``."""
+    roll = datasets.swiss_roll(300, random_state=1)
+    panels = [plots.Panel(f"method {i}", "caption", scale * roll.truth) for i in range(n_panels)]
+    path = tmp_path / "picture.png"
+    plots.compare(roll, panels, path, title="a title", subtitle="a subtitle")
+    return imread(path)[:, :, :3]
+
+
+def region(picture, i):
+    """Return the pixels of the i-th panel."""
+    height, width = picture.shape[:2]
+    left, bottom, across, up = plots._place(i, width / plots.DPI, height / plots.DPI)
+    return picture[
+        round((1 - bottom - up) * height) : round((1 - bottom) * height),
+        round(left * width) : round((left + across) * width),
+    ]
+
+
+@pytest.mark.parametrize(("n_panels", "n_rows"), [(1, 1), (4, 2), (5, 3)])
+def test_the_picture_grows_by_rows(tmp_path, n_panels, n_rows):
+    height = plots.TOP + n_rows * plots.PANEL[1] + (n_rows - 1) * plots.DOWN + plots.BOTTOM
+    width = plots.LEFT + 3 * plots.PANEL[0] + 2 * plots.ACROSS + plots.RIGHT
+    # Sizes are cut to whole pixels.
+    assert np.abs(np.array(drawn(tmp_path, n_panels).shape[:2]) - plots.DPI * np.array([height, width])).max() <= 1
+
+
+def test_every_panel_holds_colour_and_unused_places_none(tmp_path):
+    picture = drawn(tmp_path, 5)
+    coloured = [np.ptp(region(picture, i), axis=2).max() > 0.5 for i in range(9)]
+    assert coloured == [True] * 7 + [False] * 2
+
+
+def test_a_perfect_embedding_hides_the_grey_sheet_and_one_elsewhere_shows_it(tmp_path):
+    def grey(scale):
+        pixels = region(drawn(tmp_path, 1, scale), 2)
+        return np.isclose(pixels, to_rgb(plots.GHOST), atol=1 / 255).all(axis=2).mean()
+
+    # A dot's rim, one of its six or so pixels across, is smoothed towards the paper and may pass for grey by chance.
+    assert grey(1.0) < grey(0.2) / 20
+
+
+def test_the_frame_holds_everything_and_has_the_shape_of_a_panel():
+    shown = [np.array([[0.0, 0.0], [10.0, 1.0]]), np.array([[2.0, -7.0], [3.0, 3.0]])]
+    low, high = plots._frame(shown)
+    every = np.concatenate(shown)
+    assert (low < every.min(axis=0)).all()
+    assert (high > every.max(axis=0)).all()
+    assert np.divide(*(high - low)) == pytest.approx(plots.PANEL[0] / plots.PANEL[1], rel=1e-12)
+
+
+def test_data_without_a_flat_truth_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="two true coordinates"):
+        plots.compare(datasets.sphere(50), [], tmp_path / "no.png", title="", subtitle="")

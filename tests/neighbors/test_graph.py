@@ -1,0 +1,313 @@
+"""Graphs as a whole against dense logic, brute-force spanning trees, and edges that are known to be wrong."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.sparse import coo_array, csr_array
+
+from manifoldry import datasets
+from manifoldry.neighbors.graph import (
+    SMALL_COMPONENT,
+    bridge,
+    components,
+    local_scale,
+    rescaled,
+    short_circuits,
+    symmetrise,
+)
+from manifoldry.neighbors.search import NeighborRule, neighbor_graph
+from manifoldry.run import Run
+from manifoldry.values import NeighborGraph
+
+
+def distances(X):
+    return np.sqrt(((X[:, None] - X) ** 2).sum(axis=2))
+
+
+def knn(X, k):
+    return neighbor_graph(X, NeighborRule(k).resolve(len(X)), Run(0, 1))[0]
+
+
+def dense(graph):
+    """The lengths as a full matrix in which absent pairs are NaN."""
+    matrix = np.full((graph.n_points, graph.n_points), np.nan)
+    matrix[graph.rows(), graph.indices] = graph.lengths
+    return matrix
+
+
+def bytes_of(graph):
+    return graph.indptr.tobytes(), graph.indices.tobytes(), graph.lengths.tobytes()
+
+
+def random_directed(seed, n=40):
+    """Lengths of few different sizes, zeros among them, the same both ways where a pair is listed both ways."""
+    rng = np.random.default_rng(seed)
+    lengths = np.triu(rng.integers(0, 4, size=(n, n)), 1)
+    rows, columns = np.nonzero((rng.random((n, n)) < 0.15) & ~np.eye(n, dtype=bool))
+    return NeighborGraph.from_sparse(coo_array(((lengths + lengths.T)[rows, columns] * 1.0, (rows, columns)), (n, n)))
+
+
+# Symmetry
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_symmetry_is_dense_logic_with_lengths_of_zero_kept(seed, dtype):
+    directed = random_directed(seed)
+    directed = NeighborGraph(directed.indptr, directed.indices, directed.lengths.astype(dtype))
+    before = bytes_of(directed)
+    one = dense(directed)
+    listed = ~np.isnan(one)
+    either, both = symmetrise(directed, "or"), symmetrise(directed, "and")
+    np.testing.assert_array_equal(dense(either), np.where(listed, one, one.T))
+    np.testing.assert_array_equal(dense(both), np.where(listed & listed.T, one, np.nan))
+    for graph in (either, both):
+        assert graph.symmetric
+        assert 0.0 in graph.lengths
+        assert graph.lengths.dtype == dtype
+        assert symmetrise(graph, "and") is graph
+    assert bytes_of(directed) == before
+
+
+@pytest.mark.parametrize("k", [1, 4, 9])
+def test_degrees_are_bounded_and_mutual_pairs_are_among_the_others(k):
+    X = np.random.default_rng(1).normal(size=(120, 3))
+    X[10:16] = X[0]
+    directed = knn(X, k)
+    either, both = symmetrise(directed, "or"), symmetrise(directed, "and")
+    assert (either.degrees >= k).all()
+    assert (both.degrees <= k).all()
+    assert (np.isnan(dense(both)) | (dense(both) == dense(either))).all()
+    assert either.n_edges + both.n_edges == 2 * directed.n_edges  # |A or A'| + |A and A'| = |A| + |A'|
+
+
+def test_different_lengths_both_ways_become_the_longer():
+    graph = NeighborGraph.from_sparse(csr_array(([1.0, 1.5], ([0, 1], [1, 0])), shape=(2, 2)))
+    np.testing.assert_array_equal(symmetrise(graph).lengths, [1.5, 1.5])
+
+
+# Components
+
+
+def test_components_are_those_of_flood_filling_largest_first():
+    graph = symmetrise(random_directed(2))
+    sparse_enough = graph.subset(np.sort(np.random.default_rng(2).choice(40, 12, replace=False)))
+    left, expected = set(range(12)), []
+    while left:
+        reached, wave = set(), {min(left)}
+        while wave:
+            reached |= wave
+            wave = {int(j) for i in wave for j in sparse_enough.row(i)[0]} - reached
+        expected.append(sorted(reached))
+        left -= reached
+    expected.sort(key=lambda members: (-len(members), members[0]))
+    assert len(expected) > 2
+    assert [part.tolist() for part in components(sparse_enough)] == expected
+
+
+def test_pairs_of_length_zero_connect():
+    graph = NeighborGraph.from_sparse(csr_array(([0.0, 0.0], ([0, 2], [1, 3])), shape=(5, 5)))
+    assert [part.tolist() for part in components(graph)] == [[0, 1], [2, 3], [4]]
+
+
+# Bridges
+
+
+def slow_spanning_lengths(D, parts):
+    """Kruskal over all pairs of components, each as far apart as its closest points."""
+    between = sorted((D[np.ix_(a, b)].min(), i, j) for (i, a), (j, b) in itertools.combinations(enumerate(parts), 2))
+    owner, lengths = list(range(len(parts))), []
+    for length, i, j in between:
+        if owner[i] != owner[j]:
+            gone = owner[j]
+            owner = [owner[i] if one == gone else one for one in owner]
+            lengths.append(length)
+    return lengths
+
+
+def blobs(seed, sizes, columns=3):
+    rng = np.random.default_rng(seed)
+    return np.concatenate([rng.normal(size=(size, columns)) + 20 * rng.normal(size=columns) for size in sizes])
+
+
+def assert_bridged(X, graph, metric="euclidean", D=None, rtol=1e-13):
+    """Bridges join the components, one fewer than there are, with the total length of a spanning tree."""
+    D = distances(X) if D is None else D
+    parts = components(graph)
+    joined, bridges = bridge(graph, D if metric == "precomputed" else X, metric)
+    assert len(parts) > 1
+    assert len(components(joined)) == 1
+    assert len(bridges) == len(parts) - 1
+    # Spanning trees of least total length all have the same sorted lengths; sums of columns squares, and a root.
+    np.testing.assert_allclose(np.sort(bridges[:, 2]), np.sort(slow_spanning_lengths(D, parts)), rtol=rtol)
+    ends = bridges[:, :2].astype(int)
+    np.testing.assert_allclose(bridges[:, 2], D[ends[:, 0], ends[:, 1]], rtol=rtol)
+    expected = dense(graph)
+    expected[ends[:, 0], ends[:, 1]] = expected[ends[:, 1], ends[:, 0]] = bridges[:, 2]
+    np.testing.assert_array_equal(dense(joined), expected)
+    assert joined.symmetric
+    return bridges
+
+
+@pytest.mark.parametrize(
+    ("sizes", "columns"),
+    [
+        ([30, 20, 10], 3),
+        ([12, 12, 12, 12, 12, 12], 2),
+        ([SMALL_COMPONENT + 30, SMALL_COMPONENT + 6, 10, 7], 3),
+        ([SMALL_COMPONENT + 30, SMALL_COMPONENT + 6, 10, 7], 12),
+        ([6] * 70, 3),
+    ],
+)
+@pytest.mark.parametrize("metric", ["euclidean", "precomputed"])
+def test_bridges_are_a_minimum_spanning_tree_of_the_components(sizes, columns, metric):
+    X = blobs(3, sizes, columns)
+    assert_bridged(X, symmetrise(knn(X, 4)), metric)
+
+
+def test_bridges_by_another_metric():
+    X = blobs(4, [15, 12, 9])
+    graph = symmetrise(knn(X, 4))
+    D = np.abs(X[:, None] - X).sum(axis=2)
+    assert_bridged(X, graph, "manhattan", D)
+
+
+@pytest.mark.parametrize("columns", [3, 20])
+def test_an_offset_does_not_blur_the_bridges(columns):
+    X = blobs(5, [12, 12, 12, 12], columns) + 1e6
+    assert_bridged(X, symmetrise(knn(X, 4)))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_equal_lengths_close_no_ring(seed):
+    rng = np.random.default_rng(seed)
+    corners = 7 * np.array(list(itertools.product(range(3), range(3))))
+    X = np.concatenate([np.unique(rng.integers(0, 3, size=(9, 2)), axis=0) + corner for corner in corners]) * 1.0
+    assert_bridged(X, symmetrise(knn(X, 2)), "precomputed" if seed % 2 else "euclidean")
+
+
+def test_duplicates_in_different_components_are_joined_at_zero():
+    # With 2 neighbours each, 12 copies of a point need not know each other.
+    X = np.concatenate([np.zeros((12, 2)), np.ones((12, 2))])
+    copies = np.arange(24).reshape(-1, 3)
+    indices = np.array([[other for other in group if other != i] for group in copies for i in group])
+    graph = symmetrise(NeighborGraph.from_rows(indices, np.zeros((24, 2))))
+    bridges = assert_bridged(X, graph)
+    assert sorted(bridges[:, 2].tolist()) == [0.0] * 6 + [np.sqrt(2.0)]
+
+
+def test_a_connected_graph_needs_no_bridge():
+    X = np.random.default_rng(6).normal(size=(50, 2))
+    graph = symmetrise(knn(X, 8))
+    joined, bridges = bridge(graph, X, "euclidean")
+    assert joined is graph
+    assert bridges.shape == (0, 3)
+
+
+# Scales
+
+
+@pytest.mark.parametrize("k", [None, 1, 4, 50])
+def test_local_scale_is_the_mean_of_the_nearest(k):
+    X = np.random.default_rng(7).normal(size=(60, 3)) * 100
+    graph = symmetrise(knn(X, 5))
+    expected = [np.sort(graph.row(i)[1])[:k].mean() for i in range(60)]
+    np.testing.assert_allclose(local_scale(graph, k), expected, rtol=1e-14)  # sums of a few dozen terms, two orders
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+def test_a_point_among_its_duplicates_gets_the_smallest_scale_of_the_others(unit):
+    X = np.random.default_rng(8).normal(size=(40, 2)) * unit
+    X[:5] = X[0]
+    graph = knn(X, 3)
+    scale = local_scale(graph)
+    np.testing.assert_array_equal(scale[:5], np.full(5, scale[5:].min()))
+    only_copies = NeighborGraph.from_rows(np.array([[1], [0]]), np.zeros((2, 1)))
+    np.testing.assert_array_equal(local_scale(only_copies), [1.0, 1.0])
+
+
+def test_rescaled_lengths_are_in_units_of_both_ends():
+    X = np.random.default_rng(9).normal(size=(30, 2))
+    graph = symmetrise(knn(X, 4))
+    scale = local_scale(graph)
+    scaled = rescaled(graph, scale)
+    expected = dense(graph) / np.sqrt(np.outer(scale, scale))
+    np.testing.assert_allclose(dense(scaled), expected, rtol=1e-15)
+    assert scaled.symmetric
+    larger = rescaled(symmetrise(knn(X * 1024, 4)), 1024 * scale)
+    np.testing.assert_array_equal(larger.lengths, scaled.lengths)  # 1024 is a power of two: no rounding
+
+
+# Short circuits
+
+
+def with_edges(graph, pairs, X):
+    i, j = np.array(pairs).T
+    rows, columns = np.concatenate([graph.rows(), i, j]), np.concatenate([graph.indices, j, i])
+    lengths = np.linalg.norm(X[rows] - X[columns], axis=1)
+    n = graph.n_points
+    return NeighborGraph.from_sparse(csr_array((lengths, (rows, columns)), shape=(n, n)), symmetric=True)
+
+
+def across_layers(roll, count):
+    """Pairs of points on neighbouring layers, close in space and far apart on the sheet, no two near each other."""
+    D = distances(roll.X)
+    D[np.abs(roll.truth[:, :1] - roll.truth[:, 0]) < 15] = np.inf
+    pairs = []
+    while len(pairs) < count:
+        i, j = map(int, np.unravel_index(D.argmin(), D.shape))
+        pairs.append((min(i, j), max(i, j)))
+        near = np.linalg.norm(roll.truth - roll.truth[i], axis=1) < 8
+        near |= np.linalg.norm(roll.truth - roll.truth[j], axis=1) < 8
+        D[near], D[:, near] = np.inf, np.inf
+    return pairs
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_planted_short_circuits_are_on_top_and_nearly_alone(seed):
+    roll = datasets.swiss_roll(1000, random_state=seed)
+    graph = symmetrise(knn(roll.X, 10))
+    clean = short_circuits(graph, Run(0, 1))
+    assert len(clean) <= 2
+    planted = across_layers(roll, 5)
+    found = short_circuits(with_edges(graph, planted, roll.X), Run(0, 1))
+    assert sorted(map(tuple, found.pairs[:5].tolist())) == sorted(planted)
+    assert len(found) <= 5 + 2
+    np.testing.assert_allclose(
+        found.lengths, np.linalg.norm(roll.X[found.pairs[:, 0]] - roll.X[found.pairs[:, 1]], axis=1), rtol=1e-15
+    )
+    ratio = found.detours / found.lengths
+    assert (np.diff(ratio) <= 0).all()
+    # Without the planted edges the way along the sheet is at least as long as the sheet between them.
+    apart = np.linalg.norm(roll.truth[found.pairs[:5, 0]] - roll.truth[found.pairs[:5, 1]], axis=1)
+    assert (found.detours[:5] > 0.95 * apart).all()
+
+
+@pytest.mark.parametrize("columns", [2, 3, 5])
+@pytest.mark.parametrize("k", [10, 15])
+def test_uniform_points_raise_no_alarm(columns, k):
+    X = np.random.default_rng(columns).uniform(size=(1000, columns))
+    found = short_circuits(symmetrise(knn(X, k)), Run(0, 1))
+    assert len(found) <= 2  # of some 7,000 edges
+    assert (found.detours < 6 * found.lengths).all()  # and these just above the limit of 4
+
+
+def test_an_edge_that_alone_joins_two_sheets_is_the_worst():
+    rng = np.random.default_rng(11)
+    X = np.concatenate([rng.uniform(size=(300, 2)), rng.uniform(size=(300, 2)) + np.array([3.0, 0.0])])
+    joined, bridges = bridge(symmetrise(knn(X, 10)), X, "euclidean")
+    assert len(bridges) == 1
+    found = short_circuits(joined, Run(0, 1))
+    np.testing.assert_array_equal(found.pairs[0], bridges[0, :2])
+    assert found.detours[0] == np.inf
+
+
+def test_the_search_for_short_circuits_changes_no_bit_with_threads_nor_its_graph():
+    roll = datasets.swiss_roll(1000)
+    graph = with_edges(symmetrise(knn(roll.X, 10)), across_layers(roll, 3), roll.X)
+    before = bytes_of(graph)
+    one, two = (short_circuits(graph, Run(0, n_jobs)) for n_jobs in (1, 2))
+    np.testing.assert_array_equal(one.pairs, two.pairs)
+    np.testing.assert_array_equal(one.detours, two.detours)
+    assert bytes_of(graph) == before

@@ -1,0 +1,270 @@
+"""One fit's circumstances: threads that keep order, streams that repeat, a voice that is silent unless asked."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+import threadpoolctl
+
+from manifoldry import run as run_module
+from manifoldry.run import Progress, Run, resolve_jobs
+
+DEADLINE = 50.0  # seconds after which a wait counts as a hang; nothing here takes a second
+
+
+def in_new_process(script):
+    """Run a script where a hang can be ended and a fork is harmless; return what it printed."""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=DEADLINE, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 5, -1, 40])
+def test_map_keeps_the_order_of_its_tasks(n_jobs):
+    tasks = [(i, i % 7) for i in range(300)]
+    assert Run(0, n_jobs).map(lambda a, b: a * 10 + b, tasks) == [a * 10 + b for a, b in tasks]
+    assert Run(0, n_jobs).map(lambda: 1, []) == []
+
+
+def test_two_jobs_work_at_the_same_time():
+    meeting = threading.Barrier(2)
+    threads = Run(0, 2).map(lambda _: (meeting.wait(DEADLINE), threading.get_ident())[1], [(0,), (1,)])
+    assert len(set(threads)) == 2
+
+
+def test_one_job_stays_in_the_calling_thread():
+    assert set(Run(0, 1).map(lambda _: threading.get_ident(), [(i,) for i in range(9)])) == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("from_helper", [False, True])
+def test_an_error_in_any_thread_reaches_the_caller(from_helper):
+    meeting, caller = threading.Barrier(2), threading.get_ident()
+
+    def work(i):
+        meeting.wait(DEADLINE)
+        if (threading.get_ident() != caller) == from_helper:
+            raise KeyError(f"task {i}")
+
+    with pytest.raises(KeyError, match="task"):
+        Run(0, 2).map(work, [(0,), (1,)])
+    assert Run(0, 2).map(abs, [(-1,), (-2,)]) == [1, 2]
+
+
+def test_no_task_is_begun_after_an_error_in_the_only_thread():
+    begun = []
+
+    def work(i):
+        begun.append(i)
+        if i == 3:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        Run(0, 1).map(work, [(i,) for i in range(9)])
+    assert begun == [0, 1, 2, 3]
+
+
+def test_nested_maps_do_not_wait_for_each_other():
+    # 64 helpers in a pool of 32 threads, each waiting for 63 more: a deadlock unless waiting helpers can be recalled.
+    script = """
+from unittest.mock import patch
+from manifoldry import run
+with patch.object(run, "_cpus", lambda: 1):
+    jobs = [(j,) for j in range(64)]
+    inner = lambda i: sum(run.Run(0, 64).map(lambda j: i * j, jobs))
+    print(run.Run(0, 64).map(inner, jobs) == [i * 2016 for i in range(64)])
+"""
+    assert in_new_process(script) == "True"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_gets_threads_of_its_own():
+    script = """
+import os
+from manifoldry.run import Run
+double = lambda run: run.map(lambda i: 2 * i, [(i,) for i in range(50)], blas=True)
+before = double(Run(0, 3))
+child = os.fork()
+if child == 0:
+    os._exit(0 if double(Run(0, 3)) == before else 7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), double(Run(0, 3)) == before)
+"""
+    assert in_new_process(script) == "0 True"
+
+
+def blas_threads():
+    return {library["filepath"]: library["num_threads"] for library in threadpoolctl.threadpool_info()
+            if library["user_api"] == "blas"}  # fmt: skip
+
+
+def test_blas_is_held_to_one_thread_in_a_map_that_asks_for_it():
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        (held,) = Run(0, 1).map(blas_threads, [()], blas=True)
+        (free,) = Run(0, 1).map(blas_threads, [()])
+        assert set(held.values()) == {1}
+        assert set(free.values()) == {2}
+        assert blas_threads() == free
+
+
+def test_stoppable_map_begins_nothing_once_asked_to_stop():
+    told = []
+
+    def callback(progress):
+        told.append((progress.done, progress.total))
+        return progress.done == 3
+
+    run = Run(0, 1, callback=callback)
+    results = run.map(lambda i: i, [(i,) for i in range(8)], stoppable=True)
+    assert results == [0, 1, 2, None, None, None, None, None]
+    assert told == [(1, 8), (2, 8), (3, 8)]
+    assert run.stopped
+    assert run.map(lambda i: i, [(5,)], stoppable=True) == [None]
+    assert run.map(lambda i: i, [(5,)]) == [5]  # what must be done is done
+
+
+def test_an_error_in_the_callback_ends_the_map():
+    def callback(progress):
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        Run(0, 2, callback=callback).map(lambda i: i, [(i,) for i in range(100)], stoppable=True)
+
+
+def test_ranges_cover_every_row_once_for_any_number_of_jobs():
+    for n, grain in [(0, 4), (1, 4), (12, 4), (13, 4), (5, 0), (3, 100)]:
+        pieces = Run(0, 1).ranges(n, grain)
+        assert pieces == Run(0, 7).ranges(n, grain)
+        assert [i for lo, hi in pieces for i in range(lo, hi)] == list(range(n))
+        assert all(hi - lo <= max(1, grain) for lo, hi in pieces)
+
+
+def test_streams_repeat_by_seed_and_purpose_and_in_any_order():
+    one, two = Run(5), Run(5)
+    a, b = one.rng("a").random(8), one.rng("b").random(8)
+    np.testing.assert_array_equal(two.rng("b").random(8), b)
+    np.testing.assert_array_equal(two.rng("a").random(8), a)
+    np.testing.assert_array_equal(one.rng("a").random(8), a)
+    others = [b, Run(6).rng("a").random(8), Run(None).rng("a").random(8), Run(None).rng("a").random(8)]
+    drawn = np.array([a, *others])
+    # Streams that share nothing coincide in one of 8 x 10 comparisons with probability 80 / 2^53.
+    assert len(np.unique(drawn)) == drawn.size
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: 0,
+        lambda: np.int32(3),
+        lambda: np.uint64(2**63),
+        lambda: 2**80 + 1,
+        lambda: np.random.default_rng(4),
+        lambda: np.random.RandomState(4),
+    ],
+)
+def test_every_kind_of_seed_repeats(make):
+    np.testing.assert_array_equal(Run(make()).rng("x").random(4), Run(make()).rng("x").random(4))
+
+
+@pytest.mark.parametrize("generator", [np.random.default_rng(4), np.random.RandomState(4)])
+def test_a_generator_moves_on_from_fit_to_fit(generator):
+    assert (Run(generator).rng("x").random(4) != Run(generator).rng("x").random(4)).all()
+
+
+def test_global_random_state_is_left_alone():
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    Run(None).rng("x").random(4)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "7", True, [1, 2], np.float64(3)])
+def test_bad_seeds_are_refused(seed):
+    with pytest.raises(ValueError, match=r"^random_state must be .*; got .*\.$"):
+        Run(seed)
+
+
+def test_number_of_jobs_is_read_as_in_scikit_learn(monkeypatch):
+    monkeypatch.setattr(run_module, "_cpus", lambda: 8)
+    asked = [None, -1, -2, -8, -9, -100, 1, 3, np.int64(20)]
+    assert [resolve_jobs(n_jobs) for n_jobs in asked] == [8, 8, 7, 1, 1, 1, 1, 3, 20]
+
+
+@pytest.mark.parametrize("n_jobs", [0, 1.5, "2", True])
+def test_bad_numbers_of_jobs_are_refused(n_jobs):
+    with pytest.raises(ValueError, match=r"^n_jobs must be a non-zero integer or None; got .*\.$"):
+        Run(0, n_jobs)
+
+
+def test_seconds_are_added_by_name_also_of_nested_and_failing_stages(monkeypatch):
+    clock = iter([0.0, 10.0, 11.0, 13.0, 20.0, 30.0, 34.0])
+    monkeypatch.setattr(run_module.time, "perf_counter", lambda: next(clock))
+    run = Run(0)  # 0
+    with run.stage("outer"):  # 10
+        with run.stage("inner"):  # 11 to 13
+            pass
+    # outer ended at 20
+    with pytest.raises(OSError, match="broken"), run.stage("inner"):  # 30 to 34
+        raise OSError("broken")
+    assert run.seconds == {"inner": 6.0, "outer": 10.0}
+
+
+def test_steps_tell_the_stage_and_stay_stopped():
+    told = []
+
+    def callback(progress):
+        told.append(progress)
+        return len(told) == 3
+
+    run = Run(0, callback=callback)
+    with run.stage("outer"):
+        assert run.step(1, 9)
+        with run.stage("inner"):
+            assert run.step(2, None, "half")
+        assert not run.step(3)
+        assert not run.step(4)
+    assert [(p.stage, p.done, p.total, p.message) for p in told] == [
+        ("outer", 1, 9, ""),
+        ("inner", 2, None, "half"),
+        ("outer", 3, None, ""),
+        ("outer", 4, None, ""),
+    ]
+    assert all(isinstance(p, Progress) for p in told)
+    assert [p.seconds for p in told] == sorted(p.seconds for p in told)
+    assert Run(0).step(1)
+
+
+def test_sizes_are_kept_and_what_the_machine_lacks_is_refused(monkeypatch):
+    monkeypatch.setattr(run_module, "physical_memory", lambda: 3_000_000)
+    run = Run(0)
+    run.announce("table", 1_000_000)
+    run.announce("table", 500_000)
+    assert run.memory == {"table": 1_000_000}
+    with pytest.raises(MemoryError, match=r"^cube: 4 MB are needed and the machine has 3 MB; take fewer points\.$"):
+        run.announce("cube", 4_000_000, "take fewer points")
+    with pytest.raises(MemoryError, match=r"has 3 MB\.$"):
+        run.announce("cube", 4_000_000)
+
+
+def test_physical_memory_is_at_least_what_numpy_holds():
+    assert run_module.physical_memory() > np.ones(1000).nbytes
+    assert isinstance(run_module.physical_memory(), int)
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_stages_speak_on_the_error_stream_only_when_asked(verbose, capsys, monkeypatch):
+    monkeypatch.setattr(run_module, "physical_memory", lambda: 10**12)
+    run = Run(0, verbose=verbose)
+    with run.stage("neighbours"):
+        run.step(1, 2)
+        run.announce("table", 200_000_000)
+        run.announce("small table", 1000)
+    spoken = capsys.readouterr()
+    assert spoken.out == ""
+    lines = spoken.err.splitlines()
+    if not verbose:
+        assert lines == []
+    else:
+        assert lines[0] == "[manifoldry] table: 200 MB"
+        assert lines[1].startswith("[manifoldry] neighbours: ")
+        assert len(lines) == 2

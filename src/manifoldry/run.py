@@ -197,15 +197,11 @@ def _blas_threads(limit: int | None) -> Iterator[None]:
     if limit is None:
         yield
         return
-    with _controller().limit(limits=limit, user_api="blas"):
-        yield
-
-
-@cache
-def _controller() -> Any:
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController()
+    # Looked up anew each time (2 ms): a library imported meanwhile may have brought a BLAS of its own.
+    with ThreadpoolController().limit(limits=limit, user_api="blas"):
+        yield
 
 
 def _entropy(seed: Any) -> int:

@@ -27,8 +27,9 @@ Extension = Callable[[Array, "Run"], FloatArray]
 class NeighborGraph:
     """Who is near whom, and how far, in compressed rows.
 
-    Row ``i`` lists the neighbours of point ``i`` in ascending order of length, never ``i`` itself. An
-    absent pair is *not* a pair of length zero: duplicates are listed with length 0.
+    Row ``i`` lists the neighbours of point ``i``, never ``i`` itself: in ascending order of length where a search
+    made it, in the order of their indices where it was made symmetric. An absent pair is *not* a pair of length
+    zero: duplicates are listed with length 0.
 
     Parameters
     ----------

@@ -118,7 +118,7 @@ def test_one_start_at_a_time_or_many_abreast_is_the_same(make, lanes, kernels, m
 
 
 def test_a_larger_roll_beyond_scipys_share():
-    graph = knn(datasets.swiss_roll(1500).X, 8)
+    graph = knn(datasets.swiss_roll(1420).X, 8)
     assert graph.n_points**2 > geodesic.SCIPY_UP_TO
     np.testing.assert_array_equal(geodesic_lengths(graph, Run(0, 2))[0], by_dijkstra(graph))
 

@@ -179,12 +179,13 @@ def test_an_offset_does_not_blur_the_bridges(columns):
     assert_bridged(X, symmetrise(knn(X, 4)))
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_equal_lengths_close_no_ring(seed):
+@pytest.mark.parametrize("seed", [0, 1, 2, 6, 187, 592])  # in the last three, two components reach for each other
+@pytest.mark.parametrize("metric", ["euclidean", "precomputed"])
+def test_equal_lengths_close_no_ring(seed, metric):
     rng = np.random.default_rng(seed)
-    corners = 7 * np.array(list(itertools.product(range(3), range(3))))
-    X = np.concatenate([np.unique(rng.integers(0, 3, size=(9, 2)), axis=0) + corner for corner in corners]) * 1.0
-    assert_bridged(X, symmetrise(knn(X, 2)), "precomputed" if seed % 2 else "euclidean")
+    corners = 7 * np.array(list(itertools.product(range(3), range(2))))
+    X = np.concatenate([np.unique(rng.integers(0, 4, size=(10, 2)), axis=0) + corner for corner in corners]) * 1.0
+    assert_bridged(X, symmetrise(knn(X, 3)), metric)
 
 
 def test_duplicates_in_different_components_are_joined_at_zero():
@@ -293,14 +294,14 @@ def test_uniform_points_raise_no_alarm(columns, k):
     assert (found.detours < 6 * found.lengths).all()  # and these just above the limit of 4
 
 
-def test_an_edge_that_alone_joins_two_sheets_is_the_worst():
+def test_an_edge_that_alone_holds_regions_together_is_no_short_circuit():
     rng = np.random.default_rng(11)
     X = np.concatenate([rng.uniform(size=(300, 2)), rng.uniform(size=(300, 2)) + np.array([3.0, 0.0])])
     joined, bridges = bridge(symmetrise(knn(X, 10)), X, "euclidean")
     assert len(bridges) == 1
-    found = short_circuits(joined, Run(0, 1))
-    np.testing.assert_array_equal(found.pairs[0], bridges[0, :2])
-    assert found.detours[0] == np.inf
+    assert len(short_circuits(joined, Run(0, 1))) == 0
+    path = np.arange(300.0)[:, None]
+    assert len(short_circuits(symmetrise(knn(path, 2)), Run(0, 1))) == 0
 
 
 def test_the_search_for_short_circuits_changes_no_bit_with_threads_nor_its_graph():

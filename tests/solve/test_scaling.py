@@ -281,14 +281,14 @@ def by_block_matrix(D):
     return float(np.linalg.eigvals(block).real.max())
 
 
-@pytest.mark.parametrize("n", [4, 8, 60, 120])
+@pytest.mark.parametrize("n", [4, 8, 60])
 def test_the_constant_is_the_largest_eigenvalue_of_the_theorem(n):
     D = rough(22, n)
     # Eigenvalues of a non-symmetric matrix are good to the root of eps at worst.
     assert additive_constant(D, Run(0)) == pytest.approx(by_block_matrix(D), rel=1e-8)
 
 
-@pytest.mark.parametrize("n", [8, 60, 260, 450])  # the last beyond LAPACK's share of the eigenproblems
+@pytest.mark.parametrize("n", [8, 60, 410])  # the last beyond LAPACK's share of the eigenproblems
 def test_the_constant_makes_the_distances_just_euclidean(n):
     D = rough(23, n)
     c = additive_constant(D, Run(0))

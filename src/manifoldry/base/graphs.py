@@ -101,7 +101,7 @@ class GraphEmbedder(Embedder):
         width = self.n_components
         coordinates = np.full((graph.n_points, width), np.nan)
         extensions = [
-            Restricted(members if self._pairwise else None, piece.extension, width)
+            Restricted(members if self._pairwise or isinstance(X, NeighborGraph) else None, piece.extension, width)
             for members, piece in zip(chosen, pieces, strict=True)
         ]
         if self.disconnected == "largest":

@@ -50,8 +50,14 @@ class GeodesicNystrom:
             lengths = geodesics_from_outside(self.graph, neighbors[lo:hi], offsets[lo:hi], run)
             lengths[lengths > 0] += self.shift
             # Row by row, not one product for the batch: a point's place must not depend on its company.
-            placed.append(np.concatenate([self.scaling.place(row[None] ** 2) for row in lengths]))
+            placed.append(np.concatenate([self._place(row[None]) for row in lengths]))
         return np.concatenate(placed)
+
+    def _place(self, paths: FloatArray) -> FloatArray:
+        """Place one point; without a path to everyone (no edge to a given graph) it has no place."""
+        if not np.isfinite(paths).all():
+            return np.full((1, len(self.scaling.spectrum)), np.nan)
+        return self.scaling.place(paths**2)
 
 
 def conformal_offsets(neighbors: IntArray, offsets: FloatArray, scale: FloatArray) -> FloatArray:

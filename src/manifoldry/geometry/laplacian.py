@@ -77,6 +77,8 @@ def laplacian(W: Any, kind: Kind = "unnormalised") -> Laplacian:
 
     A vertex without weight has a row and a column of zeros in all three, and is a component of its own.
 
+    References: chung1997, luxburg2007, belkin2003
+
     Parameters
     ----------
     W : sparse matrix or ndarray of shape (n, n)
@@ -87,10 +89,6 @@ def laplacian(W: Any, kind: Kind = "unnormalised") -> Laplacian:
     Returns
     -------
     Laplacian
-
-    References
-    ----------
-    chung1997, luxburg2007, belkin2003
 
     Examples
     --------

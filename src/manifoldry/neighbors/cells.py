@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry.neighbors.engines import Brute, refine
+from manifoldry.neighbors.engines import SAMPLE, Brute, recall_by_distance, refine
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
 
@@ -24,7 +24,6 @@ PROJECT_ABOVE = 128
 PROJECT_TO = 96
 RECALL_WANTED = 0.992
 """Asked of the sample, so that the whole is above 0.99: the sample's standard error is about 0.001."""
-SAMPLE = 500
 EFFORTS = tuple((cells, 1.0) for cells in (8, 12, 16, 24, 32, 48, 64, 96, 128, 256))
 PROJECTED_EFFORTS = (
     (16, 2.0),
@@ -74,8 +73,7 @@ class Cells:
         for effort in EFFORTS if self.basis is None else PROJECTED_EFFORTS:
             self.effort = effort
             found, _ = self.nearest(self.X[sample], k, run)
-            # By distance, not by index: a tie at the k-th place is a hit whichever of the equals was found.
-            recall = float(np.mean(found[:, 1:] <= truth[:, -1:] * (1 + 1e-6)))
+            recall = recall_by_distance(found, truth)
             if recall >= RECALL_WANTED:
                 break
         return self.effort, recall

@@ -17,9 +17,11 @@ from manifoldry.values import FloatArray, IntArray, NeighborGraph
 POLICIES = ("bridge", "apart", "largest", "refuse")
 SMALL_COMPONENT = 64
 EDGES_LOOKED_AT = 200_000
-SUSPECTS_TESTED = 200
+SUSPECT_SHARE, FEWEST_SUSPECTS, SUSPECTS_TESTED = 0.02, 20, 200
 DETOUR = 4.0
 """A suspect edge is listed when, without it and its like, its ends are this many times its length apart."""
+FAR = 10.0
+"""And this many times the median length: around a small gap in the sampling detours are 5 to 8 of them."""
 
 
 def symmetrise(graph: NeighborGraph, rule: str = "or") -> NeighborGraph:
@@ -163,24 +165,31 @@ class ShortCircuits:
 def short_circuits(graph: NeighborGraph, run: Run) -> ShortCircuits:
     """Return the edges that look like short circuits, the worst first.
 
-    The ends of an edge inside a well-sampled sheet share neighbours. Edges whose ends share hardly any are taken
-    out together (a bundle of them would vouch for each other), and those whose ends are then more than four
-    times their length apart are listed. The 200,000 longest edges are looked at, the 200 longest suspects tested.
+    The ends of an edge inside a well-sampled sheet share neighbours. Edges whose ends share hardly any, at most one
+    in fifty and the longest for their surroundings, are taken out together (a bundle of them would vouch for each
+    other). Listed are those whose ends are then more than four times their length and ten times the usual length
+    apart, but still connected: an edge that alone holds two regions together is no short cut. The 200,000 longest
+    edges are looked at, and the 200 most strained suspects tested.
     """
     with run.stage("short circuits"):
+        scale = local_scale(graph)
         rows = graph.rows()
         once = np.flatnonzero(rows < graph.indices)
         if len(once) > EDGES_LOOKED_AT:
             cut = len(once) - EDGES_LOOKED_AT
             once = once[np.argpartition(graph.lengths[once], cut)[cut:]]
         suspects = once[_shares_few(graph, rows[once], graph.indices[once])]
+        strain = graph.lengths[suspects] / np.sqrt(scale[rows[suspects]] * scale[graph.indices[suspects]])
+        most = max(FEWEST_SUSPECTS, int(SUSPECT_SHARE * graph.n_edges / 2))
+        suspects = suspects[np.argsort(-strain, kind="stable")[:most]]
         rest = _without_edges(graph, rows[suspects], graph.indices[suspects])
-        tested = suspects[np.argsort(-graph.lengths[suspects], kind="stable")[:SUSPECTS_TESTED]]
+        tested = suspects[:SUSPECTS_TESTED]
         starts, inverse = np.unique(rows[tested], return_inverse=True)
         paths, _ = geodesic_lengths(rest, Run(0, run.n_jobs), starts)
         detours = paths[inverse, graph.indices[tested]]
         ratio = detours / np.maximum(graph.lengths[tested], np.finfo(float).tiny)
-        bad = np.flatnonzero(ratio > DETOUR)
+        far = (ratio > DETOUR) & (detours > FAR * np.median(graph.lengths))
+        bad = np.flatnonzero(far & np.isfinite(detours))
         bad = bad[np.argsort(-ratio[bad], kind="stable")]
         pairs = np.column_stack([rows[tested], graph.indices[tested]])[bad].astype(np.int64)
         return ShortCircuits(pairs, graph.lengths[tested][bad], detours[bad])

@@ -62,7 +62,7 @@ def _compiled_pass(wanted: FloatArray, run: Run) -> Pass:
 
     def guttman(Y: FloatArray) -> tuple[FloatArray, float]:
         columns = np.ascontiguousarray(Y.T)
-        pull, stress = np.empty_like(Y), np.empty(n)
+        pull, stress = np.empty(Y.shape), np.empty(n)
         run.map(lambda lo, hi: guttman_rows(columns, wanted, pull, stress, lo, hi), run.ranges(n, ROWS))
         return pull / n, float(stress.sum() / 2)
 

@@ -153,9 +153,7 @@ def davidson(
     relative of LOBPCG. H itself does the Rayleigh-Ritz step, so the error of M costs steps, not accuracy.
     A block as wide as the number of wanted pairs finds them with their multiplicities.
 
-    References
-    ----------
-    davidson1975, morgan1986
+    References: davidson1975, morgan1986
     """
     width = start.vectors.shape[1]
     capacity = min(BASIS_BLOCKS * width, pencil.n - pencil.known.shape[1])

@@ -38,6 +38,8 @@ def smallest(
     solved component by component. Exactly or nearly singular A is welcome: the values of alignment
     matrices, 1e-12 of the norm and less, are told apart as far as rounding permits.
 
+    References: parlett1998, davidson1975, morgan1986
+
     Parameters
     ----------
     A : ndarray, sparse matrix or LinearOperator of shape (n, n)
@@ -64,10 +66,6 @@ def smallest(
     ------
     numpy.linalg.LinAlgError
         If no solver reaches the tolerance; the sentence tells how far the best came.
-
-    References
-    ----------
-    parlett1998, davidson1975, morgan1986
 
     Examples
     --------

@@ -159,7 +159,11 @@ class Pencil:
         vectors = np.asarray(known, dtype=np.float64).reshape(len(known), -1)
         if len(vectors) != n:
             raise ValueError(f"Known vectors need one row per row of A; got {len(vectors)} rows and n = {n}.")
-        return replace(pencil, known=column_space(pencil.root.times_t(vectors)))
+        reduced = pencil.root.times_t(vectors)
+        lengths = np.linalg.norm(reduced, axis=0)
+        if not (lengths > 0).all():
+            raise ValueError("A known vector must not be zero; leave it out.")
+        return replace(pencil, known=column_space(reduced / lengths))
 
     @property
     def n(self) -> int:
@@ -216,7 +220,7 @@ class Pencil:
         return np.ones(self.n) if self.B is None else self.B
 
     def part(self, members: IntArray, known: FloatArray) -> Pencil:
-        """Return the diagonal block of ``members``, which nothing outside touches, with known vectors of (A, B)."""
+        """Return the diagonal block of ``members``, which nothing outside touches; ``known`` are vectors of (A, B)."""
         if sp.issparse(self.B):
             B = self.B[members][:, members]
         else:
@@ -249,12 +253,11 @@ def require_sound(form: FloatArray, image: FloatArray, norm: float, eps: float) 
         raise ValueError(f"A must be symmetric; x'Ay and y'Ax differ by {skew:.3g}: try (A + A') / 2.")
 
 
-def column_space(X: FloatArray, rank_tol: float = 1e-10) -> FloatArray:
-    """Return an orthonormal basis of the span of the columns, dependent ones left out."""
-    lengths = np.linalg.norm(X, axis=0)
-    Q, R = np.linalg.qr(X[:, lengths > 0] / lengths[lengths > 0])
+def column_space(X: FloatArray) -> FloatArray:
+    """Return an orthonormal basis of the span of columns of length about 1, up to directions below 1e-10."""
+    Q, R = np.linalg.qr(X)
     U, s, _ = np.linalg.svd(R, full_matrices=False)
-    return Q @ U[:, s > rank_tol]
+    return Q @ U[:, s > 1e-10]
 
 
 def _operand(A: Any, name: str) -> Any:

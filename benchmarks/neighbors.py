@@ -110,7 +110,7 @@ def main() -> None:
         np.save(options.save, result.pop("Y")[:10])
         print(json.dumps(result))
         return
-    print(f"{'data':9} {'engine':14} {'seconds':>8} {'ratio':>6} {'recall':>7} {'added MB':>9}")
+    print(f"{'data':9} {'engine':14} {'seconds':>8} {'ratio':>6} {'recall':>7}")
     with tempfile.TemporaryDirectory() as folder:
         for data, engines in CELLS:
             if data.startswith("mnist") and "mnist" not in datasets.available():
@@ -124,8 +124,7 @@ def main() -> None:
                     continue
                 base = base or cell["seconds"]
                 print(
-                    f"{data:9} {engine:14} {cell['seconds']:8.2f} {cell['seconds'] / base:6.1f} {cell['recall']:7.4f} "
-                    f"{cell['added_mb']:9.0f}",
+                    f"{data:9} {engine:14} {cell['seconds']:8.2f} {cell['seconds'] / base:6.1f} {cell['recall']:7.4f}",
                     flush=True,
                 )
 

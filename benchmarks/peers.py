@@ -1,16 +1,16 @@
 """Measure one fit in a process of its own: seconds of the best repeat and the memory that the fit added.
 
 Every (library, method, data) cell runs in a fresh process with the same number of threads: a warm-up on 1,500 points
-first (imports, compiled kernels), then the fit, repeated; the peak of resident memory is sampled by a thread. What
-a machine's first touch of fresh memory costs is paid by an untimed fill before.
+first (imports, compiled kernels), then the fit, repeated. What a virtual machine's first touch of fresh memory costs
+is paid before, by another process that fills as much.
 """
 
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,30 +23,21 @@ WARM_UP = 1500
 
 
 def measure(fit: Callable[[np.ndarray], np.ndarray], X: np.ndarray, repeats: int, fill_mb: int = 0) -> dict[str, Any]:
-    """Return seconds (best of the repeats), added memory in MB (largest) and the last coordinates."""
+    """Return seconds (best of the repeats), added memory in MB (peak over what was held before) and coordinates."""
     import psutil
 
-    process = psutil.Process()
     if fill_mb:
-        np.empty(fill_mb * 1_000_000 // 8).fill(1.0)
+        code = f"import numpy; numpy.empty({fill_mb * 1_000_000 // 8}).fill(1.0)"
+        subprocess.run([sys.executable, "-c", code], check=True)
     fit(X[:: max(1, len(X) // WARM_UP)][:WARM_UP])
-    best, added = np.inf, 0.0
+    before = psutil.Process().memory_info().rss
+    best = np.inf
     for _ in range(repeats):
-        before, peak, done = process.memory_info().rss, [0], threading.Event()
-
-        def watch(peak: list[int] = peak, done: threading.Event = done) -> None:
-            while not done.wait(0.005):
-                peak[0] = max(peak[0], process.memory_info().rss)
-
-        watcher = threading.Thread(target=watch)
-        watcher.start()
         start = time.perf_counter()
         Y = fit(X)
         best = min(best, time.perf_counter() - start)
-        done.set()
-        watcher.join()
-        added = max(added, (max(peak[0], process.memory_info().rss) - before) / 1e6)
-    return {"seconds": best, "added_mb": added, "Y": Y}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return {"seconds": best, "added_mb": (peak - before) / 1e6, "Y": Y}
 
 
 def in_own_process(script: str, cell: list[str], folder: Path) -> dict[str, Any]:

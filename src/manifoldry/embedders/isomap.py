@@ -12,11 +12,11 @@ from manifoldry.base import GeodesicEmbedder, from_landmarks, from_scaling
 from manifoldry.extend.nystrom import GeodesicNystrom
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import local_scale, rescaled, short_circuits
-from manifoldry.neighbors.search import NeighborIndex
+from manifoldry.neighbors.sample import Sample
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import additive_constant, classical_scaling
-from manifoldry.values import Embedding, IntArray, NeighborGraph
+from manifoldry.values import Embedding, IntArray
 
 _GIVES = ("transform", "spectrum", "graph")
 _TINY = {"n_components": 2, "n_neighbors": 5}
@@ -93,12 +93,13 @@ class Isomap(GeodesicEmbedder):
     True
     """
 
-    def _unfold(self, graph: NeighborGraph, index: NeighborIndex, n_components: int, run: Run) -> Embedding:
-        lengths, sources = geodesic_lengths(graph, run, at_least=n_components + 2)
-        if len(sources) < graph.n_points:
-            return from_landmarks(index, lengths, sources, n_components, run)
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        lengths, sources = geodesic_lengths(sample.graph, run, at_least=n_components + 2)
+        if len(sources) < sample.n_points:
+            return from_landmarks(sample.index, lengths, sources, n_components, run)
         scaling = classical_scaling(lengths, n_components, run, overwrite=True)
-        return from_scaling(GeodesicNystrom(index, graph, scaling), short_circuits=short_circuits(graph, run))
+        suspects = short_circuits(sample.graph, run)
+        return from_scaling(GeodesicNystrom(sample.index, sample.graph, scaling), short_circuits=suspects)
 
 
 @register(
@@ -207,10 +208,10 @@ class LandmarkIsomap(GeodesicEmbedder):
                 "use 'bridge' or 'refuse', or n_landmarks."
             )
 
-    def _unfold(self, graph: NeighborGraph, index: NeighborIndex, n_components: int, run: Run) -> Embedding:
-        landmarks = self._choose_landmarks(graph.n_points, run)
-        lengths, landmarks = geodesic_lengths(graph, run, landmarks, at_least=n_components + 2)
-        return from_landmarks(index, lengths, landmarks, n_components, run)
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        landmarks = self._choose_landmarks(sample.n_points, run)
+        lengths, landmarks = geodesic_lengths(sample.graph, run, landmarks, at_least=n_components + 2)
+        return from_landmarks(sample.index, lengths, landmarks, n_components, run)
 
     def _choose_landmarks(self, n_points: int, run: Run) -> IntArray:
         if self.landmarks is not None:
@@ -263,15 +264,15 @@ class ConformalIsomap(GeodesicEmbedder):
     (500, 2)
     """
 
-    def _unfold(self, graph: NeighborGraph, index: NeighborIndex, n_components: int, run: Run) -> Embedding:
-        k = index.rule.n_neighbors
-        scale = local_scale(graph, k if isinstance(k, int) else None)
-        graph = rescaled(graph, scale)
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        k = sample.index.rule.n_neighbors
+        scale = local_scale(sample.graph, k if isinstance(k, int) else None)
+        graph = rescaled(sample.graph, scale)
         lengths, sources = geodesic_lengths(graph, run, at_least=n_components + 2)
         if len(sources) < graph.n_points:
-            return replace(from_landmarks(index, lengths, sources, n_components, run, scale), graph=graph)
+            return replace(from_landmarks(sample.index, lengths, sources, n_components, run, scale), graph=graph)
         scaling = classical_scaling(lengths, n_components, run, overwrite=True)
-        return from_scaling(GeodesicNystrom(index, graph, scaling, scale=scale))
+        return from_scaling(GeodesicNystrom(sample.index, graph, scaling, scale=scale))
 
 
 @register(
@@ -317,9 +318,9 @@ class KernelIsomap(GeodesicEmbedder):
     True
     """
 
-    def _unfold(self, graph: NeighborGraph, index: NeighborIndex, n_components: int, run: Run) -> Embedding:
-        lengths, _ = geodesic_lengths(graph, run, at_least=graph.n_points)
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        lengths, _ = geodesic_lengths(sample.graph, run, at_least=sample.n_points)
         shift = additive_constant(lengths, run)
         lengths[lengths > 0] += shift
         scaling = classical_scaling(lengths, n_components, run, overwrite=True)
-        return from_scaling(GeodesicNystrom(index, graph, scaling, shift), additive_constant=shift)
+        return from_scaling(GeodesicNystrom(sample.index, sample.graph, scaling, shift), additive_constant=shift)

@@ -1,1 +1,1 @@
-"""geometry."""
+"""Local geometry: neighbourhoods, weights, tangent planes, Laplacians."""

@@ -88,7 +88,7 @@ def bridge(
             label[members] = number
         reached = np.array(_nearest_outside(X, metric, metric_params, parts, label))
         found = np.concatenate([found, _spanning(reached, label, len(parts))])
-        links = _with_edges(graph, found, graph.n_points)
+        links = with_edges(graph, found)
         parts = components(links)
     return links, found[np.lexsort((found[:, 1], found[:, 0]))]
 
@@ -104,14 +104,16 @@ def _spanning(edges: FloatArray, label: IntArray, n_parts: int) -> FloatArray:
     return edges[np.sort(minimum_spanning_tree(ranks).data.astype(np.int64) - 1)]
 
 
-def _with_edges(graph: NeighborGraph, edges: FloatArray, n: int) -> NeighborGraph:
+def with_edges(graph: NeighborGraph, edges: FloatArray) -> NeighborGraph:
+    """Return the graph with the ``edges``, rows (i, j, length) that it does not have, listed both ways."""
+    n = graph.n_points
     i, j, d = edges[:, 0].astype(np.int64), edges[:, 1].astype(np.int64), edges[:, 2]
     rows = np.concatenate([graph.rows(), i, j])
     indices = np.concatenate([graph.indices, j, i])
     order = np.lexsort((indices, rows))
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]).astype(np.int64)
     lengths = np.concatenate([graph.lengths, d, d])[order]
-    return NeighborGraph(indptr, indices[order], lengths, symmetric=True)
+    return NeighborGraph(indptr, indices[order], lengths, symmetric=graph.symmetric)
 
 
 def _nearest_outside(

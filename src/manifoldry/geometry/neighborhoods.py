@@ -1,0 +1,89 @@
+"""Neighbourhoods in stacks: lists of one length together, so that LAPACK works on many small matrices at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from manifoldry.neighbors.sample import Sample
+from manifoldry.values import FloatArray, IntArray, NeighborGraph
+
+ENTRIES = 4_000_000
+"""Numbers gathered at a time: a stack of a few thousand neighbourhoods, some 30 MB."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Neighbourhoods of one size: their centres and members.
+
+    Parameters
+    ----------
+    centres : ndarray of shape (m,)
+        The points whose neighbourhoods these are.
+    members : ndarray of shape (m, s)
+        The members of each, in the order of the lists.
+    """
+
+    centres: IntArray
+    members: IntArray
+
+
+def stacks(neighbors: NeighborGraph, width: int, *, own: bool) -> Iterator[Stack]:
+    """Cut the lists of ``neighbors`` into stacks of equal length; with ``own`` each point leads its list.
+
+    Parameters
+    ----------
+    neighbors : NeighborGraph
+        Lists, perhaps of different lengths. Empty ones are left out unless ``own``.
+    width : int
+        Numbers gathered per member, to keep the stacks small.
+    own : bool
+        Whether a point belongs to its neighbourhood.
+    """
+    degrees = neighbors.degrees
+    for degree in np.unique(degrees):
+        if degree == 0 and not own:
+            continue
+        centres = np.flatnonzero(degrees == degree)
+        size = int(degree) + own
+        step = max(1, ENTRIES // (size * max(size, width)))
+        for lo in range(0, len(centres), step):
+            chosen = centres[lo : lo + step]
+            members = neighbors.indices[neighbors.indptr[chosen][:, None] + np.arange(degree)]
+            yield Stack(chosen, np.column_stack([chosen, members]) if own else members)
+
+
+def local_grams(sample: Sample, stack: Stack, *, about_centre: bool) -> FloatArray:
+    r"""Return the inner products of each neighbourhood's members, shape (m, s, s).
+
+    About the centre point, :math:`\langle x_j - x_i, x_k - x_i \rangle`, or about the mean of the members. From
+    rows or, where only distances are known, from :math:`\frac12 (d_{ij}^2 + d_{ik}^2 - d_{jk}^2)`.
+    """
+    if sample.X is None:
+        raise ValueError("Local geometry needs points or all pairwise distances; got only a graph.")
+    if sample.pairwise:
+        return _from_distances(sample.X, stack, about_centre)
+    rows = gather(sample.X, stack.members)
+    rows -= gather(sample.X, stack.centres)[:, None] if about_centre else rows.mean(axis=1, keepdims=True)
+    return rows @ rows.transpose(0, 2, 1)
+
+
+def gather(X: Any, members: IntArray) -> FloatArray:
+    """Return rows of ``X`` in float64, dense: the shape of ``members`` and one axis more."""
+    if issparse(X):
+        return np.asarray(X[members.reshape(-1)].toarray(), dtype=np.float64).reshape(*members.shape, -1)
+    return X[members].astype(np.float64)
+
+
+def _from_distances(D: FloatArray, stack: Stack, about_centre: bool) -> FloatArray:
+    between = D[stack.members[:, :, None], stack.members[:, None, :]].astype(np.float64) ** 2
+    if about_centre:
+        away = D[stack.centres[:, None], stack.members].astype(np.float64) ** 2
+        return 0.5 * (away[:, :, None] + away[:, None, :] - between)
+    means = between.mean(axis=2)
+    centred = between - means[:, :, None] - means[:, None, :] + means.mean(axis=1)[:, None, None]
+    return -0.5 * centred

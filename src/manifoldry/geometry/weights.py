@@ -1,0 +1,112 @@
+"""Reconstruction weights: each point as a combination of its neighbours, weights summing to one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from manifoldry.geometry.neighborhoods import Stack, local_grams, stacks
+from manifoldry.neighbors.sample import Sample
+from manifoldry.run import Run
+from manifoldry.values import FloatArray, IntArray
+
+
+def barycentric(grams: FloatArray, reg: float) -> FloatArray:
+    r"""Return the weights of least error, :math:`w \propto (C + \alpha I)^{-1} 1`, for a stack of Gram matrices.
+
+    :math:`\alpha` is ``reg`` times the trace of C; a neighbourhood of duplicates (C = 0) gets equal weights.
+
+    Parameters
+    ----------
+    grams : ndarray of shape (m, s, s)
+        Inner products of the neighbours about their centre.
+    reg : float
+        Regularisation; towards 0 the reconstruction is exact where neighbours outnumber dimensions.
+    """
+    m, s, _ = grams.shape
+    traces = np.einsum("ijj->i", grams)
+    scale = np.where(traces > 0, traces, 1.0)
+    system = grams / scale[:, None, None]
+    system[:, np.arange(s), np.arange(s)] += max(reg, s * np.finfo(float).eps)
+    weights = np.linalg.solve(system, np.ones((m, s, 1)))[:, :, 0]
+    weights[traces <= 0] = 1.0
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def convex(grams: FloatArray, reg: float) -> FloatArray:
+    """Return the weights of least error among those that are non-negative: an active-set search over the stack.
+
+    Starting from the free solution, negative weights are fixed at zero and the others solved for again; a fixed one
+    comes back when the error would fall with it (the Lawson-Hanson rule, on all neighbourhoods at once).
+    """
+    m, s, _ = grams.shape
+    traces = np.einsum("ijj->i", grams)
+    system = grams / np.where(traces > 0, traces, 1.0)[:, None, None]
+    system[:, np.arange(s), np.arange(s)] += max(reg, s * np.finfo(float).eps)
+    # min w'Cw subject to sum w = 1, w >= 0. Start at the single best neighbour: feasible.
+    best = np.argmin(np.einsum("ijj->ij", system), axis=1)
+    weights = np.zeros((m, s))
+    weights[np.arange(m), best] = 1.0
+    free = weights > 0
+    busy = np.arange(m)
+    for _ in range(3 * s * s):
+        slopes = np.einsum("ijk,ik->ij", system[busy], weights[busy])
+        level = np.einsum("ij,ij->i", slopes, weights[busy])  # the multiplier of sum w = 1
+        gain = np.where(free[busy], -np.inf, level[:, None] - slopes)
+        entering = np.argmax(gain, axis=1)
+        wants = gain[np.arange(len(busy)), entering] > 1e-12 * level
+        busy, entering = busy[wants], entering[wants]
+        if len(busy) == 0:
+            break
+        free[busy, entering] = True
+        _descend_on_face(system, weights, free, busy)
+    return weights
+
+
+def _descend_on_face(system: FloatArray, weights: FloatArray, free: Any, busy: IntArray) -> None:
+    """Move to the least error on the face of the free weights; weights that would turn negative leave it."""
+    s = weights.shape[1]
+    while len(busy):
+        face = free[busy]
+        masked = np.where(face[:, :, None] & face[:, None, :], system[busy], 0.0)
+        masked[:, np.arange(s), np.arange(s)] += np.where(face, 0.0, 1.0)
+        solved = np.where(face, np.linalg.solve(masked, face[:, :, None].astype(float))[:, :, 0], 0.0)
+        solved /= solved.sum(axis=1, keepdims=True)
+        now = weights[busy]
+        falling = face & (solved < 0)
+        steps = np.where(falling, now / np.where(falling, now - solved, 1.0), np.inf)
+        limit = steps.min(axis=1)
+        stuck = limit < 1
+        weights[busy] = now + np.minimum(limit, 1.0)[:, None] * (solved - now)
+        rows, leaving = busy[stuck], np.argmin(steps[stuck], axis=1)
+        weights[rows, leaving] = 0.0
+        free[rows, leaving] = False
+        busy = rows
+
+
+def reconstruction(sample: Sample, reg: float, run: Run, *, nonnegative: bool = False) -> csr_array:
+    """Return the sparse matrix W whose row i holds the weights of point i's neighbours; rows sum to one."""
+    solve = convex if nonnegative else barycentric
+    pieces = list(stacks(sample.neighbors, 1 if sample.pairwise else sample.X.shape[1], own=False))
+
+    def work(stack: Stack) -> FloatArray:
+        return solve(local_grams(sample, stack, about_centre=True), reg)
+
+    with run.stage("weights"):
+        found = run.map(work, [(stack,) for stack in pieces], blas=True)
+    data = np.empty(sample.neighbors.n_edges)
+    for stack, weights in zip(pieces, found, strict=True):
+        starts = sample.neighbors.indptr[stack.centres]
+        data[starts[:, None] + np.arange(weights.shape[1])] = weights
+    n = sample.n_points
+    return csr_array((data, sample.neighbors.indices, sample.neighbors.indptr), shape=(n, n))
+
+
+def alignment(W: csr_array) -> csr_array:
+    """Return M = (I - W)'(I - W), whose quadratic form is the error of reconstructing everyone by W."""
+    from scipy.sparse import eye_array
+
+    misfit = csr_array(eye_array(W.shape[0]) - W)
+    return csr_array(misfit.T @ misfit)

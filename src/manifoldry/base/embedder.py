@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from manifoldry import check
 from manifoldry.run import Run
@@ -36,6 +37,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
 
     _takes_graphs = False
     _least_points = 2
+    _invertible = False
     _metrics_beside: tuple[str, ...] = ()
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
@@ -82,6 +84,34 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         placed: FloatArray = self._extension(points, run)
         return placed.astype(self.embedding_.dtype, copy=False)
 
+    def _has_inverse(self) -> bool:
+        """Tell whether ``inverse_transform`` exists: of a fitted estimator by its fit, before by its card."""
+        if hasattr(self, "embedding_"):
+            return self._inverse is not None
+        return self._invertible
+
+    @available_if(_has_inverse)
+    def inverse_transform(self, Y: Any) -> FloatArray:
+        """Lead coordinates back to points.
+
+        Parameters
+        ----------
+        Y : array of shape (n_new, n_components)
+            Places in the embedding.
+
+        Returns
+        -------
+        ndarray of shape (n_new, n_features)
+        """
+        check_is_fitted(self, "embedding_")
+        places = check_array(Y, dtype=[np.float64, np.float32])
+        if places.shape[1] != self.embedding_.shape[1]:
+            raise ValueError(
+                f"Coordinates must have {self.embedding_.shape[1]} columns, as the embedding has; got {places.shape[1]}."
+            )
+        points: FloatArray = self._inverse(places, self._run())
+        return points.astype(self.embedding_.dtype, copy=False)
+
     @abstractmethod
     def _embed(self, X: Any, run: Run) -> Embedding:
         """Embed validated input."""
@@ -102,6 +132,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         kept = dtype if dtype == np.float32 else np.dtype(np.float64)
         self.embedding_ = np.ascontiguousarray(embedding.coordinates, dtype=kept)
         self._extension: Any = embedding.extension
+        self._inverse: Any = embedding.inverse
         for name in ("graph", "spectrum", "trace", "certificate"):
             value = getattr(embedding, name)
             if value is not None:

@@ -107,7 +107,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         places = check_array(Y, dtype=[np.float64, np.float32])
         if places.shape[1] != self.embedding_.shape[1]:
             raise ValueError(
-                f"Coordinates must have {self.embedding_.shape[1]} columns, as the embedding has; got {places.shape[1]}."
+                f"Coordinates need the embedding's {self.embedding_.shape[1]} columns; got {places.shape[1]}."
             )
         points: FloatArray = self._inverse(places, self._run())
         return points.astype(self.embedding_.dtype, copy=False)

@@ -8,7 +8,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types check bench heavy docs format clean
+.PHONY: help demo test lint types check bench heavy docs figures format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -36,6 +36,9 @@ bench: .venv/peers  ## speed against other libraries
 
 docs: .venv/dev  ## pages of the methods, from their cards and docstrings
 	$(BIN)/python docs/build.py
+
+figures: .venv/dev  ## figures of the methods' pages
+	$(BIN)/python docs/figures.py
 
 format: .venv/dev  ## put the source into the house style
 	$(BIN)/ruff check --fix .

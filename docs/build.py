@@ -50,6 +50,7 @@ def page(card: Card, references: dict[str, dict[str, str]]) -> str:
     parts = [
         f"# {card.name}",
         markdown(text[""]),
+        f"![{card.name} of a Swiss roll with a hole](../figures/{card.name}.png)",
         *_notes(text.get("Notes", "")),
         "\n".join(["| | |", "|---|---|", *advice, f"| Gives | {', '.join(card.gives)} |"]),
         "## Parameters",

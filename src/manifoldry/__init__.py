@@ -20,8 +20,22 @@ from manifoldry.registry import METHODS, Card, methods
 if TYPE_CHECKING:
     from manifoldry import datasets, quality
     from manifoldry.base import DisconnectedWarning
+    from manifoldry.embedders.borrowed import NMF, PCA, FactorAnalysis, FastICA, IncrementalPCA, SparsePCA
+    from manifoldry.embedders.borrowed_random import GaussianRandomProjection, SparseRandomProjection
+    from manifoldry.embedders.commute import CommuteTime
+    from manifoldry.embedders.curve import PrincipalCurve
+    from manifoldry.embedders.diffusion import DiffusionMaps
+    from manifoldry.embedders.dpp import DPP
     from manifoldry.embedders.isomap import ConformalIsomap, Isomap, KernelIsomap, LandmarkIsomap
+    from manifoldry.embedders.kernelpca import KernelPCA
+    from manifoldry.embedders.laplacian import LaplacianEigenmaps
+    from manifoldry.embedders.lle import LLE, ModifiedLLE, NonnegativeLLE
+    from manifoldry.embedders.lltsa import LinearLTSA
+    from manifoldry.embedders.lpp import LPP, KernelLPP
+    from manifoldry.embedders.ltsa import LTSA, HessianEigenmaps
     from manifoldry.embedders.mds import MDS, ClassicalMDS, NonmetricMDS
+    from manifoldry.embedders.npp import NPP, ONPP
+    from manifoldry.embedders.pursuit import ProjectionPursuit
     from manifoldry.run import Progress
     from manifoldry.values import Embedding, NeighborGraph, Spectrum, Stop, Trace
 
@@ -40,18 +54,43 @@ _PLACES = {
 _MODULES = ("datasets", "quality")
 
 __all__ = [
+    "DPP",
+    "LLE",
+    "LPP",
+    "LTSA",
     "MDS",
+    "NMF",
+    "NPP",
+    "ONPP",
+    "PCA",
     "Card",
     "ClassicalMDS",
+    "CommuteTime",
     "ConformalIsomap",
+    "DiffusionMaps",
     "DisconnectedWarning",
     "Embedding",
+    "FactorAnalysis",
+    "FastICA",
+    "GaussianRandomProjection",
+    "HessianEigenmaps",
+    "IncrementalPCA",
     "Isomap",
     "KernelIsomap",
+    "KernelLPP",
+    "KernelPCA",
     "LandmarkIsomap",
+    "LaplacianEigenmaps",
+    "LinearLTSA",
+    "ModifiedLLE",
     "NeighborGraph",
     "NonmetricMDS",
+    "NonnegativeLLE",
+    "PrincipalCurve",
     "Progress",
+    "ProjectionPursuit",
+    "SparsePCA",
+    "SparseRandomProjection",
     "Spectrum",
     "Stop",
     "Trace",

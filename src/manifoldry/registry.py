@@ -19,6 +19,31 @@ METHODS: Mapping[str, str] = {
     "LandmarkIsomap": "manifoldry.embedders.isomap",
     "ConformalIsomap": "manifoldry.embedders.isomap",
     "KernelIsomap": "manifoldry.embedders.isomap",
+    "KernelPCA": "manifoldry.embedders.kernelpca",
+    "LLE": "manifoldry.embedders.lle",
+    "NonnegativeLLE": "manifoldry.embedders.lle",
+    "ModifiedLLE": "manifoldry.embedders.lle",
+    "LTSA": "manifoldry.embedders.ltsa",
+    "HessianEigenmaps": "manifoldry.embedders.ltsa",
+    "LaplacianEigenmaps": "manifoldry.embedders.laplacian",
+    "DiffusionMaps": "manifoldry.embedders.diffusion",
+    "CommuteTime": "manifoldry.embedders.commute",
+    "LPP": "manifoldry.embedders.lpp",
+    "KernelLPP": "manifoldry.embedders.lpp",
+    "NPP": "manifoldry.embedders.npp",
+    "ONPP": "manifoldry.embedders.npp",
+    "LinearLTSA": "manifoldry.embedders.lltsa",
+    "DPP": "manifoldry.embedders.dpp",
+    "PCA": "manifoldry.embedders.borrowed",
+    "IncrementalPCA": "manifoldry.embedders.borrowed",
+    "SparsePCA": "manifoldry.embedders.borrowed",
+    "FactorAnalysis": "manifoldry.embedders.borrowed",
+    "FastICA": "manifoldry.embedders.borrowed",
+    "NMF": "manifoldry.embedders.borrowed",
+    "GaussianRandomProjection": "manifoldry.embedders.borrowed_random",
+    "SparseRandomProjection": "manifoldry.embedders.borrowed_random",
+    "ProjectionPursuit": "manifoldry.embedders.pursuit",
+    "PrincipalCurve": "manifoldry.embedders.curve",
 }
 """Where each method lives, so that a name is imported only when it is used."""
 
@@ -47,6 +72,8 @@ class Card:
         Time and memory.
     tiny : mapping
         Settings with which it runs on a handful of points.
+    borrowed : bool
+        Whether the computation is scikit-learn's, and with it the words of the constructor.
     """
 
     name: str
@@ -61,6 +88,7 @@ class Card:
     fails_when: str
     cost: str
     tiny: Mapping[str, Any] = field(default_factory=dict)
+    borrowed: bool = False
 
     def __post_init__(self) -> None:
         unknown = set(self.gives) - set(GIVES)

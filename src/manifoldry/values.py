@@ -116,6 +116,12 @@ class NeighborGraph:
         n = self.n_points
         return csr_array((self.lengths, self.indices, self.indptr), shape=(n, n))
 
+    def without_duplicates(self) -> NeighborGraph:
+        """Return the graph without its pairs of length 0."""
+        keep = self.lengths > 0
+        indptr = np.concatenate([[0], np.cumsum(keep)])[self.indptr]
+        return NeighborGraph(indptr, self.indices[keep], self.lengths[keep], self.symmetric)
+
     def subset(self, members: IntArray) -> NeighborGraph:
         """Return the graph among ``members`` (sorted indices), renumbered in their order."""
         n = self.n_points

@@ -1,5 +1,6 @@
-"""Bad input gets one sentence before any work starts."""
+"""Bad input gets one sentence before any work starts; methods borrowed from scikit-learn refuse in its words."""
 
+import inspect
 import re
 
 import numpy as np
@@ -9,9 +10,17 @@ import manifoldry
 from manifoldry.run import Run
 
 CARDS = manifoldry.methods()
-each = pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
-GRAPHS = [card for card in CARDS if "graph" in card.gives]
-each_graph = pytest.mark.parametrize("card", GRAPHS, ids=lambda card: card.name)
+OWN = [card for card in CARDS if not card.borrowed]
+BORROWED = [card for card in CARDS if card.borrowed]
+GRAPHS = [card for card in OWN if "graph" in card.gives]
+MEASURED = [card for card in OWN if "metric" in inspect.signature(card.cls).parameters]
+
+
+def among(cards):
+    return pytest.mark.parametrize("card", cards, ids=lambda card: card.name)
+
+
+each, each_graph, each_measured = among(OWN), among(GRAPHS), among(MEASURED)
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +68,13 @@ def refused(card, data, match, **settings):
     assert "\n" not in text
     assert len(re.findall(r"[.!?] [A-Z]", text)) <= 1, text  # one sentence, or two short ones
     assert len(text) < 400
+
+
+@among(BORROWED)
+@pytest.mark.parametrize("data", [with_entry(np.nan), gaussian() + 1j, np.arange(20.0), np.empty((0, 3))])
+def test_borrowed_methods_refuse_too(card, data):
+    with pytest.raises(ValueError, match=r"NaN|omplex|2D array|0 sample"):
+        card.cls(**card.tiny).fit(data)
 
 
 @each
@@ -116,12 +132,12 @@ def test_n_components(card, value):
     refused(card, gaussian(), "n_components must be", n_components=value)
 
 
-@each
+@each_measured
 def test_not_square(card):
     refused(card, gaussian(), "square", metric="precomputed")
 
 
-@each
+@each_measured
 @pytest.mark.parametrize(
     ("change", "match"),
     [(asymmetric, "symmetric"), (negative, "non-negative"), (heavy_diagonal, "zeros on the diagonal")],
@@ -130,12 +146,12 @@ def test_not_distances(card, change, match):
     refused(card, square(change), match, metric="precomputed")
 
 
-@each
+@each_measured
 def test_all_distances_zero(card):
     refused(card, np.zeros((8, 8)), "All distances are zero", metric="precomputed")
 
 
-@each
+@each_measured
 @pytest.mark.parametrize("metric", ["euclidian", 7])
 def test_unknown_metric(card, metric):
     refused(card, gaussian(), "metric must be", metric=metric)
@@ -170,10 +186,12 @@ def test_no_rule(card):
     refused(card, gaussian(), "n_neighbors or radius", n_neighbors=None)
 
 
-@each_graph
 @pytest.mark.parametrize("word", ["search", "symmetry", "disconnected"])
-def test_words(card, word):
-    refused(card, gaussian(), f"{word} must be one of", **{word: "perhaps"})
+def test_words(word):
+    cards = [card for card in GRAPHS if word in inspect.signature(card.cls).parameters]
+    assert cards
+    for card in cards:
+        refused(card, gaussian(), f"{word} must be one of", **{word: "perhaps"})
 
 
 @pytest.mark.parametrize(
@@ -228,15 +246,15 @@ def test_gram_must_be_symmetric():
     refused(card, np.ones((6, 6)), "equal", metric="gram")
 
 
-@each
+@among(CARDS)
 def test_new_points_with_other_columns(card, monkeypatch):
     monkeypatch.undo()
-    model = card.cls(**card.tiny).fit(gaussian())
+    model = card.cls(**card.tiny).fit(np.abs(gaussian()))
     with pytest.raises(ValueError, match="features"):
-        model.transform(gaussian()[:, :2])
+        model.transform(np.abs(gaussian()[:, :2]))
 
 
-@each
+@among(CARDS)
 def test_not_fitted(card):
     with pytest.raises(Exception, match="not fitted"):
         card.cls().transform(gaussian())

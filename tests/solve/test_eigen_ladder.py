@@ -210,3 +210,15 @@ def test_multigrid_gives_the_same_bits_and_leaves_the_global_generator_alone(mon
     assert np.array_equal(first.vectors, again.vectors)
     assert np.array_equal(before[1], after[1])
     assert before[2] == after[2]
+
+
+def test_what_is_tolerable_is_returned_with_a_warning():
+    """A tolerance below rounding cannot be met: an error, or the best pairs with a word."""
+    n = 500
+    path = sp.diags_array([-np.ones(n - 1), 2 * np.ones(n), -np.ones(n - 1)], offsets=[-1, 0, 1], format="csr")
+    with pytest.raises(np.linalg.LinAlgError, match="relative residuals below"):
+        smallest(path, 2, tol=1e-25, run=Run(0))
+    with pytest.warns(UserWarning, match="eigenvectors are approximate"):
+        found = smallest(path, 2, tol=1e-25, tolerable=1e-6, run=Run(0))
+    exact = 2 - 2 * np.cos(np.pi * np.arange(1, 3) / (n + 1))
+    np.testing.assert_allclose(found.values, exact, atol=1e-10)

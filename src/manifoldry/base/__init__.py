@@ -3,12 +3,16 @@
 from manifoldry.base.embedder import Embedder
 from manifoldry.base.geodesics import GeodesicEmbedder, from_landmarks, from_scaling
 from manifoldry.base.graphs import DisconnectedWarning, GraphEmbedder
+from manifoldry.base.linear import LinearEmbedder
+from manifoldry.base.local import LocalEmbedder
 
 __all__ = [
     "DisconnectedWarning",
     "Embedder",
     "GeodesicEmbedder",
     "GraphEmbedder",
+    "LinearEmbedder",
+    "LocalEmbedder",
     "from_landmarks",
     "from_scaling",
 ]

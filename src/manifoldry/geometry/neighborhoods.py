@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import coo_array, csr_array, issparse
 
 from manifoldry.neighbors.sample import Sample
 from manifoldry.values import FloatArray, IntArray, NeighborGraph
@@ -87,3 +87,12 @@ def _from_distances(D: FloatArray, stack: Stack, about_centre: bool) -> FloatArr
     means = between.mean(axis=2)
     centred = between - means[:, :, None] - means[:, None, :] + means.mean(axis=1)[:, None, None]
     return -0.5 * centred
+
+
+def sum_blocks(pieces: list[tuple[IntArray, FloatArray]], n_points: int) -> csr_array:
+    """Return the n x n sum of small matrices (m, s, s), each put at its members' (m, s) rows and columns."""
+    rows = [np.repeat(members.astype(np.int32), members.shape[1], axis=1).ravel() for members, _ in pieces]
+    columns = [np.tile(members.astype(np.int32), (1, members.shape[1])).ravel() for members, _ in pieces]
+    data = [blocks.ravel() for _, blocks in pieces]
+    entries = (np.concatenate(data), (np.concatenate(rows), np.concatenate(columns)))
+    return coo_array(entries, shape=(n_points, n_points)).tocsr()

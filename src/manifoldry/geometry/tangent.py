@@ -8,13 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from manifoldry.geometry.neighborhoods import Stack, local_grams, stacks
+from manifoldry.geometry.laplacian import laplacian
+from manifoldry.geometry.neighborhoods import Stack, gather, local_grams, stacks, sum_blocks
 from manifoldry.neighbors.sample import Sample
 from manifoldry.run import Run
-from manifoldry.values import FloatArray
+from manifoldry.values import FloatArray, NeighborGraph
 
 RANK = 1e-9
 """Share of the largest local variance below which a direction is rounding, not tangent."""
+
+DEPENDENT = 1e-7
+"""Length of a unit product of coordinates, beside those before it, below which it is one of them up to rounding."""
 
 
 @dataclass(frozen=True)
@@ -48,28 +52,64 @@ def tangents(sample: Sample, d: int, run: Run) -> list[Tangents]:
     """Return the principal coordinates of every neighbourhood (the point and its list), stack by stack."""
 
     def work(stack: Stack) -> Tangents:
-        values, vectors = np.linalg.eigh(local_grams(sample, stack, about_centre=False))
-        values, vectors = np.maximum(values[:, ::-1], 0.0), vectors[:, :, ::-1]
+        values, coordinates = _principal(sample, stack, d)
         kept = values[:, :d] > RANK * values[:, :1]
-        basis = np.where(kept[:, None, :], vectors[:, :, :d], 0.0)
-        return Tangents(stack, basis, np.sqrt(np.where(kept, values[:, :d], 0.0)), values)
+        lengths = np.sqrt(np.where(kept, values[:, :d], 0.0))
+        basis = np.where(kept[:, None, :], coordinates / np.where(kept, lengths, 1.0)[:, None, :], 0.0)
+        return Tangents(stack, basis, lengths, values)
 
-    pieces = [(stack,) for stack in stacks(sample.neighbors, 1 if sample.pairwise else sample.X.shape[1], own=True)]
+    pieces = [(stack,) for stack in stacks(sample.neighbors, _width(sample), own=True)]
     with run.stage("tangents"):
         return run.map(work, pieces, blas=True)
 
 
+def _width(sample: Sample) -> int:
+    return 1 if sample.pairwise or sample.X is None else int(sample.X.shape[1])
+
+
+def _principal(sample: Sample, stack: Stack, d: int) -> tuple[FloatArray, FloatArray]:
+    """Return local variances (m, min(s, D)), descending, and the first d coordinates, from the smaller matrix."""
+    m, s = stack.members.shape
+    if not sample.pairwise and sample.X is not None and sample.X.shape[1] < s:
+        rows = gather(sample.X, stack.members)
+        rows -= rows.mean(axis=1, keepdims=True)
+        values, directions = np.linalg.eigh(rows.transpose(0, 2, 1) @ rows)
+        values, coordinates = values[:, ::-1], rows @ directions[:, :, ::-1][:, :, :d]
+    else:
+        values, vectors = np.linalg.eigh(local_grams(sample, stack, about_centre=False))
+        values = values[:, ::-1]
+        coordinates = vectors[:, :, ::-1][:, :, :d] * np.sqrt(np.maximum(values[:, None, :d], 0.0))
+    short = d - coordinates.shape[2]
+    if short > 0:
+        coordinates = np.concatenate([coordinates, np.zeros((m, s, short))], axis=2)
+        values = np.concatenate([values, np.zeros((m, short))], axis=1)
+    return np.maximum(values, 0.0), coordinates
+
+
+def local_variances(sample: Sample, run: Run, *, most: int = 1000) -> FloatArray:
+    """Return the mean share of a neighbourhood's variance that 1, 2, ... local dimensions leave over.
+
+    From at most ``most`` neighbourhoods, drawn at random.
+    """
+    n = sample.n_points
+    chosen = np.sort(run.rng("local variances").permutation(n)[:most])
+    shares = []
+    for stack in stacks(sample.neighbors, _width(sample), own=True):
+        here = np.isin(stack.centres, chosen)
+        values, _ = _principal(sample, Stack(stack.centres[here], stack.members[here]), 1)
+        total = values.sum(axis=1)
+        left = 1.0 - np.cumsum(values[total > 0] / total[total > 0, None], axis=1)
+        shares.append(left)
+    width = min(left.shape[1] for left in shares)
+    return np.maximum(np.concatenate([left[:, :width] for left in shares]).mean(axis=0), 0.0)
+
+
 def assemble(planes: list[Tangents], form: Callable[[Tangents], FloatArray], n_points: int, run: Run) -> csr_array:
     """Return the sum over neighbourhoods of small matrices ``form(tangents)`` (m, s, s) at their members' places."""
-    total = csr_array((n_points, n_points))
     with run.stage("alignment"):
-        for plane in planes:
-            blocks = form(plane)
-            s = plane.stack.members.shape[1]
-            rows = np.repeat(plane.stack.members, s, axis=1).ravel()
-            columns = np.tile(plane.stack.members, (1, s)).ravel()
-            total = total + coo_array((blocks.ravel(), (rows, columns)), shape=(n_points, n_points)).tocsr()
-    return total
+        blocks = run.map(form, [(plane,) for plane in planes], blas=True)
+        members = [plane.stack.members for plane in planes]
+        return sum_blocks(list(zip(members, blocks, strict=True)), n_points)
 
 
 def true_scale(planes: list[Tangents], coordinates: FloatArray) -> tuple[FloatArray, float]:
@@ -86,12 +126,49 @@ def true_scale(planes: list[Tangents], coordinates: FloatArray) -> tuple[FloatAr
         L = np.linalg.pinv(local, rcond=1e-10) @ plane.coordinates
         squares.append(L @ L.transpose(0, 2, 1))
     found = np.concatenate(squares)
-    # The middle half by size: a neighbourhood that the embedding flattened has an L as large as you like.
+    # A neighbourhood that the embedding flattened has an L as large as you like: large ones count little.
     sizes = np.einsum("ijj->i", found)
-    low, high = np.quantile(sizes, [0.25, 0.75])
-    found = found[(sizes >= low) & (sizes <= high)]
-    centre = found.mean(axis=0)
+    trust = 1.0 / (1.0 + (sizes / max(np.median(sizes), np.finfo(float).tiny)) ** 2)
+    trust /= trust.sum()
+    centre = np.einsum("i,ijk->jk", trust, found)
     values, vectors = np.linalg.eigh(centre)
-    spread = np.linalg.norm(found - centre, axis=(1, 2))
-    misfit = float(np.median(spread) / max(np.linalg.norm(centre), np.finfo(float).tiny))
+    spread = trust @ np.linalg.norm(found - centre, axis=(1, 2))
+    misfit = float(spread / max(np.linalg.norm(centre), np.finfo(float).tiny))
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T, misfit
+
+
+def tangent_form(plane: Tangents) -> FloatArray:
+    r"""Return :math:`I - G G^T` with :math:`G = [1/\sqrt{s}, V]`: what is not affine in the tangent coordinates."""
+    s = plane.basis.shape[1]
+    form = -(plane.basis @ plane.basis.transpose(0, 2, 1)) - 1.0 / s
+    form[:, np.arange(s), np.arange(s)] += 1.0
+    return form
+
+
+def hessian_form(plane: Tangents) -> FloatArray:
+    """Return Q Q' of the products of tangent coordinates, made orthogonal to 1 and the coordinates themselves.
+
+    Directions that a neighbourhood does not have, and products that depend on the columns before, are left out.
+    """
+    m, s, d = plane.basis.shape
+    first, second = np.triu_indices(d)
+    products = plane.basis[:, :, first] * plane.basis[:, :, second]
+    norms = np.linalg.norm(products, axis=1, keepdims=True)
+    products = products / np.where(norms > 0, norms, 1.0)
+    lower = np.concatenate([np.full((m, s, 1), 1 / np.sqrt(s)), plane.basis], axis=2)
+    products -= lower @ (lower.transpose(0, 2, 1) @ products)
+    Q, R = np.linalg.qr(products)
+    independent = np.abs(np.einsum("ijj->ij", R)) > DEPENDENT
+    Q = Q * independent[:, None, :]
+    # Once more against the lower columns: one pass leaves rounding where a product was nearly dependent on them.
+    Q -= lower @ (lower.transpose(0, 2, 1) @ Q)
+    return Q @ Q.transpose(0, 2, 1)
+
+
+def duplicates_apart(graph: NeighborGraph) -> csr_array:
+    """Return the Laplacian of the edges of length 0: what it costs duplicates to be apart."""
+    same = graph.lengths == 0
+    rows, columns = graph.rows()[same], graph.indices[same]
+    n = graph.n_points
+    W = coo_array((np.ones(len(rows)), (rows, columns)), shape=(n, n)).tocsr()
+    return laplacian(W).matrix

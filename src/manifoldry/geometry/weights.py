@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, diags_array
 
 from manifoldry.geometry.neighborhoods import Stack, local_grams, stacks
 from manifoldry.neighbors.sample import Sample
@@ -104,9 +104,62 @@ def reconstruction(sample: Sample, reg: float, run: Run, *, nonnegative: bool = 
     return csr_array((data, sample.neighbors.indices, sample.neighbors.indptr), shape=(n, n))
 
 
-def alignment(W: csr_array) -> csr_array:
-    """Return M = (I - W)'(I - W), whose quadratic form is the error of reconstructing everyone by W."""
-    from scipy.sparse import eye_array
+def modified_blocks(sample: Sample, d: int, reg: float, run: Run) -> list[tuple[IntArray, FloatArray]]:
+    r"""Return, per stack, the members (point first) and the blocks of modified locally linear embedding.
 
-    misfit = csr_array(eye_array(W.shape[0]) - W)
+    With the local eigenvalues :math:`\lambda_1 \ge \lambda_2 \ge \dots`, the number of weight vectors of a
+    neighbourhood is the largest l with :math:`\sum_{j > k-l} \lambda_j / \sum_{j \le k-l} \lambda_j < \eta`, at most
+    k - d; :math:`\eta` is the median over the points of that ratio for l = k - d.
+    """
+    pieces = list(stacks(sample.neighbors, 1 if sample.pairwise else sample.X.shape[1], own=False))
+
+    def decompose(stack: Stack) -> tuple[FloatArray, FloatArray, FloatArray]:
+        grams = local_grams(sample, stack, about_centre=True)
+        values, vectors = np.linalg.eigh(grams)
+        return barycentric(grams, reg), np.maximum(values[:, ::-1], 0.0), vectors[:, :, ::-1]
+
+    with run.stage("weights"):
+        parts = run.map(decompose, [(stack,) for stack in pieces], blas=True)
+        heads = [(values[:, :d].sum(axis=1), values[:, d:].sum(axis=1)) for _, values, _ in parts]
+        ratios = np.concatenate([tail / np.where(head > 0, head, 1.0) for head, tail in heads])
+        eta = float(np.median(ratios))
+        tasks = [(stack, *part, d, eta) for stack, part in zip(pieces, parts, strict=True)]
+        return [piece for found in run.map(_modified, tasks, blas=True) for piece in found]
+
+
+def _modified(
+    stack: Stack, weights: FloatArray, values: FloatArray, vectors: FloatArray, d: int, eta: float
+) -> list[tuple[IntArray, FloatArray]]:
+    k = values.shape[1]
+    total = values.sum(axis=1, keepdims=True)
+    tails = total - np.cumsum(values, axis=1)  # of all but the first 1, 2, ..., k
+    heads = np.maximum(total - tails, np.finfo(float).tiny)
+    small = (tails / heads < eta)[:, d - 1 : k - 1] if k > d else np.zeros((len(values), 0), dtype=bool)
+    # The first head after which the tail is small; the last column always leaves one vector.
+    counts = np.where(small.any(axis=1), k - d - np.argmax(small, axis=1), 1)
+    found = []
+    for count in np.unique(counts):
+        rows = np.flatnonzero(counts == count)
+        V = vectors[rows][:, :, k - count :]
+        ones = V.sum(axis=1)
+        a = np.linalg.norm(ones, axis=1) / np.sqrt(count)
+        h = a[:, None] - ones
+        length = np.linalg.norm(h, axis=1, keepdims=True)
+        h = np.divide(h, length, out=np.zeros_like(h), where=length > 1e-12)
+        spread = V - 2 * (V @ h[:, :, None]) * h[:, None, :]  # V times the Householder reflection
+        W = (1 - a)[:, None, None] * weights[rows][:, :, None] + spread
+        # Columns of [1; -W]: the point minus its reconstructions.
+        misfit = np.concatenate([np.ones((len(rows), 1, count)), -W], axis=1)
+        members = np.column_stack([stack.centres[rows], stack.members[rows]])
+        found.append((members, misfit @ misfit.transpose(0, 2, 1)))
+    return found
+
+
+def alignment(W: csr_array) -> csr_array:
+    """Return M = (I - W)'(I - W), whose quadratic form is the error of reconstructing everyone by W.
+
+    Points without any weights are not reconstructed and cost nothing.
+    """
+    reconstructed = (np.diff(W.indptr) > 0).astype(float)
+    misfit = csr_array(diags_array(reconstructed) - W)
     return csr_array(misfit.T @ misfit)

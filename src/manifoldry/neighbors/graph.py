@@ -50,6 +50,13 @@ def components(graph: NeighborGraph) -> list[IntArray]:
     return sorted(groups, key=lambda members: (-len(members), members[0]))
 
 
+def closed_groups(graph: NeighborGraph) -> int:
+    """Return the number of groups of points whose lists lead to each other and to nobody outside."""
+    count, label = connected_components(graph.to_sparse(), directed=True, connection="strong")
+    leaves = label[graph.rows()] != label[graph.indices]
+    return count - len(np.unique(label[graph.rows()[leaves]]))
+
+
 def local_scale(graph: NeighborGraph, n_neighbors: int | None = None) -> FloatArray:
     """Return each point's mean distance to its ``n_neighbors`` nearest listed neighbours (all if None).
 

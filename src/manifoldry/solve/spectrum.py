@@ -40,3 +40,28 @@ def elbow(values: FloatArray, what: str) -> Suggestion:
         f"The {what} is {shares[d]:.2g} with {d} dimensions, {fall:.3g} times lower than with {d - 1}; "
         f"all {len(values)} together would divide it by {then:.3g} more.",
     )
+
+
+def enough(left: FloatArray, what: str, share: float = 0.05) -> Suggestion:
+    """Return the first dimension d = 1, 2, ... that leaves at most ``share`` of the whole, or the last one."""
+    left = np.asarray(left, dtype=float)
+    under = np.flatnonzero(left <= share)
+    d = int(under[0]) + 1 if len(under) else len(left)
+    before = left[d - 2] if d > 1 else 1.0
+    return Suggestion(d, f"With {d} dimensions {left[d - 1]:.2g} of the {what} is left, with {d - 1} {before:.2g}.")
+
+
+def gap(values: FloatArray, what: str) -> Suggestion:
+    """Return how many of the ascending non-negative ``values`` stand before the widest gap: the largest ratio.
+
+    Values below a millionth of the largest count as that, so that zeros have no gaps among themselves.
+    """
+    floor = FLOOR * float(np.max(values, initial=0.0)) or 1.0
+    sizes = np.maximum(np.asarray(values, dtype=float), floor)
+    if len(sizes) < 2:
+        return Suggestion(1, f"There is only one {what}.")
+    ratios = sizes[1:] / sizes[:-1]
+    d = int(np.argmax(ratios)) + 1
+    return Suggestion(
+        d, f"The {what} number {d + 1} is {ratios[d - 1]:.3g} times the one before; no other step is as large."
+    )

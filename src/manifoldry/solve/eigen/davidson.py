@@ -34,12 +34,15 @@ class Tolerance:
         The error residual / gap that is wanted of the span of the vectors, where rounding allows it.
     rounding : float
         A residual that is nothing but rounding.
+    tolerable : float
+        What is returned with a warning where nothing better was found; 0 for nothing.
     """
 
     aim: float
     accept: float
     angle: float
     rounding: float
+    tolerable: float = 0.0
 
     @classmethod
     def of(cls, tol: float | None, eps: float) -> Tolerance:

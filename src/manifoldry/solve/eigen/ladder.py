@@ -97,7 +97,7 @@ def _climb(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[Ritz
             best, name = found, title
         if best.settled and best.error(k) <= tolerance.accept:
             return best, name
-    if best.error(k) <= tolerance.accept:
+    if best.error(k) <= max(tolerance.accept, tolerance.tolerable):
         return best, name
     raise np.linalg.LinAlgError(
         f"No eigenpairs with relative residuals below {tolerance.accept:.0e} were found by "

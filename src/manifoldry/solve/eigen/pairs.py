@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,7 @@ def smallest(
     B: Any = None,
     null: Array | None = None,
     tol: float | None = None,
+    tolerable: float = 0.0,
     run: Run,
 ) -> Spectrum:
     r"""Return the k algebraically smallest eigenpairs of A, or of the pencil (A, B).
@@ -54,6 +57,8 @@ def smallest(
     tol : float, optional
         Residual wanted, relative to the norm of the (mass-scaled) matrix. By default the iteration goes
         on to about 1e-14, or to rounding where close eigenvalues ask for it, and 1e-12 is required.
+    tolerable : float
+        Relative residual at which the best pairs found are returned with a warning where none reach ``tol``.
     run : Run
         Gets the stage "eigenproblem". The result depends on neither its seed nor its threads.
 
@@ -75,7 +80,8 @@ def smallest(
     >>> smallest(path, 2, null=np.ones(3), run=Run()).values.round(6)
     array([1., 3.])
     """
-    return _spectrum(Pencil.of(A, B, 1.0, null), k, null, tol, run)
+    pencil = Pencil.of(A, B, 1.0, null)
+    return _spectrum(pencil, k, null, replace(Tolerance.of(tol, pencil.eps), tolerable=tolerable), run)
 
 
 def largest(
@@ -119,7 +125,8 @@ def largest(
     >>> largest(np.diag([3.0, -7.0, 5.0]), 2, run=Run()).values
     array([5., 3.])
     """
-    return _spectrum(Pencil.of(A, B, -1.0, known), k, known, tol, run)
+    pencil = Pencil.of(A, B, -1.0, known)
+    return _spectrum(pencil, k, known, Tolerance.of(tol, pencil.eps), run)
 
 
 def fix_signs(vectors: FloatArray) -> FloatArray:
@@ -140,23 +147,35 @@ def fix_signs(vectors: FloatArray) -> FloatArray:
     return vectors * np.where(deciding < 0, -1.0, 1.0)
 
 
-def _spectrum(pencil: Pencil, k: int, known: Array | None, tol: float | None, run: Run) -> Spectrum:
+def _spectrum(pencil: Pencil, k: int, known: Array | None, tolerance: Tolerance, run: Run) -> Spectrum:
     room = pencil.n - pencil.known.shape[1]
     if not 1 <= k <= room:
         raise ValueError(f"Between 1 and {room} eigenpairs can be found here; got k = {k}.")
-    tolerance = Tolerance.of(tol, pencil.eps)
     with run.stage("eigenproblem"):
         values, vectors, norm, solver = _separated(pencil, k, tolerance, run)
         _require_eigenvectors(pencil, norm)
         vectors, values = fix_signs(vectors), pencil.sign * values + 0.0  # no negative zeros
         defects = product(pencil.A, vectors) - _mass_times(pencil, vectors) * values
+        residuals = np.linalg.norm(defects, axis=0)
+        _warn_of(residuals / max(norm, np.finfo(float).tiny), tolerance)
         return Spectrum(
             values,
             vectors,
-            np.linalg.norm(defects, axis=0),
+            residuals,
             order="smallest" if pencil.sign > 0 else "largest",
             solver=solver,
             dropped=_quotients(pencil, known),
+        )
+
+
+def _warn_of(residuals: FloatArray, tolerance: Tolerance) -> None:
+    worst = float(residuals.max())
+    if tolerance.tolerable and worst > 10 * tolerance.accept:
+        warnings.warn(
+            f"The eigenvectors are approximate: no solver that fits here got below a relative residual of {worst:.0e}. "
+            "Fewer points or neighbours make the problem easier.",
+            UserWarning,
+            stacklevel=2,
         )
 
 

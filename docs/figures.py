@@ -1,0 +1,72 @@
+"""Draw the figure of every method's page: a holed Swiss roll, its embedding, and the figures of quality.
+
+Run ``make figures`` after adding a method; a test wants a figure for every card.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from manifoldry import datasets, quality
+from manifoldry.registry import Card, methods
+
+FOLDER = Path(__file__).resolve().parent / "figures"
+POINTS = 800
+
+
+def embed(card: Card, roll: datasets.Dataset) -> np.ndarray:
+    """Return a method's coordinates: ten neighbours where it has neighbours, two dimensions where it can."""
+    known = card.cls().get_params()
+    wanted = {"n_components": 2, "n_neighbors": 10, "random_state": 0}
+    settings = {name: value for name, value in wanted.items() if name in known}
+    if card.tiny.get("n_components") == 1:
+        settings["n_components"] = 1
+    return card.cls(**settings).fit_transform(roll.X - roll.X.min(axis=0))
+
+
+def draw(card: Card, roll: datasets.Dataset) -> None:
+    """Write the figure of one method."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    Y = embed(card, roll)
+    figure = plt.figure(figsize=(7.2, 2.9))
+    style = {"c": roll.color, "cmap": "turbo", "s": 5, "linewidths": 0}
+    left = figure.add_subplot(1, 2, 1, projection="3d")
+    left.scatter(*roll.X[:, [0, 2, 1]].T, **style)
+    left.view_init(12, -78)
+    left.set_axis_off()
+    left.set_title("the data", fontsize=9)
+    right = figure.add_subplot(1, 2, 2)
+    if Y.shape[1] == 1:
+        right.scatter(roll.color, Y[:, 0], **style)
+        right.set_xlabel("arc length", fontsize=8)
+    else:
+        right.scatter(Y[:, 0], Y[:, 1], **style)
+        right.set_aspect("equal", adjustable="datalim")
+    right.tick_params(labelsize=7)
+    trust = quality.trustworthiness(roll.X, Y, n_neighbors=10)
+    right.set_title(f"{card.name}: trustworthiness {float(trust):.3f}", fontsize=9)
+    figure.tight_layout()
+    figure.savefig(FOLDER / f"{card.name}.png", dpi=80, metadata={"Software": None})
+    plt.close(figure)
+
+
+def main(names: list[str]) -> None:
+    """Draw the named methods, or all."""
+    FOLDER.mkdir(exist_ok=True)
+    roll = datasets.swiss_roll(POINTS, hole=True)
+    warnings.simplefilter("ignore")
+    for card in methods():
+        if not names or card.name in names:
+            draw(card, roll)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,130 @@
+"""Methods of local geometry: enough neighbours for the dimension, small components, the local rule for new points."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from manifoldry.base.graphs import GraphEmbedder
+from manifoldry.extend.local import backward, forward
+from manifoldry.extend.placement import LinearPlacement
+from manifoldry.geometry.tangent import local_variances
+from manifoldry.neighbors.sample import Sample
+from manifoldry.neighbors.search import AUTO_NEIGHBORS, NeighborRule
+from manifoldry.run import Run
+from manifoldry.solve.scaling import classical_scaling, principal_scaling
+from manifoldry.solve.spectrum import Suggestion, enough
+from manifoldry.values import Embedding, FloatArray, Spectrum
+
+
+class LocalEmbedder(GraphEmbedder):
+    """Base of the methods whose matrix is a sum over neighbourhoods.
+
+    A subclass says in ``_least_neighbors`` how many neighbours its mathematics needs for d dimensions, and embeds
+    a connected sample in ``_align``.
+    """
+
+    disconnected = "apart"
+    _invertible = True
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        n_neighbors: int | str | None = "auto",
+        radius: float | None = None,
+        metric: Any = "euclidean",
+        metric_params: dict[str, Any] | None = None,
+        search: str = "auto",
+        disconnected: str = "apart",
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        callback: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.radius = radius
+        self.metric = metric
+        self.metric_params = metric_params
+        self.search = search
+        self.disconnected = disconnected
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callback = callback
+
+    def _least_neighbors(self, d: int) -> int:
+        return d + 1
+
+    @abstractmethod
+    def _align(self, sample: Sample, n_components: int, run: Run) -> tuple[Spectrum, FloatArray, dict[str, Any]]:
+        """Return the eigenpairs, the coordinates and notes of a connected sample."""
+
+    def _enough(self, n_points: int) -> int | str | None:
+        """Return the number of neighbours asked for, or what the mathematics needs if that is more."""
+        least = min(self._least_neighbors(self.n_components), n_points - 1)
+        k = self.n_neighbors
+        if k == "auto":
+            return None if self.radius is not None else min(max(AUTO_NEIGHBORS, least), n_points - 1)
+        return k if k is None else max(int(k), least)
+
+    def _rule(self) -> NeighborRule:
+        return replace(super()._rule(), n_neighbors=self._k)
+
+    def _check_parameters(self, n_points: int) -> None:
+        self._k = self.n_neighbors
+        super()._check_parameters(n_points)
+        self._k = self._enough(n_points)
+        if self._k != self.n_neighbors and self.n_neighbors != "auto":
+            warnings.warn(
+                f"{type(self).__name__} needs {self._k} neighbours for {self.n_components} dimensions; "
+                f"n_neighbors={self.n_neighbors} was raised to that.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        if sample.X is None:
+            raise ValueError(
+                f"{type(self).__name__} needs points or all pairwise distances for its local geometry; got a graph."
+            )
+        if sample.n_points <= self._least_neighbors(n_components):
+            return self._principal(sample, n_components, run)
+        spectrum, coordinates, notes = self._align(sample, n_components, run)
+        return Embedding(
+            coordinates,
+            spectrum=spectrum,
+            extension=forward(sample, coordinates),
+            inverse=backward(sample, coordinates, run),
+            notes={"local_variances": local_variances(sample, run), **notes},
+        )
+
+    def _principal(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        """Embed a sample or component too small for local geometry by its principal coordinates."""
+        if sample.pairwise:
+            scaling = classical_scaling(np.array(sample.X, dtype=np.float64), n_components, run, overwrite=True)
+            extension: Any = forward(sample, scaling.coordinates)
+        else:
+            X = sample.X if isinstance(sample.X, np.ndarray) else sample.X.toarray()
+            scaling, directions = principal_scaling(X, n_components, run)
+            extension = LinearPlacement(X.mean(axis=0), directions)
+        inverse = backward(sample, scaling.coordinates, run)
+        variances = local_variances(sample, run)
+        return Embedding(
+            scaling.coordinates,
+            spectrum=scaling.spectrum,
+            extension=extension,
+            inverse=inverse,
+            notes={"local_variances": variances, "principal": True},
+        )
+
+    def suggest_n_components(self) -> Suggestion:
+        """Return the dimension of the neighbourhoods, and why: the first that leaves at most 5% of their variance."""
+        check_is_fitted(self, "embedding_")
+        return enough(self.diagnostics_["local_variances"], "variance of the neighbourhoods")

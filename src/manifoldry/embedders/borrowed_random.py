@@ -1,0 +1,107 @@
+"""Random projections, borrowed from scikit-learn."""
+
+from __future__ import annotations
+
+from sklearn import random_projection
+
+from manifoldry.base.borrowed import Borrowed
+from manifoldry.registry import register
+
+
+@register(
+    family="linear",
+    problem="none",
+    papers=("johnson1984", "dasgupta2003"),
+    gives=("transform", "inverse"),
+    keeps="all distances up to a small factor, if a few hundred components are kept",
+    loses="meaning: the directions are random",
+    use_when="there are many thousand columns and another method must be fast",
+    fails_when="only two or three components are kept",
+    cost="one product with a p x k matrix",
+    tiny={"n_components": 2, "random_state": 0},
+    borrowed=True,
+)
+class GaussianRandomProjection(Borrowed, random_projection.GaussianRandomProjection):
+    r"""Projection onto random directions, scikit-learn's.
+
+    .. math:: y = R x, \qquad R_{ij} \sim N(0, 1/k)
+
+    Parameters
+    ----------
+    n_components : int or "auto"
+        Target dimension; "auto" takes as many as keep all distances up to a factor 1 ± eps.
+    eps, compute_inverse_components, random_state
+        As in scikit-learn.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        The projections.
+    components_ : ndarray of shape (n_components, n_features)
+        R.
+    diagnostics_ : dict
+        Seconds.
+
+    Notes
+    -----
+    References: johnson1984, dasgupta2003.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manifoldry import GaussianRandomProjection
+    >>> X = np.random.default_rng(0).standard_normal((50, 400))
+    >>> GaussianRandomProjection(20, random_state=0).fit_transform(X).shape
+    (50, 20)
+    """
+
+
+@register(
+    family="linear",
+    problem="none",
+    papers=("johnson1984", "achlioptas2003", "li2006"),
+    gives=("transform", "inverse"),
+    keeps="all distances up to a small factor, if a few hundred components are kept",
+    loses="meaning: the directions are random",
+    use_when="there are many thousand columns, most of them empty",
+    fails_when="only two or three components are kept",
+    cost="one product with a sparse p x k matrix",
+    tiny={"n_components": 2, "random_state": 0, "density": 1.0},
+    borrowed=True,
+)
+class SparseRandomProjection(Borrowed, random_projection.SparseRandomProjection):
+    r"""Projection onto sparse random directions, scikit-learn's.
+
+    :math:`y = R x` with entries of R that are zero but for a share ``density``, and else
+    :math:`\pm 1/\sqrt{k \cdot \mathrm{density}}`.
+
+    Parameters
+    ----------
+    n_components : int or "auto"
+        As in `GaussianRandomProjection`.
+    density : float or "auto"
+        Share of non-zero entries; "auto" is one over the root of the number of columns.
+    eps, dense_output, compute_inverse_components, random_state
+        As in scikit-learn.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        The projections.
+    components_ : sparse matrix of shape (n_components, n_features)
+        R.
+    diagnostics_ : dict
+        Seconds.
+
+    Notes
+    -----
+    References: johnson1984, achlioptas2003, li2006.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manifoldry import SparseRandomProjection
+    >>> X = np.random.default_rng(0).standard_normal((50, 400))
+    >>> SparseRandomProjection(20, random_state=0).fit_transform(X).shape
+    (50, 20)
+    """

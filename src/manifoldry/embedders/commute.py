@@ -1,0 +1,222 @@
+"""Commute time: keep how long a random walk takes from one point to another and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse.linalg import splu
+from sklearn.utils.validation import check_is_fitted
+
+from manifoldry.base.affinities import AffinityEmbedder
+from manifoldry.extend.kernel import LaplacianNystrom
+from manifoldry.geometry.affinity import Affinity
+from manifoldry.geometry.laplacian import laplacian
+from manifoldry.neighbors.graph import components
+from manifoldry.neighbors.sample import Sample
+from manifoldry.registry import register
+from manifoldry.run import Run
+from manifoldry.solve.eigen import smallest
+from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph, Spectrum
+
+COLUMNS = 256
+"""Right-hand sides solved at a time."""
+
+
+@register(
+    family="spectral",
+    problem="eigen",
+    papers=("bengio2004", "chandra1996", "klein1993", "luxburg2014", "qiu2007"),
+    gives=("transform", "spectrum", "graph"),
+    keeps="commute times: the expected steps of a random walk there and back",
+    loses="geodesic distances; with few coordinates, the times between neighbours",
+    use_when="the graph itself is the data: ties, resistances, clusters joined by few edges",
+    fails_when="the graph is large and dense: commute times then tell only the degrees of their ends",
+    cost="a sparse eigenproblem: 200,000 points of a surface in seconds",
+    tiny={"n_components": 2, "n_neighbors": 5},
+)
+class CommuteTime(AffinityEmbedder):
+    r"""Commute-time embedding: squared distances are the round-trip times of a random walk.
+
+    .. math:: z_i = \sqrt{\mathrm{vol}} \left( \frac{u_1(i)}{\sqrt{\lambda_1}}, \dots,
+        \frac{u_d(i)}{\sqrt{\lambda_d}} \right), \qquad L u_k = \lambda_k u_k ,
+
+    with the unnormalised Laplacian :math:`L = D - W` of the ties, its constant left out, and the sum of degrees
+    :math:`\mathrm{vol}`. With all n - 1 coordinates
+
+    .. math:: \|z_i - z_j\|^2 = c_{ij} = \mathrm{vol}\, (e_i - e_j)^T L^+ (e_i - e_j) ,
+
+    the expected number of steps from i to j and back. Divided by vol it is the resistance between i and j in a
+    network whose conductances are the ties.
+
+    Parameters
+    ----------
+    n_components : int
+        Target dimension.
+    n_neighbors, radius, weights, bandwidth
+        As in `LaplacianEigenmaps`.
+    metric, metric_params, search, symmetry, disconnected
+        As in `LaplacianEigenmaps`; between pieces there is no way, and the time is infinite.
+    random_state, n_jobs, verbose, callback
+        As in `LaplacianEigenmaps`.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Centred, orthogonal columns of squared norm vol over the eigenvalue.
+    spectrum_ : Spectrum
+        Eigenpairs of L, ascending; the constant is in ``dropped``.
+    graph_ : NeighborGraph
+        The undirected graph, as in `LaplacianEigenmaps`.
+    diagnostics_ : dict
+        Seconds, components, ``bandwidth``, ``volume``, what "auto" chose.
+
+    Notes
+    -----
+    New points follow the eigenvector's own equation,
+    :math:`u(x) = \sum_j w(x, j) u_j / (d(x) - \lambda)`, over their neighbours; where their degree is not well above
+    the eigenvalue, the plain average of the neighbours. One that coincides with a fitted point takes its place.
+
+    In large dense graphs :math:`c_{ij}` tends to :math:`\mathrm{vol}(1/d_i + 1/d_j)`, which knows nothing of the
+    way between; the first few coordinates still do.
+
+    References: qiu2007, chandra1996, klein1993, luxburg2014, bengio2004.
+
+    Examples
+    --------
+    A triangle of unit resistors: 1 beside 1 + 1, two thirds; and four steps there and back.
+
+    >>> import numpy as np
+    >>> from manifoldry import CommuteTime
+    >>> model = CommuteTime(2, metric="affinity").fit(1.0 - np.eye(3))
+    >>> model.commute_times().round(6)
+    array([[0., 4., 4.],
+           [4., 0., 4.],
+           [4., 4., 0.]])
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        n_neighbors: int | str | None = "auto",
+        radius: float | None = None,
+        weights: str = "heat",
+        bandwidth: float | str = "auto",
+        metric: Any = "euclidean",
+        metric_params: dict[str, Any] | None = None,
+        search: str = "auto",
+        symmetry: str = "or",
+        disconnected: str = "apart",
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        callback: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.radius = radius
+        self.weights = weights
+        self.bandwidth = bandwidth
+        self.metric = metric
+        self.metric_params = metric_params
+        self.search = search
+        self.symmetry = symmetry
+        self.disconnected = disconnected
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callback = callback
+
+    def commute_times(self, pairs: Any = None) -> FloatArray:
+        """Return the commute times between fitted points, by all eigenvectors: the squared commute distances.
+
+        Parameters
+        ----------
+        pairs : array of int of shape (m, 2), optional
+            Which points; between all of them by default, which takes an n x n matrix. Pairs need only a sparse
+            factor, also of large graphs.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_samples), or (m,)
+            Expected steps there and back.
+        """
+        check_is_fitted(self, "embedding_")
+        graph: NeighborGraph = self.graph_
+        if len(components(graph)) > 1:
+            raise ValueError("Commute times need a connected graph; fit with disconnected='bridge'.")
+        ties = self._ties(graph)
+        if pairs is None:
+            return _all_times(ties, self._run())
+        return _pair_times(ties, _checked_pairs(pairs, graph.n_points))
+
+    def commute_distances(self, pairs: Any = None) -> FloatArray:
+        """Return the roots of `commute_times`: the distances of the full embedding."""
+        return np.sqrt(self.commute_times(pairs))
+
+    def _follow(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        ties = self._ties(sample.graph)
+        spectrum = _pairs(ties, n_components, run)
+        # Faint bridges between large parts bring an eigenvalue down to rounding, of either sign.
+        values = np.maximum(spectrum.values, np.finfo(float).eps * ties.degrees.max())
+        coordinates = np.sqrt(ties.volume) * spectrum.vectors / np.sqrt(values)
+        bandwidth = self._bandwidth(sample.graph)
+        extension = LaplacianNystrom(
+            sample.index,
+            bandwidth,
+            self._strength,
+            coordinates,
+            spectrum.values,
+            "unnormalised",
+            ties.degrees,
+            coincide=not self._ties_given,
+        )
+        notes = {"bandwidth": bandwidth, "volume": ties.volume}
+        return Embedding(coordinates, graph=sample.graph, spectrum=spectrum, extension=extension, notes=notes)
+
+    def _leading_values(self, graph: NeighborGraph, count: int, run: Run) -> FloatArray:
+        return _pairs(self._ties(graph), count, run).values
+
+
+def _pairs(ties: Affinity, count: int, run: Run) -> Spectrum:
+    L = laplacian(ties.matrix)
+    return smallest(L.matrix, count, null=L.null, run=run)
+
+
+def _all_times(ties: Affinity, run: Run) -> FloatArray:
+    """Return vol (G_ii + G_jj - 2 G_ij) with the inverse G of L + a 11'/n: but for a constant, the pseudo-inverse of L.
+
+    Any a will do; the mean degree keeps the condition that of L.
+    """
+    n = len(ties.degrees)
+    run.announce("commute times", 3 * 8 * n * n, "ask for pairs")
+    inverse = np.linalg.inv(laplacian(ties.matrix).matrix.toarray() + ties.degrees.mean() / n)
+    own = np.diagonal(inverse)
+    times = ties.volume * np.maximum(own[:, None] + own - (inverse + inverse.T), 0.0)
+    np.fill_diagonal(times, 0.0)
+    return times
+
+
+def _pair_times(ties: Affinity, pairs: IntArray) -> FloatArray:
+    """Return vol (e_i - e_j)' x with L x = e_i - e_j, one point of which is held at 0."""
+    n = len(ties.degrees)
+    factor = splu(laplacian(ties.matrix).matrix[1:, 1:].tocsc(), permc_spec="MMD_AT_PLUS_A")
+    times = np.empty(len(pairs))
+    for lo in range(0, len(pairs), COLUMNS):
+        i, j = pairs[lo : lo + COLUMNS].T
+        column = np.arange(len(i))
+        potential = np.zeros((n, len(i)))
+        potential[i, column] += 1.0
+        potential[j, column] -= 1.0
+        potential[1:] = factor.solve(potential[1:])
+        potential[0] = 0.0
+        times[lo : lo + COLUMNS] = ties.volume * np.maximum(potential[i, column] - potential[j, column], 0.0)
+    return times
+
+
+def _checked_pairs(pairs: Any, n: int) -> IntArray:
+    ends = np.asarray(pairs)
+    if ends.ndim != 2 or ends.shape[1] != 2 or ends.dtype.kind not in "iu" or not ((ends >= 0) & (ends < n)).all():
+        raise ValueError(f"pairs must be an array of indices below {n} with two columns; got {pairs!r:.60}.")
+    return ends

@@ -1,0 +1,151 @@
+"""Distance preserving projection: the orthogonal projection that shortens the edges of the spanning tree least."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import minimum_spanning_tree
+from sklearn.utils.validation import check_is_fitted
+
+from manifoldry.base import LinearEmbedder
+from manifoldry.base.linear import LOOKED_AT, RANK
+from manifoldry.neighbors.sample import Sample
+from manifoldry.registry import register
+from manifoldry.run import Run
+from manifoldry.solve.eigen import largest
+from manifoldry.solve.spectrum import Suggestion, enough
+from manifoldry.values import Embedding, IntArray, NeighborGraph
+
+
+@register(
+    family="linear",
+    problem="eigen",
+    papers=("yang2004", "lee1977"),
+    gives=("transform", "inverse", "spectrum", "graph"),
+    keeps="the lengths between nearest points, as far as an orthogonal projection can; no distance grows",
+    loses="everything that no linear map can unfold",
+    use_when="PCA is ruled by far clusters or outliers and the steps between near points should count instead",
+    fails_when="curved sheets; noise as large as the steps between neighbours, which it then keeps",
+    cost="O(n m^2) time for m features, one copy of the data: to millions of points of few features",
+    tiny={"n_components": 2, "n_neighbors": 5},
+)
+class DPP(LinearEmbedder):
+    r"""Distance preserving projection: the least relative loss of squared length along the minimum spanning tree.
+
+    .. math:: \min_{V V^T = I} \frac{1}{|T|} \sum_{(i,j) \in T}
+              \frac{\|x_i - x_j\|^2 - \|V x_i - V x_j\|^2}{\|x_i - x_j\|^2} ,
+
+    where T is the minimum spanning tree of the neighbour graph, edges of length 0 left out. An orthogonal projection
+    lengthens nothing, so no term is negative and the mean is the mean relative error of the squared lengths. The
+    minimiser is known in closed form: the rows of V are the leading eigenvectors of :math:`E^T E / |T|`, with the
+    edges' unit vectors as the rows of E. All edges count the same, so no bridge and no outlier rules.
+
+    Parameters
+    ----------
+    n_components : int
+        Target dimension.
+    n_neighbors, radius, variance, metric, metric_params, search, symmetry, disconnected
+        As in `LPP`; bridges belong to the tree.
+    random_state, n_jobs, verbose, callback
+        As in `Isomap`.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Centred.
+    components_ : ndarray of shape (n_components, n_features)
+        V: ``transform(X)`` is ``(X - mean_) @ components_.T``.
+    mean_ : ndarray of shape (n_features,)
+        The mean of the points.
+    spectrum_ : Spectrum
+        Eigenvalues, descending: the mean share of an edge's squared length that each direction keeps; all together
+        sum to one. The vectors are the projected points.
+    graph_ : NeighborGraph
+        The neighbour graph.
+    diagnostics_ : dict
+        Seconds, memory, components, bridges, the ``rank`` of the data, and ``tree``: the ends of the edges, shape
+        (n_samples - 1, 2), the shortest first.
+
+    Notes
+    -----
+    The method of that name places the points one after another by triangulation, so that all edges of the tree keep
+    their length exactly. It gives neither a map for new points nor a layout that varies smoothly with the data. This
+    class takes from it which lengths matter, and asks them of one explicit linear map.
+
+    References: yang2004, lee1977.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manifoldry import DPP, datasets
+    >>> V = DPP(2).fit(datasets.swiss_roll(500).X).components_
+    >>> np.allclose(V @ V.T, np.eye(2))
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        n_neighbors: int | str | None = "auto",
+        radius: float | None = None,
+        variance: float = 1.0,
+        metric: Any = "euclidean",
+        metric_params: dict[str, Any] | None = None,
+        search: str = "auto",
+        symmetry: str = "or",
+        disconnected: str = "bridge",
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        callback: Any = None,
+    ) -> None:
+        super().__init__(
+            n_components,
+            n_neighbors=n_neighbors,
+            radius=radius,
+            variance=variance,
+            metric=metric,
+            metric_params=metric_params,
+            search=search,
+            disconnected=disconnected,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            callback=callback,
+        )
+        self.symmetry = symmetry
+
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        directions = self._span(sample, run)
+        tree = spanning_tree(sample.graph)
+        edges = directions.coordinates[tree[:, 0]] - directions.coordinates[tree[:, 1]]
+        lengths = np.linalg.norm(edges, axis=1)
+        # The direction of an edge between points that differ by rounding means nothing.
+        real = lengths > RANK * np.abs(directions.coordinates).max()
+        units = edges[real] / lengths[real, None]
+        count = min(max(n_components, LOOKED_AT), directions.rank)
+        spectrum = largest(units.T @ units / len(units), count, run=run)
+        return directions.embedding(spectrum, spectrum.vectors, n_components, tree=tree)
+
+    def suggest_n_components(self) -> Suggestion:
+        """Return the first dimension that loses at most 5% of the squared length of an edge in the mean, and why."""
+        check_is_fitted(self, "embedding_")
+        return enough(1.0 - np.cumsum(self.spectrum_.values), "squared length of the tree's edges")
+
+
+def spanning_tree(graph: NeighborGraph) -> IntArray:
+    """Return the edges of the minimum spanning tree of a connected graph, shape (n - 1, 2), i < j, in order of length.
+
+    Of edges of equal length those of lower indices are preferred.
+    """
+    once = np.flatnonzero(graph.rows() < graph.indices)
+    i, j = graph.rows()[once], graph.indices[once]
+    order = np.lexsort((j, i, graph.lengths[once]))
+    n = graph.n_points
+    # Ranks stand for the lengths: all different, and never 0, which sparse algebra drops.
+    ranks = csr_array((np.arange(1.0, len(order) + 1), (i[order], j[order])), shape=(n, n))
+    chosen = order[np.sort(minimum_spanning_tree(ranks).data.astype(np.int64)) - 1]
+    return np.column_stack([i[chosen], j[chosen]]).astype(np.int64)

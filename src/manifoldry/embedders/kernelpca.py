@@ -1,0 +1,262 @@
+"""Kernel PCA: principal components of the points' images under a kernel's feature map."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils.validation import check_is_fitted
+
+from manifoldry import check
+from manifoldry.base import Embedder
+from manifoldry.extend.kernel_projection import KERNELS, Kernel, KernelProjection, LinearPreimage, LocalPreimage
+from manifoldry.extend.placement import pairwise
+from manifoldry.registry import register
+from manifoldry.run import Run
+from manifoldry.solve.eigen import fix_signs, largest
+from manifoldry.solve.spectrum import Suggestion, elbow
+from manifoldry.values import Embedding, FloatArray, Spectrum
+
+BANDWIDTH_SAMPLE = 1000
+"""Points among which the median distance is taken: their half million pairs settle it to a fraction of a percent."""
+PREIMAGE_NEIGHBORS = 10
+"""Neighbours per local regression beyond three per coordinate: enough to average noise, few enough to stay local."""
+
+
+@register(
+    family="kernel",
+    problem="eigen",
+    papers=("scholkopf1998", "williams2001", "mika1999"),
+    gives=("transform", "inverse", "spectrum"),
+    keeps="inner products in the feature space of the kernel: similar points stay close",
+    loses="distances beyond the reach of a local kernel",
+    use_when="a kernel says what similar means (strings, graphs, histograms), or components must bend a little",
+    fails_when="the bandwidth is far off: too small isolates every point, too large gives PCA",
+    cost="O(n^2) memory, a few products with the n x n kernel; with m landmarks O(n m^2) time, n x m memory",
+    tiny={"n_components": 2},
+)
+class KernelPCA(Embedder):
+    r"""Kernel principal component analysis.
+
+    .. math:: K_c u_k = \mu_k u_k, \qquad K_c = H K H, \qquad
+              y_k(x) = \frac{1}{\sqrt{\mu_k}} \sum_i u_k(i)\, k_c(x, x_i)
+
+    The scores of the fitted points are :math:`\sqrt{\mu_k}\, u_k`; new points are centred with the means of the
+    fitted ones. The linear kernel gives PCA. Only the wanted eigenpairs are computed.
+
+    Parameters
+    ----------
+    n_components : int
+        Target dimension.
+    kernel : {"gaussian", "linear", "polynomial", "cosine", "sigmoid", "precomputed"} or callable
+        Gaussian :math:`\exp(-\|x-y\|^2/2b^2)`, linear :math:`x^T y`, polynomial :math:`(s x^T y + c)^p`, cosine of
+        the angle, sigmoid :math:`\tanh(s x^T y + c)`; "precomputed" for a symmetric matrix of kernel values; or a
+        function of two arrays of rows, (m, p) and (n, p), that returns the values (m, n).
+    bandwidth : float or "auto"
+        b of the Gaussian kernel; "auto" is the median distance between different points.
+    degree : int
+        p of the polynomial kernel.
+    slope, offset : float
+        s and c of the polynomial and sigmoid kernels.
+    n_landmarks : int, optional
+        Replace the kernel by its Nystrom approximation through that many random points; no n x n matrix is made.
+        With all points as landmarks nothing changes.
+    random_state : int, Generator or None
+        Seed of the landmarks, and of the sample that sets an "auto" bandwidth beyond 1000 points.
+    n_jobs, verbose, callback
+        As in `Isomap`.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Centred, orthogonal columns with squared norms equal to the eigenvalues; components that the kernel does
+        not have (eigenvalue zero or below) are zero.
+    spectrum_ : Spectrum
+        Eigenpairs of the centred kernel, or of its approximation.
+    diagnostics_ : dict
+        Seconds, memory, the ``bandwidth`` used, and ``kept``: the share of the trace of the centred kernel.
+
+    Notes
+    -----
+    `inverse_transform` looks for points with given scores. For the linear kernel it is the inverse of PCA. For
+    others a pre-image need not exist; the answer is a linear regression of the fitted points on their scores,
+    weighted towards the scores nearest to the given ones. It needs dense points.
+
+    References: scholkopf1998, williams2001, mika1999.
+
+    Examples
+    --------
+    >>> from manifoldry import KernelPCA, datasets
+    >>> model = KernelPCA(2, kernel="gaussian").fit(datasets.s_curve(300).X)
+    >>> model.embedding_.shape, len(model.spectrum_)
+    ((300, 2), 2)
+    """
+
+    _invertible = True
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        kernel: Any = "gaussian",
+        bandwidth: float | str = "auto",
+        degree: int = 3,
+        slope: float = 1.0,
+        offset: float = 1.0,
+        n_landmarks: int | None = None,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        callback: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.degree = degree
+        self.slope = slope
+        self.offset = offset
+        self.n_landmarks = n_landmarks
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callback = callback
+
+    def suggest_n_components(self, max_components: int = 10) -> Suggestion:
+        """Return the dimension at the elbow of the share of the kernel's variance left out, and why.
+
+        Parameters
+        ----------
+        max_components : int
+            The largest dimension tried. Beyond the fitted ones the kernel of the fitted points (of the landmarks)
+            is taken again; that needs more than a precomputed matrix, whose fit must have them already.
+        """
+        check_is_fitted(self, "embedding_")
+        known = len(self.spectrum_)
+        model = self
+        if max_components > known:
+            if self._pairwise:
+                raise ValueError(
+                    f"A precomputed kernel was fitted with {known} components, so no more can be judged; "
+                    f"got max_components = {max_components}: fit with n_components={max_components}."
+                )
+            settings = {**self.get_params(), "n_components": max_components, "n_landmarks": None}
+            model = type(self)(**settings).fit(self._extension.anchors)
+        shares = np.cumsum(np.maximum(model.spectrum_.values[:max_components], 0.0)) / model.diagnostics_["variance"]
+        return elbow(1.0 - shares, "share of the kernel's variance left out")
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        if not callable(self.kernel):
+            check.choice("kernel", self.kernel, KERNELS)
+        if self.bandwidth != "auto":
+            check.number("bandwidth", self.bandwidth, 0.0, open_low=True)
+        check.integer("degree", self.degree, 1)
+        check.number("slope", self.slope, 0.0, open_low=True)
+        check.number("offset", self.offset, -np.inf)
+        if self.n_landmarks is not None:
+            check.integer("n_landmarks", self.n_landmarks, self.n_components + 1, n_points)
+            if self._pairwise:
+                raise ValueError("n_landmarks needs points, and kernel='precomputed' has none; leave one of them out.")
+
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        kernel = self._resolved(X, run)
+        whole = self.n_landmarks is None
+        scores, spectrum, extension, variance = (
+            _exact(X, kernel, self.n_components, run)
+            if whole
+            else _nystrom(X, kernel, self.n_components, int(self.n_landmarks or 0), run)
+        )
+        notes: dict[str, Any] = {"variance": variance, "kept": float(np.maximum(spectrum.values, 0).sum() / variance)}
+        if kernel.rule == "gaussian":
+            notes["bandwidth"] = kernel.bandwidth
+        return Embedding(scores, spectrum=spectrum, extension=extension, inverse=self._preimage(scores, X), notes=notes)
+
+    def _resolved(self, X: Any, run: Run) -> Kernel:
+        width = 1.0
+        if self.kernel == "gaussian":
+            width = median_distance(X, run) if self.bandwidth == "auto" else float(self.bandwidth)
+        return Kernel(self.kernel, width, self.degree, self.slope, self.offset)
+
+    def _preimage(self, scores: FloatArray, X: Any) -> LinearPreimage | LocalPreimage | None:
+        if self._pairwise or issparse(X):
+            return None
+        if self.kernel == "linear":
+            return LinearPreimage.fit(scores, X)
+        return LocalPreimage(scores, X, PREIMAGE_NEIGHBORS + 3 * self.n_components)
+
+    @property
+    def _pairwise(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
+    def _refuse_degenerate(self, X: Any) -> None:
+        if not self._pairwise:
+            check.distinct_points(X)
+        elif issparse(X):
+            raise ValueError("kernel='precomputed' needs a dense matrix of kernel values; got a sparse one.")
+        elif X.shape[0] != X.shape[1]:
+            raise ValueError(f"kernel='precomputed' needs a square matrix of kernel values; got shape {X.shape}.")
+        else:
+            check.square_gram(X)
+
+
+def median_distance(X: Any, run: Run) -> float:
+    """Return the median of the positive distances between rows, of at most 1000 rows taken at random."""
+    n = X.shape[0]
+    few = X if n <= BANDWIDTH_SAMPLE else X[np.sort(run.rng("bandwidth").permutation(n)[:BANDWIDTH_SAMPLE])]
+    lengths = pairwise(few, few, "euclidean", None, run)
+    apart = lengths[lengths > 0]
+    return float(np.median(apart)) if len(apart) else 1.0
+
+
+def _exact(X: Any, kernel: Kernel, d: int, run: Run) -> tuple[FloatArray, Spectrum, KernelProjection, float]:
+    """Return scores, eigenpairs of H K H, the projection of new points, and the trace."""
+    n = X.shape[0]
+    run.announce(f"kernel {n} x {n}", 8 * n * n, "set n_landmarks")
+    with run.stage("kernel"):
+        centred = kernel(X, X, run)
+        if not kernel.makes_its_own:
+            centred = centred.copy()
+        means = centred.mean(axis=0)
+        centred -= means
+        centred -= (means - means.mean())[:, None]
+    spectrum = largest(centred, d, run=run)
+    weights = spectrum.vectors * _inverse_roots(spectrum.values, n)
+    weights -= weights.mean(axis=0)
+    projection = KernelProjection(None if kernel.rule == "precomputed" else X, kernel, weights, means @ weights)
+    return spectrum.scaled(0.5), spectrum, projection, float(np.trace(centred))
+
+
+def _nystrom(
+    X: Any, kernel: Kernel, d: int, n_landmarks: int, run: Run
+) -> tuple[FloatArray, Spectrum, KernelProjection, float]:
+    r"""Return the same for the approximate kernel :math:`K_{nm} K_{mm}^{-1} K_{mn}`.
+
+    It is the linear kernel of the features :math:`K_{nm} K_{mm}^{-1/2}`, so their m x m covariance is enough.
+    """
+    n = X.shape[0]
+    landmarks = X[np.sort(run.rng("landmarks").permutation(n)[:n_landmarks])]
+    run.announce(f"kernel and features {n} x {n_landmarks}", 16 * n * n_landmarks, "take fewer landmarks")
+    with run.stage("kernel"):
+        among = kernel(landmarks, landmarks, run)
+        values, vectors = np.linalg.eigh((among + among.T) / 2)
+        whiten = vectors * _inverse_roots(values, n_landmarks)
+        features = kernel(X, landmarks, run) @ whiten
+        mean = features.mean(axis=0)
+        features -= mean
+        covariance = features.T @ features
+    pairs = largest(covariance, d, run=run)
+    scores = features @ pairs.vectors
+    signs = np.where((scores * fix_signs(scores)).sum(axis=0) < 0, -1.0, 1.0)
+    directions, scores = pairs.vectors * signs, scores * signs
+    spectrum = Spectrum(
+        pairs.values, scores * _inverse_roots(pairs.values, n), pairs.residuals, "largest", pairs.solver
+    )
+    projection = KernelProjection(landmarks, kernel, whiten @ directions, mean @ directions)
+    return scores, spectrum, projection, float(np.trace(covariance))
+
+
+def _inverse_roots(values: FloatArray, n: int) -> FloatArray:
+    """Return values ** -1/2, and 0 for values at the rounding of the largest: directions that are not there."""
+    real = values > max(float(values.max()), 0.0) * n * np.finfo(float).eps
+    return np.where(real, 1.0 / np.sqrt(np.where(real, values, 1.0)), 0.0)

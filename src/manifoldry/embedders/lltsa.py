@@ -1,0 +1,75 @@
+"""Linear local tangent space alignment: the linear maps that are closest to affine in every tangent plane."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from manifoldry.base import LinearEmbedder
+from manifoldry.geometry.tangent import assemble, tangent_form, tangents
+from manifoldry.neighbors.sample import Sample
+from manifoldry.registry import register
+from manifoldry.run import Run
+from manifoldry.values import Embedding
+
+
+@register(
+    family="linear",
+    problem="eigen",
+    papers=("zhang2007", "zhang2004"),
+    gives=("transform", "inverse", "spectrum", "graph"),
+    keeps="tangent coordinates, up to one affine map, under an explicit linear map",
+    loses="distances along a curved sheet; coordinates have unit variance",
+    use_when="the sheet is nearly flat but buried in noisy or irrelevant features, and new points need a map",
+    fails_when="curved sheets; nearly as many features as points, when it learns the points by heart (set variance)",
+    cost="O(n k^3 + n m^2) time for k neighbours and m features: to millions of points of few features",
+    tiny={"n_components": 2, "n_neighbors": 5},
+)
+class LinearLTSA(LinearEmbedder):
+    r"""Linear local tangent space alignment: `LTSA` restricted to linear maps.
+
+    .. math:: X^T B X\, a = \lambda\, X^T X\, a, \qquad
+              B = \sum_i S_i (I - G_i G_i^T) S_i^T, \quad G_i = [1/\sqrt{s}, V_i] ,
+
+    where X is centred, :math:`V_i` are the unit tangent coordinates of the s points of neighbourhood i (the point
+    and its neighbours), and :math:`S_i` puts them at their places. The eigenvalue of a coordinate of unit norm is
+    what of it no tangent plane explains.
+
+    Parameters
+    ----------
+    n_components : int
+        Target dimension, of the tangent planes too.
+    n_neighbors, radius, variance, metric, metric_params, search, disconnected
+        As in `NPP`; more neighbours than dimensions are needed for tangent planes to say anything.
+    random_state, n_jobs, verbose, callback
+        As in `Isomap`.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Centred, Y'Y = nI.
+    components_ : ndarray of shape (n_components, n_features)
+        The map: ``transform(X)`` is ``(X - mean_) @ components_.T``.
+    mean_ : ndarray of shape (n_features,)
+        The mean of the points.
+    spectrum_ : Spectrum
+        Eigenvalues, ascending, zero for flat data; the vectors are the projected points.
+    graph_, diagnostics_
+        As in `NPP`.
+
+    Notes
+    -----
+    References: zhang2007, zhang2004.
+
+    Examples
+    --------
+    >>> from manifoldry import LinearLTSA, datasets
+    >>> LinearLTSA(2).fit(datasets.swiss_roll(500).X).components_.shape
+    (2, 3)
+    """
+
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        directions = self._span(sample, run)
+        planes = tangents(sample, n_components, run)
+        misfit = assemble(planes, tangent_form, sample.n_points, run)
+        spectrum, mix = directions.smallest_unit(misfit, n_components, run)
+        return directions.embedding(spectrum, mix * np.sqrt(sample.n_points), n_components)

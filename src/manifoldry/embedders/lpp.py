@@ -1,0 +1,331 @@
+"""Locality preserving projections: Laplacian eigenmaps among the linear maps of the points, or of a kernel's rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from manifoldry import check
+from manifoldry.base import LinearEmbedder
+from manifoldry.base.linear import GramRows, KernelRows, Rows, announce_kernel, dense, kernel_rows, rows_of, span
+from manifoldry.extend.kernel_projection import LocalPreimage
+from manifoldry.extend.placement import Distances
+from manifoldry.geometry.affinity import graph_affinity, mean_bandwidth
+from manifoldry.geometry.laplacian import laplacian
+from manifoldry.neighbors.sample import Sample
+from manifoldry.registry import register
+from manifoldry.run import Run
+from manifoldry.values import Embedding, NeighborGraph
+
+KERNELS = ("gaussian", "linear", "polynomial", "precomputed")
+PREIMAGE_NEIGHBORS = 10
+"""Neighbours per local regression beyond three per coordinate, as in kernel PCA."""
+
+_GIVES = ("transform", "inverse", "spectrum", "graph")
+
+
+class _LocalityEmbedder(LinearEmbedder):
+    """What the two share: the ties along the graph, and the lowest pairs of their Laplacian in a span."""
+
+    weights: str = "heat"
+    bandwidth: float | str = "auto"
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        check.choice("weights", self.weights, ("heat", "binary"))
+        if self.bandwidth != "auto":
+            check.number("bandwidth", self.bandwidth, 0.0, open_low=True)
+
+    def _bandwidth(self, graph: NeighborGraph) -> float:
+        """Return s; infinity for ties that are all 1."""
+        if self.weights == "binary":
+            return np.inf
+        return mean_bandwidth(graph) if self.bandwidth == "auto" else float(self.bandwidth)
+
+    def _preserve(self, sample: Sample, rows: Rows, n_components: int, run: Run, **notes: Any) -> Embedding:
+        width = self._bandwidth(sample.graph)
+        ties = graph_affinity(sample.graph, width)
+        directions = span(rows, run, mass=ties.degrees, variance=self.variance)
+        spectrum, mix = directions.smallest_unit(laplacian(ties.matrix).matrix, n_components, run)
+        return directions.embedding(spectrum, mix, n_components, bandwidth=width, **notes)
+
+
+@register(
+    family="linear",
+    problem="eigen",
+    papers=("he2003", "belkin2003"),
+    gives=_GIVES,
+    keeps="neighbours: near points stay near under an explicit linear map",
+    loses="distances, and everything that no linear map can unfold",
+    use_when="new points come in a stream, or the coordinates must be readable as combinations of features",
+    fails_when="curved sheets; nearly as many features as points, when it learns the points by heart (set variance)",
+    cost="O(n m^2) time for m features, one copy of the data: to millions of points of few features",
+    tiny={"n_components": 2, "n_neighbors": 5},
+)
+class LPP(_LocalityEmbedder):
+    r"""Locality preserving projections: the linear maps that vary least along the edges of the neighbour graph.
+
+    .. math:: \min_A \tfrac12 \sum_{ij} w_{ij} \|A x_i - A x_j\|^2 , \qquad
+              X^T L X\, a = \lambda\, X^T D X\, a ,
+
+    with ties :math:`w_{ij} = e^{-d_{ij}^2 / (2 s^2)}`, degrees D and Laplacian L = D - W. The data are first centred
+    at their mean weighted by the degrees; without that a mere shift of the data would make the first direction a
+    spurious, nearly constant one. Among all maps, not only linear ones, the same problem is Laplacian eigenmaps, so
+    the j-th eigenvalue is never below the (j + 1)-th of those.
+
+    Parameters
+    ----------
+    n_components : int
+        Target dimension.
+    n_neighbors : int or "auto"
+        Neighbours of each point; "auto" is 10, unless a radius is given.
+    radius : float, optional
+        Neighbours are all points at most this far; with ``n_neighbors`` too, at most that many of them.
+    weights : {"heat", "binary"}
+        Ties by the heat kernel, or all of them 1.
+    bandwidth : float or "auto"
+        s of the heat kernel; "auto" makes :math:`2 s^2` the mean squared length of the edges.
+    variance : float
+        Share of the variance that a first PCA keeps; at 1 it drops only what is rounding. Columns beyond the rank
+        of the data are zero.
+    metric, metric_params
+        For the neighbours, as in scikit-learn; or "precomputed": ``X`` holds pairwise distances, and the map is one
+        of the Euclidean points that have them.
+    search, symmetry, disconnected
+        As in `Isomap`; with ``disconnected="apart"`` every component has a map of its own.
+    random_state, n_jobs, verbose, callback
+        As in `Isomap`.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Y with Y'DY = I and Y'LY = diag(eigenvalues).
+    components_ : ndarray of shape (n_components, n_features)
+        The map: ``transform(X)`` is ``(X - mean_) @ components_.T``.
+    mean_ : ndarray of shape (n_features,)
+        The mean weighted by the degrees.
+    spectrum_ : Spectrum
+        Eigenvalues, ascending; the vectors are the projected points.
+    graph_ : NeighborGraph
+        The graph whose edges are kept short.
+    diagnostics_ : dict
+        Seconds, memory, components, bridges, ``bandwidth`` and the ``rank`` of the data.
+
+    Notes
+    -----
+    References: he2003, belkin2003.
+
+    Examples
+    --------
+    >>> from manifoldry import LPP, datasets
+    >>> model = LPP(2).fit(datasets.swiss_roll(500).X)
+    >>> model.components_.shape
+    (2, 3)
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        n_neighbors: int | str | None = "auto",
+        radius: float | None = None,
+        weights: str = "heat",
+        bandwidth: float | str = "auto",
+        variance: float = 1.0,
+        metric: Any = "euclidean",
+        metric_params: dict[str, Any] | None = None,
+        search: str = "auto",
+        symmetry: str = "or",
+        disconnected: str = "bridge",
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        callback: Any = None,
+    ) -> None:
+        super().__init__(
+            n_components,
+            n_neighbors=n_neighbors,
+            radius=radius,
+            variance=variance,
+            metric=metric,
+            metric_params=metric_params,
+            search=search,
+            disconnected=disconnected,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            callback=callback,
+        )
+        self.weights = weights
+        self.bandwidth = bandwidth
+        self.symmetry = symmetry
+
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        return self._preserve(sample, rows_of(sample, run), n_components, run)
+
+
+@register(
+    family="linear",
+    problem="eigen",
+    papers=("he2003", "belkin2003"),
+    gives=_GIVES,
+    keeps="neighbours: near points stay near under a smooth map given by a kernel",
+    loses="distances",
+    use_when="Laplacian eigenmaps fit and new points need a smooth map, or data are given by a kernel",
+    fails_when="a kernel so narrow that it says nothing between the points",
+    cost="O(n^3) time and nine n x n matrices: to about 5,000 points",
+    tiny={"n_components": 2, "n_neighbors": 5},
+)
+class KernelLPP(_LocalityEmbedder):
+    r"""Kernel locality preserving projections: maps of least variation along the edges, linear in kernel rows.
+
+    .. math:: y(x) = \sum_i \alpha_i\, k(x, x_i) - b, \qquad K L K \alpha = \lambda\, K D K \alpha ,
+
+    solved in the range of the centred kernel, where it is `LPP` of the scores of kernel PCA; b makes the mean
+    weighted by degrees zero, which removes the constant solution. With the linear kernel it is LPP. If the kernel
+    matrix is invertible every function on the points is within reach, and the embedding is that of Laplacian
+    eigenmaps.
+
+    Parameters
+    ----------
+    n_components : int
+        Target dimension.
+    kernel : {"gaussian", "linear", "polynomial", "precomputed"}
+        Gaussian :math:`\exp(-d^2/2b^2)`, linear :math:`x^T y`, polynomial :math:`(s x^T y + c)^p` of points about
+        their mean; "precomputed": ``X`` holds kernel values, also those of new points to the fitted ones.
+    kernel_bandwidth : float or "auto"
+        b of the Gaussian kernel; "auto" is the median distance between different points.
+    degree : int
+        p of the polynomial kernel.
+    slope, offset : float
+        s and c of the polynomial kernel.
+    n_neighbors, radius, weights, bandwidth, variance, search, symmetry, disconnected
+        As in `LPP`; a precomputed kernel needs one map, so no "apart" and no "largest".
+    metric, metric_params
+        For the neighbours, as in scikit-learn; or "precomputed": ``X`` holds distances, the kernel is taken of them.
+    random_state, n_jobs, verbose, callback
+        As in `Isomap`.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Y with Y'DY = I and Y'LY = diag(eigenvalues).
+    spectrum_ : Spectrum
+        Eigenvalues, ascending; the vectors are the projected points.
+    graph_, diagnostics_
+        As in `LPP`; ``rank`` is that of the kernel (eigenvalues above a millionth of the largest), and
+        ``kernel_bandwidth`` is b.
+
+    Notes
+    -----
+    `inverse_transform` is a regression of the fitted points on their coordinates, weighted towards the nearest.
+
+    References: he2003, belkin2003.
+
+    Examples
+    --------
+    >>> from manifoldry import KernelLPP, datasets
+    >>> model = KernelLPP(2).fit(datasets.s_curve(200).X)
+    >>> model.transform(datasets.s_curve(5, random_state=1).X).shape
+    (5, 2)
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        kernel: str = "gaussian",
+        kernel_bandwidth: float | str = "auto",
+        degree: int = 3,
+        slope: float = 1.0,
+        offset: float = 1.0,
+        n_neighbors: int | str | None = "auto",
+        radius: float | None = None,
+        weights: str = "heat",
+        bandwidth: float | str = "auto",
+        variance: float = 1.0,
+        metric: Any = "euclidean",
+        metric_params: dict[str, Any] | None = None,
+        search: str = "auto",
+        symmetry: str = "or",
+        disconnected: str = "bridge",
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        callback: Any = None,
+    ) -> None:
+        super().__init__(
+            n_components,
+            n_neighbors=n_neighbors,
+            radius=radius,
+            variance=variance,
+            metric=metric,
+            metric_params=metric_params,
+            search=search,
+            disconnected=disconnected,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            callback=callback,
+        )
+        self.kernel = kernel
+        self.kernel_bandwidth = kernel_bandwidth
+        self.degree = degree
+        self.slope = slope
+        self.offset = offset
+        self.weights = weights
+        self.bandwidth = bandwidth
+        self.symmetry = symmetry
+
+    @property
+    def _pairwise(self) -> bool:
+        return self.kernel == "precomputed" or super()._pairwise
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        check.choice("kernel", self.kernel, KERNELS)
+        if self.kernel_bandwidth != "auto":
+            check.number("kernel_bandwidth", self.kernel_bandwidth, 0.0, open_low=True)
+        check.integer("degree", self.degree, 1)
+        check.number("slope", self.slope, 0.0, open_low=True)
+        check.number("offset", self.offset, 0.0)
+        if self.kernel == "precomputed" and self.disconnected in ("apart", "largest"):
+            raise ValueError(
+                f"A precomputed kernel needs one map for all points; got disconnected={self.disconnected!r}: "
+                "use 'bridge' or 'refuse'."
+            )
+
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        if self.kernel != "precomputed":
+            return super()._embed(X, run)
+        norms = np.diagonal(X).astype(np.float64)
+        distances = np.sqrt(np.maximum(norms[:, None] + norms - (X + X.T), 0.0))
+        of_distances = type(self)(**{**self.get_params(), "kernel": "linear", "metric": "precomputed"})
+        embedding = of_distances._embed(distances, run)
+        projection: Any = embedding.extension
+        return replace(embedding, extension=replace(projection, features=GramRows(norms / 2)))
+
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        kernel = self._resolved(sample, run)
+        points = sample.X if kernel.distances.X is None else kernel.distances.X
+        rows = kernel_rows(kernel(points, run), kernel, run)
+        embedding = self._preserve(sample, rows, n_components, run, kernel_bandwidth=kernel.width)
+        if kernel.distances.X is None:
+            return embedding
+        back = LocalPreimage(embedding.coordinates, points, PREIMAGE_NEIGHBORS + 3 * n_components)
+        return replace(embedding, inverse=back)
+
+    def _resolved(self, sample: Sample, run: Run) -> KernelRows:
+        """Return the kernel with its automatic bandwidth settled."""
+        if sample.X is None or (sample.pairwise and issparse(sample.X)):
+            raise ValueError("A kernel needs points or all pairwise distances; got only a graph.")
+        announce_kernel(sample.n_points, run)
+        metric = "precomputed" if sample.pairwise else "euclidean"
+        distances = Distances(None if sample.pairwise else dense(sample.X), metric)
+        lengths = distances(sample.X if sample.pairwise else distances.X, run)
+        width = float(np.median(lengths[lengths > 0])) if self.kernel_bandwidth == "auto" else self.kernel_bandwidth
+        means = (lengths**2).mean(axis=0)
+        return KernelRows(distances, self.kernel, float(width), self.degree, self.slope, self.offset, means)

@@ -1,0 +1,249 @@
+"""Neighbourhood preserving projections: locally linear embedding among the linear maps, unit or orthogonal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from manifoldry import check
+from manifoldry.base import LinearEmbedder
+from manifoldry.geometry.weights import alignment, reconstruction
+from manifoldry.neighbors.sample import Sample
+from manifoldry.registry import register
+from manifoldry.run import Run
+from manifoldry.values import Embedding
+
+_GIVES = ("transform", "inverse", "spectrum", "graph")
+_TINY = {"n_components": 2, "n_neighbors": 5}
+
+
+class _ReconstructionEmbedder(LinearEmbedder):
+    """What the two share: the matrix of locally linear embedding."""
+
+    reg: float = 1e-3
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        check.number("reg", self.reg, 0.0)
+
+    def _misfit(self, sample: Sample, run: Run) -> csr_array:
+        return alignment(reconstruction(sample, self.reg, run))
+
+
+@register(
+    family="linear",
+    problem="eigen",
+    papers=("he2005", "pang2005", "roweis2000"),
+    gives=_GIVES,
+    keeps="each point as the same combination of its neighbours, under an explicit linear map",
+    loses="distances and the shape of the whole: coordinates have unit variance",
+    use_when="locally linear embedding fits, the sheet is nearly flat, and new points need a map",
+    fails_when="curved sheets; nearly as many features as points, when it learns the points by heart (set variance)",
+    cost="O(n k^3 + n m^2) time for k neighbours and m features: to millions of points of few features",
+    tiny=_TINY,
+)
+class NPP(_ReconstructionEmbedder):
+    r"""Neighbourhood preserving projection: locally linear embedding restricted to linear maps.
+
+    .. math:: \min_A \sum_i \Big\| A x_i - \sum_j w_{ij} A x_j \Big\|^2 , \qquad
+              X^T M X\, a = \lambda\, X^T X\, a, \quad M = (I - W)^T (I - W) ,
+
+    with the weights W that reconstruct every point from its neighbours and centred X. Also known as neighbourhood
+    preserving embedding. Coordinates are scaled as those of locally linear embedding, Y'Y = nI.
+
+    Parameters
+    ----------
+    n_components : int
+        Target dimension.
+    n_neighbors : int or "auto"
+        Neighbours of each point; "auto" is 10, unless a radius is given.
+    radius : float, optional
+        Neighbours are all points at most this far; with ``n_neighbors`` too, at most that many of them.
+    reg : float
+        Regularisation of the weights, a share of the trace of each local Gram matrix.
+    variance : float
+        Share of the variance that a first PCA keeps; at 1 it drops only what is rounding. Columns beyond the rank
+        of the data are zero.
+    metric, metric_params
+        For the neighbours, as in scikit-learn; or "precomputed": ``X`` holds pairwise distances, and the map is one
+        of the Euclidean points that have them.
+    search, disconnected
+        As in `Isomap`; with ``disconnected="apart"`` every component has a map of its own.
+    random_state, n_jobs, verbose, callback
+        As in `Isomap`.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Centred, Y'Y = nI.
+    components_ : ndarray of shape (n_components, n_features)
+        The map: ``transform(X)`` is ``(X - mean_) @ components_.T``.
+    mean_ : ndarray of shape (n_features,)
+        The mean of the points.
+    spectrum_ : Spectrum
+        Eigenvalues, ascending: the reconstruction error of each coordinate at unit norm; zero for flat data. The
+        vectors are the projected points.
+    graph_ : NeighborGraph
+        Who is near whom.
+    diagnostics_ : dict
+        Seconds, memory, components, bridges and the ``rank`` of the data.
+
+    Notes
+    -----
+    References: he2005, pang2005, roweis2000.
+
+    Examples
+    --------
+    >>> from manifoldry import NPP, datasets
+    >>> NPP(2).fit(datasets.swiss_roll(500).X).components_.shape
+    (2, 3)
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        n_neighbors: int | str | None = "auto",
+        radius: float | None = None,
+        reg: float = 1e-3,
+        variance: float = 1.0,
+        metric: Any = "euclidean",
+        metric_params: dict[str, Any] | None = None,
+        search: str = "auto",
+        disconnected: str = "bridge",
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        callback: Any = None,
+    ) -> None:
+        super().__init__(
+            n_components,
+            n_neighbors=n_neighbors,
+            radius=radius,
+            variance=variance,
+            metric=metric,
+            metric_params=metric_params,
+            search=search,
+            disconnected=disconnected,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            callback=callback,
+        )
+        self.reg = reg
+
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        directions = self._span(sample, run)
+        spectrum, mix = directions.smallest_unit(self._misfit(sample, run), n_components, run)
+        return directions.embedding(spectrum, mix * np.sqrt(sample.n_points), n_components)
+
+
+@register(
+    family="linear",
+    problem="eigen",
+    papers=("kokiopoulou2007", "roweis2000"),
+    gives=_GIVES,
+    keeps="each point as the same combination of its neighbours, under an orthogonal projection: no distance grows",
+    loses="variance: the directions that reconstruct best are often those in which little happens",
+    use_when="a projection must not stretch anything, as for features fed to a classifier",
+    fails_when="curved sheets; noise directions much thinner than the sheet (set variance)",
+    cost="as NPP",
+    tiny=_TINY,
+)
+class ONPP(_ReconstructionEmbedder):
+    r"""Orthogonal neighbourhood preserving projection: `NPP` with orthonormal directions.
+
+    .. math:: \min_{V^T V = I} \operatorname{tr}(V^T X^T M X V), \qquad X^T M X\, v = \lambda v ,
+
+    with M as in NPP. Directions that the data do not have (eigenvalue 0, coordinate 0) are left out beforehand.
+
+    Parameters
+    ----------
+    n_components : int
+        Target dimension.
+    skip_first : bool
+        Leave out the direction of least error, as is the custom since locally linear embedding, where it is the
+        constant. Here it is an ordinary direction; False gives the true minimiser. If the data have no more than
+        ``n_components`` directions none is left out.
+    n_neighbors, radius, reg, variance, metric, metric_params, search, disconnected
+        As in `NPP`.
+    random_state, n_jobs, verbose, callback
+        As in `Isomap`.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Centred; its reconstruction error is the sum of the eigenvalues.
+    components_ : ndarray of shape (n_components, n_features)
+        Orthonormal rows: ``transform(X)`` is ``(X - mean_) @ components_.T``.
+    mean_ : ndarray of shape (n_features,)
+        The mean of the points.
+    spectrum_ : Spectrum
+        Eigenvalues, ascending, the skipped one in ``dropped``; the vectors are the projected points.
+    graph_, diagnostics_
+        As in `NPP`.
+
+    Notes
+    -----
+    References: kokiopoulou2007, roweis2000.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manifoldry import ONPP, datasets
+    >>> V = ONPP(2).fit(datasets.swiss_roll(500).X).components_
+    >>> np.allclose(V @ V.T, np.eye(2))
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        skip_first: bool = True,
+        n_neighbors: int | str | None = "auto",
+        radius: float | None = None,
+        reg: float = 1e-3,
+        variance: float = 1.0,
+        metric: Any = "euclidean",
+        metric_params: dict[str, Any] | None = None,
+        search: str = "auto",
+        disconnected: str = "bridge",
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        callback: Any = None,
+    ) -> None:
+        super().__init__(
+            n_components,
+            n_neighbors=n_neighbors,
+            radius=radius,
+            variance=variance,
+            metric=metric,
+            metric_params=metric_params,
+            search=search,
+            disconnected=disconnected,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            callback=callback,
+        )
+        self.skip_first = skip_first
+        self.reg = reg
+
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        directions = self._span(sample, run)
+        spectrum, mix = directions.smallest(self._misfit(sample, run), n_components + 1, run)
+        if self.skip_first and directions.rank > n_components:
+            first, mix = spectrum.values[:1], mix[:, 1:]
+            spectrum = replace(
+                spectrum,
+                values=spectrum.values[1:],
+                vectors=spectrum.vectors[:, 1:],
+                residuals=spectrum.residuals[1:],
+                dropped=first,
+            )
+        return directions.embedding(spectrum, mix, n_components)

@@ -1,0 +1,247 @@
+"""Projection pursuit: the directions along which the data look least like a Gaussian."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from manifoldry import check
+from manifoldry.base import Embedder
+from manifoldry.extend.kernel_projection import LinearPreimage
+from manifoldry.extend.placement import LinearPlacement
+from manifoldry.registry import register
+from manifoldry.run import Run
+from manifoldry.solve.eigen import fix_signs
+from manifoldry.values import Embedding, FloatArray, Stop, Trace
+
+GAUSSIAN_LOGCOSH = 0.37456720749143
+"""E log cosh of a standard Gaussian, by quadrature."""
+SLACK = 1e-12
+"""Part of the index by which rounding may lower it in a step that is taken nevertheless."""
+
+Contrast = Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
+"""Projections (n, s) to E G - E G(gaussian) of each column, g = G' of each entry, and E g' of each column."""
+
+
+def _log_cosh(projections: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    size = np.abs(projections)
+    excess = (size + np.log1p(np.exp(-2 * size))).mean(axis=0) - np.log(2) - GAUSSIAN_LOGCOSH
+    slope = np.tanh(projections)
+    return excess, slope, 1 - (slope**2).mean(axis=0)
+
+
+def _fourth_power(projections: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    squares = projections**2
+    return (squares**2).mean(axis=0) / 4 - 0.75, squares * projections, 3 * squares.mean(axis=0)
+
+
+CONTRASTS: Mapping[str, Contrast] = {"negentropy": _log_cosh, "kurtosis": _fourth_power}
+
+
+@register(
+    family="linear",
+    problem="descent",
+    papers=("friedman1974", "huber1985", "hyvarinen1999"),
+    gives=("transform", "inverse", "trace"),
+    keeps="clusters, gaps and tails that a linear view can show",
+    loses="variance as a guide: every direction is brought to the same spread first",
+    use_when="interesting structure hides in directions of small variance",
+    fails_when="there are few points per column: then every projection can be made to look interesting",
+    cost="a decomposition as for PCA, then O(n p starts) per step and component",
+    tiny={"n_components": 2},
+)
+class ProjectionPursuit(Embedder):
+    r"""Projections of largest non-Gaussianity, one after the other.
+
+    .. math:: \max_{\|w\| = 1} \left( E\, G(w^T z) - E\, G(\nu) \right)^2, \qquad w \perp \text{those before},
+
+    for whitened points z and a Gaussian :math:`\nu`; G is log cosh (an approximation of negentropy) or the fourth
+    power (kurtosis). A fixed-point step, :math:`w \leftarrow E\, z g(w^T z) - w\, E\, g'(w^T z)` with :math:`g = G'`,
+    is taken where it raises the index, a step along the gradient elsewhere. Of several starts the best is kept.
+
+    Parameters
+    ----------
+    n_components : int
+        Number of directions.
+    index : {"negentropy", "kurtosis"}
+        What is maximised: negentropy is robust, kurtosis is led by the tails.
+    n_init : int
+        Starts per direction.
+    max_iter : int
+        Steps per start.
+    tol : float
+        A start ends when a step turns it by less than this angle.
+    random_state : int, Generator or None
+        Seed of the starts.
+    n_jobs, verbose, callback
+        As in `Isomap`; stopping keeps the directions reached so far.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Uncorrelated columns of mean 0 and variance 1, most interesting first; columns of zeros beyond the rank.
+    components_ : ndarray of shape (n_components, n_features)
+        ``embedding_ = (X - mean_) @ components_.T``.
+    mean_ : ndarray of shape (n_features,)
+    trace_ : Trace
+        The indices of all columns, added, after each step; never falling.
+    diagnostics_ : dict
+        Seconds, and the ``index`` of each column.
+
+    Notes
+    -----
+    Affine maps of the data leave the result as it is: the starts are random combinations of the points themselves,
+    in the order of their distance from the mean after whitening.
+
+    References: friedman1974, huber1985, hyvarinen1999.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manifoldry import ProjectionPursuit
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((500, 5)) * 10
+    >>> X[:, 3] = np.where(rng.random(500) < 0.5, -1, 1) + 0.1 * rng.standard_normal(500)
+    >>> direction = ProjectionPursuit(1).fit(X).components_[0]
+    >>> int(np.abs(direction).argmax())
+    3
+    """
+
+    _invertible = True
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        index: str = "negentropy",
+        n_init: int = 20,
+        max_iter: int = 200,
+        tol: float = 1e-8,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+        callback: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.index = index
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.callback = callback
+
+    @property
+    def components_(self) -> FloatArray:
+        """The directions, in rows."""
+        return self._extension.directions.T
+
+    @property
+    def mean_(self) -> FloatArray:
+        """The mean of the fitted points."""
+        return self._extension.mean
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        check.choice("index", self.index, tuple(CONTRASTS))
+        check.integer("n_init", self.n_init, 1)
+        check.integer("max_iter", self.max_iter, 1)
+        check.number("tol", self.tol, 0.0, open_low=True)
+
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        rows = np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)
+        mean = rows.mean(axis=0)
+        with run.stage("whitening"):
+            whitened, whiten, colour = _whitened(rows - mean)
+        with run.stage("pursuit"):
+            found, values, traces = self._pursue(whitened, run)
+        scores = fix_signs(whitened @ found)
+        signs = np.where((scores * (whitened @ found)).sum(axis=0) < 0, -1.0, 1.0)
+        found = found * signs
+        return Embedding(
+            scores,
+            extension=LinearPlacement(mean, whiten @ found),
+            inverse=LinearPreimage(mean, found.T @ colour),
+            trace=_together(traces),
+            notes={"index": values},
+        )
+
+    def _pursue(self, Z: FloatArray, run: Run) -> tuple[FloatArray, FloatArray, list[Trace]]:
+        """Return orthonormal directions (r, n_components), their index, and how each was found."""
+        contrast, rng = CONTRASTS[self.index], run.rng("starts")
+        order = np.argsort((Z**2).sum(axis=1), kind="stable")
+        rank, d = Z.shape[1], self.n_components
+        directions, values = np.zeros((rank, d)), np.zeros(d)
+        free, traces = np.eye(rank), []
+        for k in range(min(d, rank)):
+            rest = Z @ free
+            starts = rest[order].T @ rng.standard_normal((len(Z), self.n_init))
+            w, trace = _ascend(rest, starts, contrast, run, self.max_iter, self.tol)
+            directions[:, k], values[k] = free @ w, trace.objective[-1]
+            traces.append(trace)
+            free = free @ np.linalg.qr(w[:, None], mode="complete")[0][:, 1:]
+        ranking = np.argsort(-values, kind="stable")
+        return directions[:, ranking], values[ranking], traces
+
+
+def _together(traces: list[Trace]) -> Trace:
+    """Return the sum of the indices after each step; a direction that was found sooner keeps its value."""
+    longest = max(len(trace.objective) for trace in traces)
+    total = sum(np.pad(trace.objective, (0, longest - len(trace.objective)), mode="edge") for trace in traces)
+    worst = max((trace.stop for trace in traces), key=(Stop.CONVERGED, Stop.LIMIT, Stop.ASKED).index)
+    return Trace(np.asarray(total), worst)
+
+
+def _whitened(centred: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return uncorrelated rows of unit variance, the map (p, r) that made them, and the map (r, p) back."""
+    U, S, Vt = np.linalg.svd(centred, full_matrices=False)
+    real = S > S[0] * max(centred.shape) * np.finfo(float).eps
+    U, S, Vt = U[:, real], S[real], Vt[real]
+    root = np.sqrt(len(centred))
+    return U * root, Vt.T * (root / S), Vt * (S / root)[:, None]
+
+
+def _ascend(
+    Z: FloatArray, starts: FloatArray, contrast: Contrast, run: Run, max_iter: int, tol: float
+) -> tuple[FloatArray, Trace]:
+    """Climb the index from all starts (r, s) together; return where the best one is, and how high it was by then."""
+    w = _unit(starts)
+    height = contrast(Z @ w)[0] ** 2
+    pace, active = np.ones(w.shape[1]), np.ones(w.shape[1], dtype=bool)
+    heights = [float(height.max())]
+    while active.any() and len(heights) <= max_iter and run.step(len(heights) - 1, max_iter):
+        trial, risen, turned = _step(Z, w[:, active], pace[active], contrast)
+        climbs = risen >= height[active] * (1 - SLACK)
+        w[:, active] = np.where(climbs, trial, w[:, active])
+        height[active] = np.where(climbs, risen, height[active])
+        pace[active] = np.where(climbs, pace[active], pace[active] / 2)
+        active[active] = (turned > tol) & (pace[active] > tol)
+        heights.append(float(height.max()))
+    best = int(height.argmax())
+    stop = Stop.ASKED if run.stopped else Stop.LIMIT if active[best] else Stop.CONVERGED
+    return w[:, best], Trace(np.maximum.accumulate(heights), stop)
+
+
+def _step(
+    Z: FloatArray, w: FloatArray, pace: FloatArray, contrast: Contrast
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the next directions to try from ``w`` (r, s), their index, and the angles to them."""
+    excess, slope, bend = contrast(Z @ w)
+    pull = Z.T @ slope / len(Z)
+    fixed = pull - w * bend
+    newton = _unit(fixed * np.where((fixed * w).sum(axis=0) < 0, -1.0, 1.0))
+    by_newton = contrast(Z @ newton)[0] ** 2
+    uphill = _unit(w + pace * np.sign(excess) * _unit(pull - w * (w * pull).sum(axis=0)))
+    by_gradient = contrast(Z @ uphill)[0] ** 2
+    climbs = by_newton >= excess**2 * (1 - SLACK)
+    trial = np.where(climbs, newton, uphill)
+    return trial, np.where(climbs, by_newton, by_gradient), np.linalg.norm(trial - w, axis=0)
+
+
+def _unit(columns: FloatArray) -> FloatArray:
+    norms = np.linalg.norm(columns, axis=0)
+    return columns / np.where(norms > 0, norms, 1.0)

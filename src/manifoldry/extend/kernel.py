@@ -1,0 +1,175 @@
+"""Nystrom's rule for affinities: a new point is the average of those it is tied to, magnified by the eigenvalue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from manifoldry.extend.placement import Distances
+from manifoldry.geometry.affinity import FAINTEST, gaussian
+from manifoldry.geometry.laplacian import Kind
+from manifoldry.neighbors.search import NeighborIndex
+from manifoldry.run import Run
+from manifoldry.values import Array, FloatArray, IntArray
+
+FADED = 0.1
+"""Eigenvalue of a walk below which an average over few neighbours is not divided by it: the division would magnify
+what is wrong with the average more than tenfold. The plain average is the place of least energy."""
+ROUNDING = 1e-10
+"""The same for averages over everyone, which are exact: there the division magnifies rounding only."""
+BLOCK = 4_000_000
+"""Ties held at a time."""
+
+
+@dataclass(frozen=True)
+class LaplacianNystrom:
+    r"""Eigenvectors of a Laplacian at new points.
+
+    :math:`L v = \lambda D v` at a new point reads
+    :math:`v(x) = \frac{1}{1 - \lambda} \sum_j p(x, j) v_j` with :math:`p(x, j) = w(x, j) / d(x)`; with the unnormalised
+    Laplacian, :math:`1 - \lambda / d(x)` stands for :math:`1 - \lambda`. A new point at no distance from a fitted one
+    takes its place.
+
+    Parameters
+    ----------
+    index : NeighborIndex
+        Finds the neighbours.
+    bandwidth, strength : float
+        Of the ties: ``strength`` times a Gaussian.
+    coordinates : ndarray of shape (n, d)
+        Of the fitted points.
+    values : ndarray of shape (d,)
+        Eigenvalues of the Laplacian.
+    kind : {"random_walk", "symmetric", "unnormalised"}
+        Which Laplacian.
+    degrees : ndarray of shape (n,)
+        Of the fitted points.
+    coincide : bool
+        Whether length 0 means the same place, as it does unless the ties were given.
+
+    Notes
+    -----
+    References: bengio2004.
+    """
+
+    index: NeighborIndex
+    bandwidth: float
+    strength: float
+    coordinates: FloatArray
+    values: FloatArray
+    kind: Kind
+    degrees: FloatArray
+    coincide: bool = True
+
+    def __call__(self, X: Array, run: Run) -> FloatArray:
+        """Place new points; one without any neighbour has no place (NaN)."""
+        neighbors, lengths = self.index.query(X, run)
+        ties = self.strength * faint_ties(neighbors, lengths, self.bandwidth)
+        degrees = ties.sum(axis=1, keepdims=True)
+        symmetric = self.kind == "symmetric"
+        averaged = self.coordinates / np.sqrt(self.degrees)[:, None] if symmetric else self.coordinates
+        ratio = self.values / np.where(degrees > 0, degrees, 1.0) if self.kind == "unnormalised" else self.values
+        placed = averages(neighbors, ties, averaged) / _divisors(1.0 - ratio, FADED)
+        if symmetric:
+            placed *= np.sqrt(degrees)
+        return _settled(placed, neighbors, lengths, self.coordinates) if self.coincide else placed
+
+
+@dataclass(frozen=True)
+class DiffusionNystrom:
+    r"""Diffusion coordinates at new points: :math:`y_k(x) = \lambda_k^{-1} \sum_j p(x, j) y_k(j)`.
+
+    The walk from x goes to the fitted points with probabilities proportional to :math:`k(x, j) q_j^{-\alpha}`; the
+    density at x itself cancels. A new point at no distance from a fitted one takes its place.
+
+    Parameters
+    ----------
+    index : NeighborIndex
+        Finds the neighbours.
+    bandwidth : float or ndarray of shape (n,)
+        One for all, or one per fitted point; a new point then has its own, by its neighbours.
+    thinning : ndarray of shape (n,)
+        The factors :math:`q_j^{-\alpha}`.
+    coordinates : ndarray of shape (n, d)
+        Of the fitted points.
+    values : ndarray of shape (d,)
+        Eigenvalues of the walk.
+    distances : Distances, optional
+        To all fitted points, for the complete kernel; the sparse one needs only neighbours.
+
+    Notes
+    -----
+    References: bengio2004, coifman2006.
+    """
+
+    index: NeighborIndex
+    bandwidth: float | FloatArray
+    thinning: FloatArray
+    coordinates: FloatArray
+    values: FloatArray
+    distances: Distances | None = None
+
+    def __call__(self, X: Array, run: Run) -> FloatArray:
+        """Place new points; one without any neighbour has no place (NaN)."""
+        neighbors, lengths = self.index.query(X, run)
+        own = _own_bandwidths(neighbors, lengths, self.bandwidth)
+        if self.distances is None:
+            scale = self.bandwidth if own is None else np.sqrt(own[:, None] * np.asarray(self.bandwidth)[neighbors])
+            ties = faint_ties(neighbors, lengths, scale) * self.thinning[neighbors]
+            means = averages(neighbors, ties, self.coordinates)
+        else:
+            rows = run.ranges(X.shape[0], max(1, BLOCK // len(self.coordinates)))
+            parts = [
+                self._from_everyone(self.distances(X[lo:hi], run), None if own is None else own[lo:hi])
+                for lo, hi in rows
+            ]
+            means = np.concatenate([np.empty((0, len(self.values))), *parts])
+        placed = means / _divisors(self.values, FADED if self.distances is None else ROUNDING)
+        return _settled(placed, neighbors, lengths, self.coordinates)
+
+    def _from_everyone(self, lengths: FloatArray, own: FloatArray | None) -> FloatArray:
+        scale = self.bandwidth if own is None else np.sqrt(np.multiply.outer(own, self.bandwidth))
+        scaled = lengths / scale
+        # The nearest tie is taken out of all, so that none but far ones vanish however far the point is.
+        exponents = -0.5 * (scaled**2 - scaled.min(axis=1, keepdims=True) ** 2)
+        ties = np.exp(exponents) * self.thinning
+        # Not a matrix product, whose rounding would depend on how many points are placed together.
+        return np.einsum("ij,jc->ic", ties / ties.sum(axis=1, keepdims=True), self.coordinates)
+
+
+def faint_ties(neighbors: IntArray, lengths: FloatArray, bandwidth: float | FloatArray) -> FloatArray:
+    """Return Gaussian ties to the listed neighbours (m, width), never below those of the fitted edges."""
+    listed = neighbors >= 0
+    ties = np.maximum(gaussian(np.where(listed, lengths, 0.0), bandwidth), FAINTEST)
+    return np.where(listed, ties, 0.0)
+
+
+def averages(neighbors: IntArray, ties: FloatArray, coordinates: FloatArray) -> FloatArray:
+    """Return the mean of the listed rows of ``coordinates``, weighted by the ties; NaN where there are none."""
+    means = np.zeros((len(neighbors), coordinates.shape[1]))
+    for column in range(neighbors.shape[1]):
+        means += ties[:, column, None] * coordinates[neighbors[:, column]]
+    total = ties.sum(axis=1, keepdims=True)
+    return np.divide(means, total, out=np.full_like(means, np.nan), where=total > 0)
+
+
+def _divisors(values: FloatArray, least: float) -> FloatArray:
+    return np.where(np.abs(values) > least, values, 1.0)
+
+
+def _own_bandwidths(neighbors: IntArray, lengths: FloatArray, bandwidth: float | FloatArray) -> FloatArray | None:
+    """Return the local bandwidths of new points, by the rule of the fitted ones; None where one serves all."""
+    if np.ndim(bandwidth) == 0:
+        return None
+    listed = neighbors >= 0
+    means = np.where(listed, lengths, 0.0).sum(axis=1) / np.maximum(listed.sum(axis=1), 1)
+    return np.where(means > 0, means / np.sqrt(2.0), np.min(bandwidth))
+
+
+def _settled(placed: FloatArray, neighbors: IntArray, lengths: FloatArray, coordinates: FloatArray) -> FloatArray:
+    """Return the places with those of the fitted points where new ones coincide with them."""
+    nearest = np.argmin(lengths, axis=1)
+    rows = np.arange(len(placed))
+    same = lengths[rows, nearest] == 0
+    return np.where(same[:, None], coordinates[neighbors[rows, nearest]], placed)

@@ -1,0 +1,82 @@
+"""The local rule for new points: reconstruct them from old neighbours, and carry the weights over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from manifoldry.geometry.neighborhoods import gather
+from manifoldry.geometry.weights import barycentric
+from manifoldry.neighbors.sample import Sample
+from manifoldry.neighbors.search import NeighborIndex, NeighborRule
+from manifoldry.run import Run
+from manifoldry.values import Array, FloatArray
+
+REG = 1e-3
+"""Regularisation of the weights relative to the trace of the local Gram matrix, the field's usual choice."""
+
+
+@dataclass(frozen=True)
+class LocalReconstruction:
+    r"""A new point as :math:`\sum_j w_j y_j`, with the weights that reconstruct it best from its neighbours.
+
+    A new point that coincides with an old one goes exactly to its place.
+
+    Parameters
+    ----------
+    index : NeighborIndex
+        Finds the neighbours among the old points.
+    source : array or sparse matrix of shape (n, D), or (n, n) if ``pairwise``
+        The old points, or the distances between them.
+    target : ndarray of shape (n, d)
+        Where they are placed.
+    reg : float
+        Regularisation of the weights.
+    pairwise : bool
+        Whether new points come as rows of distances to the old ones.
+    """
+
+    index: NeighborIndex
+    source: Any
+    target: FloatArray
+    reg: float = REG
+    pairwise: bool = False
+
+    def __call__(self, X: Array, run: Run) -> FloatArray:
+        """Place new points."""
+        neighbors, distances = self.index.query(X, run)
+        placed = np.empty((len(neighbors), self.target.shape[1]))
+        counts = (neighbors >= 0).sum(axis=1)
+        for count in np.unique(counts):
+            rows = np.flatnonzero(counts == count)
+            near = neighbors[rows][:, :count]
+            weights = barycentric(self._grams(X[rows], near, distances[rows][:, :count]), self.reg)
+            placed[rows] = np.einsum("ij,ijc->ic", weights, self.target[near])
+        same = distances[:, 0] == 0
+        placed[same] = self.target[neighbors[same, 0]]
+        return placed
+
+    def _grams(self, Q: Array, near: Any, away: FloatArray) -> FloatArray:
+        """Return the inner products of each new point's neighbours about it."""
+        if self.pairwise:
+            between = self.source[near[:, :, None], near[:, None, :]].astype(np.float64) ** 2
+            return 0.5 * (away[:, :, None] ** 2 + away[:, None, :] ** 2 - between)
+        rows = gather(self.source, near) - gather(Q, np.arange(Q.shape[0]))[:, None]
+        return rows @ rows.transpose(0, 2, 1)
+
+
+def forward(sample: Sample, coordinates: FloatArray, reg: float = REG) -> LocalReconstruction:
+    """Return the rule from points to coordinates."""
+    return LocalReconstruction(sample.index, sample.X, coordinates, reg, sample.pairwise)
+
+
+def backward(sample: Sample, coordinates: FloatArray, run: Run, reg: float = REG) -> LocalReconstruction | None:
+    """Return the rule from coordinates to points, by neighbours in the embedding; None where points are unknown."""
+    if sample.X is None or sample.pairwise:
+        return None
+    k = min(2 * coordinates.shape[1] + 2, sample.n_points - 1)
+    index = NeighborIndex(coordinates, NeighborRule(k, search="exact"), run)
+    points = gather(sample.X, np.arange(sample.n_points))
+    return LocalReconstruction(index, coordinates, points, reg)

@@ -1,0 +1,143 @@
+"""Affinities and the random walk along them, against their definitions."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from scipy.spatial.distance import cdist
+
+from manifoldry.geometry.affinity import (
+    FAINTEST,
+    Affinity,
+    affinity_lengths,
+    complete_affinity,
+    gaussian,
+    graph_affinity,
+    local_bandwidths,
+    mean_bandwidth,
+)
+from manifoldry.neighbors.graph import symmetrise
+from manifoldry.neighbors.search import NeighborRule, neighbor_graph
+from manifoldry.run import Run
+from manifoldry.values import NeighborGraph
+
+
+def sample_graph(n=60, k=6, seed=0):
+    X = np.random.default_rng(seed).standard_normal((n, 3))
+    graph, _ = neighbor_graph(X, NeighborRule(k).resolve(n), Run(0, 1))
+    return X, symmetrise(graph)
+
+
+def dense(matrix):
+    return matrix.toarray() if hasattr(matrix, "toarray") else matrix
+
+
+@pytest.mark.parametrize(
+    ("written", "bandwidth"),
+    [
+        (lambda d: np.exp(-(d**2) / (2 * 0.7**2)), 0.7),
+        (lambda d: np.exp(-(d**2) / 0.9), np.sqrt(0.9 / 2)),
+        (lambda d: np.exp(-(d**2) / (4 * 0.3)), np.sqrt(2 * 0.3)),
+        (lambda d: np.exp(-1.7 * d**2), 1 / np.sqrt(2 * 1.7)),
+        (lambda d: np.ones_like(d), np.inf),
+    ],
+)
+def test_other_ways_to_write_the_kernel(written, bandwidth):
+    d = np.linspace(0, 3, 20)
+    np.testing.assert_allclose(gaussian(d, bandwidth), written(d), rtol=1e-13)  # a few roundings of the exponent
+
+
+def test_automatic_bandwidth_is_the_mean_squared_length():
+    _, graph = sample_graph()
+    total = sum(length**2 for length in graph.lengths.tolist())
+    assert 2 * mean_bandwidth(graph) ** 2 == pytest.approx(total / graph.n_edges, rel=1e-13)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_automatic_bandwidth_of_tiny_and_huge_lengths(size):
+    _, graph = sample_graph()
+    resized = NeighborGraph(graph.indptr, graph.indices, graph.lengths * size, symmetric=True)
+    assert mean_bandwidth(resized) == pytest.approx(size * mean_bandwidth(graph), rel=1e-12)
+
+
+def test_local_bandwidths_of_equal_steps_are_the_automatic_one():
+    ring = symmetrise(NeighborGraph.from_rows((np.arange(9)[:, None] + 1) % 9, np.full((9, 1), 0.3)))
+    np.testing.assert_allclose(local_bandwidths(ring), mean_bandwidth(ring), rtol=1e-14)
+
+
+def test_ties_follow_the_edges():
+    X, graph = sample_graph()
+    D = cdist(X, X)
+    W = graph_affinity(graph, 0.8).matrix.toarray()
+    edges = np.zeros_like(W, dtype=bool)
+    edges[graph.rows(), graph.indices] = True
+    np.testing.assert_allclose(W, np.where(edges, np.exp(-(D**2) / (2 * 0.8**2)), 0.0), rtol=1e-12)
+    assert np.array_equal(W, W.T)
+    looped = graph_affinity(graph, 0.8, loops=True).matrix.toarray()
+    assert np.array_equal(looped - W, np.eye(len(X)))
+
+
+def test_ties_of_local_bandwidths():
+    X, graph = sample_graph()
+    s = local_bandwidths(graph)
+    expected = np.exp(-(cdist(X, X) ** 2) / (2 * np.outer(s, s)))
+    np.testing.assert_allclose(complete_affinity(cdist(X, X), s).matrix, expected, rtol=1e-10)
+    W = graph_affinity(graph, s).matrix.toarray()
+    np.testing.assert_allclose(W[W > 0], expected[W > 0], rtol=1e-10)
+
+
+def test_no_edge_is_lost_to_underflow():
+    pair = NeighborGraph(np.array([0, 1, 2]), np.array([1, 0]), np.array([1e3, 1e3]), symmetric=True)
+    assert graph_affinity(pair, 1.0).matrix.data.tolist() == [FAINTEST, FAINTEST]
+
+
+@pytest.mark.parametrize("kind", ["complete", "graph"])
+def test_the_walk(kind):
+    X, graph = sample_graph()
+    ties = complete_affinity(cdist(X, X), 0.5) if kind == "complete" else graph_affinity(graph, 0.5)
+    P, pi = dense(ties.transition), ties.stationary
+    rounding = len(X) * np.finfo(float).eps
+    np.testing.assert_allclose(P.sum(axis=1), 1, atol=rounding)
+    np.testing.assert_allclose(pi @ P, pi, atol=rounding)
+    np.testing.assert_allclose(pi[:, None] * P, (pi[:, None] * P).T, atol=rounding)  # detailed balance
+    symmetric = dense(ties.symmetric)
+    assert np.array_equal(symmetric, symmetric.T)
+    # Similar matrices; eigenvalues of the unsymmetric one are good to rounding times the condition of its vectors.
+    ours, theirs = np.linalg.eigvalsh(symmetric), np.sort(np.linalg.eigvals(P).real)
+    np.testing.assert_allclose(ours, theirs, atol=1e-9)
+    assert ours[-1] == pytest.approx(1.0, abs=rounding)
+    assert ours[0] >= -1 - rounding
+    # P^k tends to rows of pi: at the rate of the second eigenvalue in magnitude, times the spread of pi.
+    rate = max(abs(ours[0]), ours[-2])
+    steps = int(np.log(1e-8) / np.log(rate)) + 1
+    assert np.abs(np.linalg.matrix_power(P, steps) - pi).max() < 1e-8 * np.sqrt(pi.max() / pi.min()) + steps * rounding
+
+
+def test_an_even_ring_of_two_never_settles():
+    P = Affinity(np.array([[0.0, 1.0], [1.0, 0.0]])).transition
+    assert np.array_equal(np.linalg.matrix_power(P, 6), np.eye(2))
+    assert np.array_equal(np.linalg.matrix_power(P, 7), 1 - np.eye(2))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("kind", ["complete", "graph"])
+def test_density_is_divided_out(alpha, kind):
+    X, graph = sample_graph()
+    ties = complete_affinity(cdist(X, X), 0.5) if kind == "complete" else graph_affinity(graph, 0.5)
+    W = dense(ties.matrix)
+    q = W.sum(axis=1)
+    thinned = dense(ties.without_density(alpha).matrix)
+    np.testing.assert_allclose(thinned, W / np.outer(q, q) ** alpha, rtol=1e-12)
+    assert np.array_equal(thinned, thinned.T)
+
+
+@pytest.mark.parametrize("form", [np.asarray, csr_array])
+def test_given_ties_come_back_from_their_lengths(form):
+    rng = np.random.default_rng(3)
+    W = rng.uniform(0, 5, (8, 8)) * (rng.uniform(size=(8, 8)) < 0.5)
+    before = W.copy()
+    lengths = affinity_lengths(form(W), W.max())
+    assert lengths.nnz == np.count_nonzero(W)  # the strongest tie has length 0 and is still stored
+    back = csr_array((W.max() * gaussian(lengths.data, 1.0), lengths.indices, lengths.indptr), shape=W.shape)
+    # exp(log w) is good to the rounding of log w, at most 36 units here, and a square root squared.
+    np.testing.assert_allclose(back.toarray(), W, rtol=1e-13)
+    assert np.array_equal(W, before)

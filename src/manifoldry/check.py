@@ -78,13 +78,13 @@ def distinct_points(X: Any) -> None:
         )
 
 
-def square_gram(G: Array) -> None:
+def square_gram(G: Array, what: str = "metric='gram'") -> None:
     """Refuse a matrix that cannot hold inner products: not square, asymmetric, or the same for all points."""
     if G.ndim != 2 or G.shape[0] != G.shape[1]:
-        raise ValueError(f"metric='gram' needs a square matrix of inner products; got shape {G.shape}.")
+        raise ValueError(f"{what} needs a square matrix of inner products; got shape {G.shape}.")
     scale = float(np.abs(G).max())
     if np.abs(G - G.T).max() > ASYMMETRY * scale:
-        raise ValueError("metric='gram' needs a symmetric matrix; pass (G + G.T) / 2 if that is what you mean.")
+        raise ValueError(f"{what} needs a symmetric matrix; pass (G + G.T) / 2 if that is what you mean.")
     if np.ptp(G) <= ASYMMETRY * scale:
         raise ValueError("All inner products are equal, so there is no shape to embed; check the matrix.")
 

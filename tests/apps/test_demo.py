@@ -8,7 +8,7 @@ from manifoldry.apps import demo
 from manifoldry.apps.cli import main
 from manifoldry.registry import methods
 
-NAMES = [card.name for card in methods()]
+NAMES = [card.name for card in demo.shown()]
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,7 @@ def results():
     return roll, {result.name: result for result in demo.unfold(roll)}
 
 
-def test_every_card_has_a_result_in_the_order_of_the_registry(results):
+def test_every_card_shown_has_a_result_in_the_order_of_the_registry(results):
     assert list(results[1]) == NAMES
 
 
@@ -32,6 +32,11 @@ def test_figures_are_those_of_the_score_and_agree_with_the_alignment(results):
         left = np.sum((result.aligned - roll.truth) ** 2) / spread
         # The same sum of 200 squares in another order: rounding of a few hundred additions.
         assert left == pytest.approx(result.figures["procrustes_similarity"], rel=1e-12, abs=1e-12)
+
+
+def test_all_our_planar_methods_and_pca_are_shown():
+    ours = {card.name for card in methods() if not card.borrowed and card.tiny.get("n_components") == 2}
+    assert set(NAMES) == ours | {"PCA"}
 
 
 def test_settings_name_methods_and_their_parameters():

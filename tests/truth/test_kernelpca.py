@@ -229,6 +229,7 @@ def test_digits_are_embedded_by_likeness():
         ({"n_landmarks": 81}, "n_landmarks must be"),
         ({"kernel": "precomputed"}, "square matrix"),
         ({"kernel": np.vdot}, "shape"),
+        ({"kernel": lambda A, B: A @ np.roll(B, 1, axis=1).T}, "symmetric"),
     ],
 )
 def test_bad_settings_get_one_sentence(settings, match):

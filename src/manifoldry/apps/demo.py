@@ -12,7 +12,7 @@ from typing import Any
 from manifoldry import check, datasets, quality
 from manifoldry.apps.plots import Panel, compare
 from manifoldry.datasets import Dataset
-from manifoldry.registry import METHODS, methods
+from manifoldry.registry import METHODS, Card, methods
 from manifoldry.values import FloatArray
 
 LEAST_POINTS = 50
@@ -70,12 +70,19 @@ def demo(out: Path, n: int) -> None:
     print(f"{LEGEND}\n\nThe embeddings are drawn in {' and '.join(map(str, pictures))}.")
 
 
+def shown() -> list[Card]:
+    """Return the cards of the methods that lay data out in a plane: ours, and PCA to compare with."""
+    return [
+        card for card in methods() if (not card.borrowed or card.name == "PCA") and card.tiny.get("n_components") == 2
+    ]
+
+
 def unfold(data: Dataset) -> Iterator[Result]:
-    """Yield the result of every registered method on data with a truth, in the order of the registry.
+    """Yield the results of the methods on data with a truth, in the order of the registry.
 
     Seconds are those of the fit; the first use of a compiled kernel includes loading it.
     """
-    for card in methods():
+    for card in shown():
         model = card.cls(n_components=2, **SETTINGS.get(card.name, {}))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

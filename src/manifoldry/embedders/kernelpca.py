@@ -197,7 +197,7 @@ class KernelPCA(Embedder):
         elif X.shape[0] != X.shape[1]:
             raise ValueError(f"kernel='precomputed' needs a square matrix of kernel values; got shape {X.shape}.")
         else:
-            check.square_gram(X)
+            check.square_gram(X, "kernel='precomputed'")
 
 
 def median_distance(X: Any, run: Run) -> float:

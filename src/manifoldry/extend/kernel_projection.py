@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import issparse
 from scipy.spatial import cKDTree
 
+from manifoldry import check
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray
 
@@ -73,6 +74,10 @@ class Kernel:
                 f"A kernel function must turn {A.shape[0]} and {B.shape[0]} rows into finite values of shape "
                 f"({A.shape[0]}, {B.shape[0]}); got shape {values.shape}: wrap a function of two single rows in "
                 "sklearn.metrics.pairwise.pairwise_kernels."
+            )
+        if A is B and np.abs(values - values.T).max() > check.ASYMMETRY * np.abs(values).max():
+            raise ValueError(
+                "A kernel function must be symmetric: k(x, y) = k(y, x) for all pairs; got one that is not."
             )
         return values
 

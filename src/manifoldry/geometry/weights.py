@@ -131,10 +131,13 @@ def _modified(
     stack: Stack, weights: FloatArray, values: FloatArray, vectors: FloatArray, d: int, eta: float
 ) -> list[tuple[IntArray, FloatArray]]:
     k = values.shape[1]
+    if k <= d:  # fewer distinct neighbours than dimensions: no spare directions, the plain weights alone
+        misfit = np.concatenate([np.ones((len(weights), 1)), -weights], axis=1)[:, :, None]
+        return [(np.column_stack([stack.centres, stack.members]), misfit @ misfit.transpose(0, 2, 1))]
     total = values.sum(axis=1, keepdims=True)
     tails = total - np.cumsum(values, axis=1)  # of all but the first 1, 2, ..., k
     heads = np.maximum(total - tails, np.finfo(float).tiny)
-    small = (tails / heads < eta)[:, d - 1 : k - 1] if k > d else np.zeros((len(values), 0), dtype=bool)
+    small = (tails / heads < eta)[:, d - 1 : k - 1]
     # The first head after which the tail is small; the last column always leaves one vector.
     counts = np.where(small.any(axis=1), k - d - np.argmax(small, axis=1), 1)
     found = []

@@ -26,18 +26,18 @@ def region(picture, i):
     ]
 
 
-@pytest.mark.parametrize(("n_panels", "n_rows"), [(1, 1), (4, 2), (5, 3)])
+@pytest.mark.parametrize(("n_panels", "n_rows"), [(1, 1), (4, 2), (9, 3)])
 def test_the_picture_grows_by_rows(tmp_path, n_panels, n_rows):
     height = plots.TOP + n_rows * plots.PANEL[1] + (n_rows - 1) * plots.DOWN + plots.BOTTOM
-    width = plots.LEFT + 3 * plots.PANEL[0] + 2 * plots.ACROSS + plots.RIGHT
+    width = plots.LEFT + 5 * plots.PANEL[0] + 4 * plots.ACROSS + plots.RIGHT
     # Sizes are cut to whole pixels.
     assert np.abs(np.array(drawn(tmp_path, n_panels).shape[:2]) - plots.DPI * np.array([height, width])).max() <= 1
 
 
 def test_every_panel_holds_colour_and_unused_places_none(tmp_path):
     picture = drawn(tmp_path, 5)
-    coloured = [np.ptp(region(picture, i), axis=2).max() > 0.5 for i in range(9)]
-    assert coloured == [True] * 7 + [False] * 2
+    coloured = [np.ptp(region(picture, i), axis=2).max() > 0.5 for i in range(10)]
+    assert coloured == [True] * 7 + [False] * 3
 
 
 def test_a_perfect_embedding_hides_the_grey_sheet_and_one_elsewhere_shows_it(tmp_path):
@@ -49,12 +49,14 @@ def test_a_perfect_embedding_hides_the_grey_sheet_and_one_elsewhere_shows_it(tmp
     assert grey(1.0) < grey(0.2) / 20
 
 
-def test_the_frame_holds_everything_and_has_the_shape_of_a_panel():
-    shown = [np.array([[0.0, 0.0], [10.0, 1.0]]), np.array([[2.0, -7.0], [3.0, 3.0]])]
-    low, high = plots._frame(shown)
-    every = np.concatenate(shown)
+def test_the_frame_holds_the_sheet_and_nearly_all_else_and_has_the_shape_of_a_panel():
+    sheet = np.array([[0.0, 0.0], [10.0, 1.0]])
+    other = np.concatenate([np.tile([[2.0, -7.0], [3.0, 3.0]], (500, 1)), [[1e3, 1e3]]])
+    low, high = plots._frame([sheet, other])
+    every = np.concatenate([sheet, other[:-1]])
     assert (low < every.min(axis=0)).all()
     assert (high > every.max(axis=0)).all()
+    assert high.max() < 100  # one stray point does not make all others small
     assert np.divide(*(high - low)) == pytest.approx(plots.PANEL[0] / plots.PANEL[1], rel=1e-12)
 
 

@@ -103,7 +103,7 @@ def _show(title: str, roll: Dataset, path: Path) -> Path:
     print(f"{title}, {len(roll.X):,} points\n\n{_line('method', 'seconds', *FIGURES)}", flush=True)
     results = []
     for result in unfold(roll):
-        figures = [f"{result.figures[key]:.4f}" for key in FIGURES.values()]
+        figures = [_number(result.figures[key]) for key in FIGURES.values()]
         print(_line(result.name, f"{result.seconds:.2f}", *figures), flush=True)
         results.append(result)
     print(*(f"{result.name}: {remark}\n" for result in results for remark in result.remarks), sep="")
@@ -114,6 +114,10 @@ def _show(title: str, roll: Dataset, path: Path) -> Path:
     panels = [Panel(result.name, _caption(result), result.aligned) for result in results]
     compare(roll, panels, path, title=f"Unfolding a {title}", subtitle=subtitle)
     return path
+
+
+def _number(value: float) -> str:
+    return f"{value:.4f}" if abs(value) < 100 else f"{value:.0e}"
 
 
 def _line(name: str, *cells: str) -> str:

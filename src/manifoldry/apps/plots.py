@@ -15,14 +15,16 @@ from manifoldry.values import Array, FloatArray
 if TYPE_CHECKING:
     from manifoldry.datasets import Dataset
 
-COLUMNS = 3
-PANEL = (4.6, 2.3)
+COLUMNS = 5
+PANEL = (3.9, 2.1)
 LEFT, RIGHT, BOTTOM, TOP, ACROSS, DOWN = 0.3, 0.3, 0.75, 1.6, 0.3, 0.8
 """Inches: the panels' size, the margins around them and the gaps between them."""
 DPI = 150
 COLORS = "turbo"
 PAPER, INK, FAINT, GHOST = "#ffffff", "#1d2433", "#667085", "#e4e7ed"
-DOTS = {"s": 10, "linewidths": 0}
+DOTS = {"s": 8, "linewidths": 0}
+NEARLY_ALL = (0.02, 0.98)
+"""Quantiles of an embedding's coordinates that a panel must show: a few stray points must not make all others small."""
 AIR = 0.02
 """Space around what is drawn, as a share of its size."""
 
@@ -45,8 +47,8 @@ class Panel:
 def compare(data: Dataset, panels: Sequence[Panel], path: Path, *, title: str, subtitle: str) -> None:
     """Draw the data in space, the true sheet and every panel, coloured by the first true coordinate.
 
-    All flat panels show the same region. The true sheet lies in grey behind each embedding, so that what has
-    moved can be seen.
+    All flat panels show the same region, which holds the true sheet and nearly all of every embedding. The sheet
+    lies in grey behind each, so that what has moved can be seen.
 
     Parameters
     ----------
@@ -90,9 +92,11 @@ def _place(i: int, width: float, height: float) -> Place:
 
 
 def _frame(shown: Sequence[Array]) -> Frame:
-    """Return the region that holds everything shown, in the shape of a panel."""
-    low = np.min([points[:, :2].min(axis=0) for points in shown], axis=0)
-    high = np.max([points[:, :2].max(axis=0) for points in shown], axis=0)
+    """Return the region that holds the first of the things shown and nearly all of the others, in a panel's shape."""
+    truth, *others = shown
+    inner = [np.quantile(points[:, :2], NEARLY_ALL, axis=0) for points in others]
+    low = np.min([truth.min(axis=0), *(low for low, _ in inner)], axis=0)
+    high = np.max([truth.max(axis=0), *(high for _, high in inner)], axis=0)
     shape = np.array(PANEL)
     half = shape * float(np.max((0.5 + AIR) * (high - low) / shape))
     return (low + high) / 2 - half, (low + high) / 2 + half

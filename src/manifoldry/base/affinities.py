@@ -28,6 +28,7 @@ class AffinityEmbedder(GraphEmbedder):
     bandwidth: float | str = "auto"
     disconnected: str = "apart"
 
+    _invertible = _local_inverse = True
     _metrics_beside: tuple[str, ...] = ("affinity",)
     _bandwidth_words: tuple[str, ...] = ("auto",)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from manifoldry import check
+from manifoldry.extend.local import backward
 from manifoldry.run import Run
 from manifoldry.values import Embedding, FloatArray, NeighborGraph
 
@@ -38,6 +40,8 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
     _takes_graphs = False
     _least_points = 2
     _invertible = False
+    _local_inverse = False
+    """Whether the way back is the local rule: a place is led to where its neighbours in the embedding came from."""
     _metrics_beside: tuple[str, ...] = ()
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
@@ -59,7 +63,10 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         self._check_metric()
         points = self._validated(X, reset=True)
         self._check_parameters(_n_points(points))
-        self._keep(self._embed(points, run), run, getattr(points, "dtype", np.dtype(float)))
+        embedding = self._embed(points, run)
+        if self._local_inverse and embedding.inverse is None and self._rows(points):
+            embedding = replace(embedding, inverse=backward(points, embedding.coordinates, run))
+        self._keep(embedding, run, getattr(points, "dtype", np.dtype(float)))
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
@@ -83,6 +90,10 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         run = self._run()
         placed: FloatArray = self._extension(points, run)
         return placed.astype(self.embedding_.dtype, copy=False)
+
+    def _rows(self, points: Any) -> bool:
+        """Tell whether validated input is rows of features, and not distances, ties or a graph."""
+        return not (self._pairwise or isinstance(points, NeighborGraph) or self.metric in self._metrics_beside)
 
     def _has_inverse(self) -> bool:
         """Tell whether ``inverse_transform`` exists: of a fitted estimator by its fit, before by its card."""

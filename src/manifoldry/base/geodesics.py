@@ -22,6 +22,8 @@ from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph
 class GeodesicEmbedder(GraphEmbedder):
     """What the Isomaps share: the constructor, and the residual variance of their geodesics."""
 
+    _invertible = _local_inverse = True
+
     def __init__(
         self,
         n_components: int = 2,

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry.base.graphs import GraphEmbedder
-from manifoldry.extend.local import backward, forward
+from manifoldry.extend.local import forward
 from manifoldry.extend.placement import LinearPlacement
 from manifoldry.geometry.tangent import local_variances
 from manifoldry.neighbors.sample import Sample
@@ -30,7 +30,7 @@ class LocalEmbedder(GraphEmbedder):
     """
 
     disconnected = "apart"
-    _invertible = True
+    _invertible = _local_inverse = True
 
     def __init__(
         self,
@@ -101,7 +101,6 @@ class LocalEmbedder(GraphEmbedder):
             coordinates,
             spectrum=spectrum,
             extension=forward(sample, coordinates),
-            inverse=backward(sample, coordinates, run),
             notes={"local_variances": local_variances(sample, run), **notes},
         )
 
@@ -114,13 +113,11 @@ class LocalEmbedder(GraphEmbedder):
             X = sample.X if isinstance(sample.X, np.ndarray) else sample.X.toarray()
             scaling, directions = principal_scaling(X, n_components, run)
             extension = LinearPlacement(X.mean(axis=0), directions)
-        inverse = backward(sample, scaling.coordinates, run)
         variances = local_variances(sample, run)
         return Embedding(
             scaling.coordinates,
             spectrum=scaling.spectrum,
             extension=extension,
-            inverse=inverse,
             notes={"local_variances": variances, "principal": True},
         )
 

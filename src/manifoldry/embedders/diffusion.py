@@ -33,7 +33,7 @@ LOOSE = 1e-3
     family="spectral",
     problem="eigen",
     papers=("bengio2004", "coifman2006", "moon2019", "zelnikmanor2005"),
-    gives=("transform", "spectrum", "graph"),
+    gives=("transform", "inverse", "spectrum", "graph"),
     keeps="diffusion distances: two points are near when many short paths join them",
     loses="what the walk has forgotten after t steps; distances within a long strip bend into a horseshoe",
     use_when="noise would short-circuit geodesics, or sampling is uneven (alpha = 1)",

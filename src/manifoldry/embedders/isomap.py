@@ -18,7 +18,7 @@ from manifoldry.run import Run
 from manifoldry.solve.scaling import additive_constant, classical_scaling
 from manifoldry.values import Embedding, IntArray
 
-_GIVES = ("transform", "spectrum", "graph")
+_GIVES = ("transform", "inverse", "spectrum", "graph")
 _TINY = {"n_components": 2, "n_neighbors": 5}
 _FAILS = "short circuits (n_neighbors too large, noise), holes, closed or strongly curved surfaces"
 

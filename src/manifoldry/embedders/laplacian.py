@@ -20,7 +20,7 @@ from manifoldry.values import Embedding, FloatArray, NeighborGraph, Spectrum
     family="spectral",
     problem="eigen",
     papers=("belkin2003", "bengio2004", "luxburg2007"),
-    gives=("transform", "spectrum", "graph"),
+    gives=("transform", "inverse", "spectrum", "graph"),
     keeps="nearness: strongly tied points stay together, clusters stand apart",
     loses="distances and the aspect ratio: of a long strip the second coordinate repeats the first",
     use_when="the data fall into clusters or one sheet about as wide as long, and there are very many of them",

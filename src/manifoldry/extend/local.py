@@ -72,11 +72,10 @@ def forward(sample: Sample, coordinates: FloatArray, reg: float = REG) -> LocalR
     return LocalReconstruction(sample.index, sample.X, coordinates, reg, sample.pairwise)
 
 
-def backward(sample: Sample, coordinates: FloatArray, run: Run, reg: float = REG) -> LocalReconstruction | None:
-    """Return the rule from coordinates to points, by neighbours in the embedding; None where points are unknown."""
-    if sample.X is None or sample.pairwise:
-        return None
-    k = min(2 * coordinates.shape[1] + 2, sample.n_points - 1)
-    index = NeighborIndex(coordinates, NeighborRule(k, search="exact"), run)
-    points = gather(sample.X, np.arange(sample.n_points))
-    return LocalReconstruction(index, coordinates, points, reg)
+def backward(X: Any, coordinates: FloatArray, run: Run, reg: float = REG) -> LocalReconstruction:
+    """Return the rule from coordinates to the rows of ``X``, by neighbours in the embedding; NaN places do not count."""
+    members = np.flatnonzero(np.isfinite(coordinates).all(axis=1))
+    places = np.ascontiguousarray(coordinates[members], dtype=np.float64)
+    k = min(2 * coordinates.shape[1] + 2, len(members) - 1)
+    index = NeighborIndex(places, NeighborRule(max(1, k), search="exact"), run)
+    return LocalReconstruction(index, places, gather(X, members), reg)

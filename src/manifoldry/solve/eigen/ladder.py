@@ -166,15 +166,20 @@ def _inverse(pencil: Pencil, sigma: float, norm: float, factor: str) -> Block | 
     for wider in (0.0, 100.0, 1e4):
         K = pencil.shifted(sigma - wider * SHIFT * norm)
         try:
-            if factor == "sparse":
-                solve = splu(K, **SYMMETRIC_MODE).solve
-            else:
-                full = K.toarray() if sp.issparse(K) else K
-                solve = partial(scipy.linalg.lu_solve, scipy.linalg.lu_factor(full, overwrite_a=True))
+            solve = splu(K, **SYMMETRIC_MODE).solve if factor == "sparse" else _dense_solve(K)
         except (RuntimeError, MemoryError):  # SuperLU: exactly singular, or out of memory after all
             continue
         return lambda U: root.times_t(solve(root.times(U)))
     return None
+
+
+def _dense_solve(K: Any) -> Block:
+    """Return the solve of a dense factor: Cholesky's, half the work, where K is definite in spite of rounding."""
+    full = K.toarray() if sp.issparse(K) else K
+    try:
+        return partial(scipy.linalg.cho_solve, scipy.linalg.cho_factor(full, lower=True))
+    except np.linalg.LinAlgError:
+        return partial(scipy.linalg.lu_solve, scipy.linalg.lu_factor(full, overwrite_a=True))
 
 
 def _factor(pencil: Pencil, run: Run) -> str | None:

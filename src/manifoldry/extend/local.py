@@ -73,7 +73,7 @@ def forward(sample: Sample, coordinates: FloatArray, reg: float = REG) -> LocalR
 
 
 def backward(X: Any, coordinates: FloatArray, run: Run, reg: float = REG) -> LocalReconstruction:
-    """Return the rule from coordinates to the rows of ``X``, by neighbours in the embedding; NaN places do not count."""
+    """Return the rule from coordinates to the rows of ``X``, by neighbours in the embedding; NaN places are passed."""
     members = np.flatnonzero(np.isfinite(coordinates).all(axis=1))
     places = np.ascontiguousarray(coordinates[members], dtype=np.float64)
     k = min(2 * coordinates.shape[1] + 2, len(members) - 1)

@@ -1,6 +1,6 @@
 """The estimator contract, and the shared beginnings of graph methods and of geodesic ones."""
 
-from manifoldry.base.embedder import Embedder
+from manifoldry.base.embedder import Embedder, stores
 from manifoldry.base.geodesics import GeodesicEmbedder, from_landmarks, from_scaling
 from manifoldry.base.graphs import DisconnectedWarning, GraphEmbedder
 from manifoldry.base.linear import LinearEmbedder
@@ -15,4 +15,5 @@ __all__ = [
     "LocalEmbedder",
     "from_landmarks",
     "from_scaling",
+    "stores",
 ]

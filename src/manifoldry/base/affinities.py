@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
+from manifoldry.base.embedder import stores
 from manifoldry.base.graphs import GraphEmbedder
 from manifoldry.geometry.affinity import Affinity, affinity_lengths, graph_affinity, mean_bandwidth
 from manifoldry.neighbors.graph import components
@@ -21,16 +22,19 @@ from manifoldry.solve.spectrum import Suggestion, gap
 from manifoldry.values import Embedding, FloatArray, NeighborGraph
 
 
+@stores
 class AffinityEmbedder(GraphEmbedder):
     """Base of the methods whose graph carries ties: heat kernel, binary, or given with ``metric="affinity"``."""
 
-    weights: str = "heat"
     bandwidth: float | str = "auto"
+    symmetry: str = "or"
     disconnected: str = "apart"
 
+    weights = "heat"
+
     _invertible = _local_inverse = True
-    _metrics_beside: tuple[str, ...] = ("affinity",)
-    _bandwidth_words: tuple[str, ...] = ("auto",)
+    _metrics_beside: ClassVar[tuple[str, ...]] = ("affinity",)
+    _bandwidth_words: ClassVar[tuple[str, ...]] = ("auto",)
 
     @abstractmethod
     def _follow(self, sample: Sample, n_components: int, run: Run) -> Embedding:

@@ -1,10 +1,10 @@
-"""The estimator contract: scikit-learn's, kept to the letter. A method adds a docstring, an `__init__` and a step."""
+"""The estimator contract: scikit-learn's, kept to the letter. A method adds a docstring, its words and a step."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
-from typing import Any, Self
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
 import numpy as np
 from scipy.sparse import issparse
@@ -17,32 +17,41 @@ from manifoldry.extend.local import backward
 from manifoldry.run import Run
 from manifoldry.values import Embedding, FloatArray, NeighborGraph
 
+C = TypeVar("C", bound=type)
 PAIRWISE = ("precomputed", "gram")
 
 
+@dataclass_transform(eq_default=False, kw_only_default=True)
+def stores(cls: C) -> C:
+    """Make the annotated names of an estimator class its constructor's parameters, which it stores and nothing else.
+
+    A dataclass, in other words, so that a method declares a parameter once. All but ``n_components`` are keywords.
+    """
+    return cast(C, dataclass(eq=False, repr=False, kw_only=True)(cls))
+
+
+@stores
 class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """Base of all methods: checks, one run per fit, fitted attributes, new points.
 
-    A subclass stores its parameters in ``__init__``, refuses bad ones in ``_check_parameters`` and computes an
+    A subclass declares its parameters under `stores`, refuses bad ones in ``_check_parameters`` and computes an
     `Embedding` in ``_embed``, which is pure: it changes neither the estimator nor its arguments.
     """
 
-    n_components: int
+    n_components: int = field(default=2, kw_only=False)
     random_state: Any = 0
     n_jobs: int | None = None
     verbose: bool = False
     callback: Any = None
-    metric: Any = "euclidean"
 
-    embedding_: FloatArray
-    diagnostics_: dict[str, Any]
+    metric = "euclidean"
 
     _takes_graphs = False
     _least_points = 2
     _invertible = False
     _local_inverse = False
     """Whether the way back is the local rule: a place is led to where its neighbours in the embedding came from."""
-    _metrics_beside: tuple[str, ...] = ()
+    _metrics_beside: ClassVar[tuple[str, ...]] = ()
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Embed the rows of ``X``.
@@ -141,7 +150,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
 
     def _keep(self, embedding: Embedding, run: Run, dtype: np.dtype[Any]) -> None:
         kept = dtype if dtype == np.float32 else np.dtype(np.float64)
-        self.embedding_ = np.ascontiguousarray(embedding.coordinates, dtype=kept)
+        self.embedding_: FloatArray = np.ascontiguousarray(embedding.coordinates, dtype=kept)
         self._extension: Any = embedding.extension
         self._inverse: Any = embedding.inverse
         for name in ("graph", "spectrum", "trace", "certificate"):
@@ -153,7 +162,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         if embedding.trace is not None:
             self.n_iter_ = embedding.trace.n_iter
         self._n_features_out = self.embedding_.shape[1]
-        self.diagnostics_ = {
+        self.diagnostics_: dict[str, Any] = {
             "seconds": dict(run.seconds),
             "memory": dict(run.memory),
             "stopped": run.stopped,

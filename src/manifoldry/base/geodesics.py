@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
+from manifoldry.base.embedder import stores
 from manifoldry.base.graphs import GraphEmbedder
 from manifoldry.extend.nystrom import GeodesicNystrom, LandmarkPlacement
 from manifoldry.neighbors.geodesic import geodesic_lengths
@@ -19,39 +20,13 @@ from manifoldry.solve.spectrum import Suggestion, elbow
 from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph
 
 
+@stores
 class GeodesicEmbedder(GraphEmbedder):
     """What the Isomaps share: the constructor, and the residual variance of their geodesics."""
 
-    _invertible = _local_inverse = True
+    symmetry: str = "or"
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        n_neighbors: int | str | None = "auto",
-        radius: float | None = None,
-        metric: Any = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        search: str = "auto",
-        symmetry: str = "or",
-        disconnected: str = "bridge",
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        callback: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.radius = radius
-        self.metric = metric
-        self.metric_params = metric_params
-        self.search = search
-        self.symmetry = symmetry
-        self.disconnected = disconnected
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
+    _invertible = _local_inverse = True
 
     def residual_variances(self, max_components: int = 10, *, sample: int = 1000) -> FloatArray:
         r"""Return :math:`1 - R^2(d)` between geodesic and embedded distances for d = 1..max_components.

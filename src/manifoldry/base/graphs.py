@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry import check
-from manifoldry.base.embedder import Embedder
+from manifoldry.base.embedder import Embedder, stores
 from manifoldry.extend.parts import Apart, Restricted, side_by_side
 from manifoldry.neighbors.graph import POLICIES, bridge, components, symmetrise, with_edges
 from manifoldry.neighbors.sample import Sample
@@ -24,6 +24,7 @@ class DisconnectedWarning(UserWarning):
     """The neighbour graph fell into pieces, and the pieces were joined or left out."""
 
 
+@stores
 class GraphEmbedder(Embedder):
     """Base of the methods that begin with a neighbour graph.
 
@@ -33,10 +34,12 @@ class GraphEmbedder(Embedder):
 
     n_neighbors: int | str | None = "auto"
     radius: float | None = None
+    metric: Any = "euclidean"
     metric_params: dict[str, Any] | None = None
     search: str = "auto"
-    symmetry: str = "or"
     disconnected: str = "bridge"
+
+    symmetry = "or"
 
     _takes_graphs = True
 

@@ -11,6 +11,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
+from manifoldry.base.embedder import stores
 from manifoldry.base.graphs import GraphEmbedder
 from manifoldry.extend.parts import Restricted
 from manifoldry.extend.placement import Distances
@@ -278,40 +279,13 @@ class BackProjection:
         return self.mean + np.asarray(Y, dtype=np.float64) @ self.directions
 
 
+@stores
 class LinearEmbedder(GraphEmbedder):
     """What the linear projections share: the constructor, the matrix, and reading the spectrum."""
 
     variance: float = 1.0
-    _invertible = True
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        n_neighbors: int | str | None = "auto",
-        radius: float | None = None,
-        variance: float = 1.0,
-        metric: Any = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        search: str = "auto",
-        disconnected: str = "bridge",
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        callback: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.radius = radius
-        self.variance = variance
-        self.metric = metric
-        self.metric_params = metric_params
-        self.search = search
-        self.disconnected = disconnected
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
+    _invertible = True
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)

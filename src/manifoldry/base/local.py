@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from manifoldry.base.embedder import stores
 from manifoldry.base.graphs import GraphEmbedder
 from manifoldry.extend.local import forward
 from manifoldry.extend.placement import LinearPlacement
@@ -22,6 +23,7 @@ from manifoldry.solve.spectrum import Suggestion, enough
 from manifoldry.values import Embedding, FloatArray, Spectrum
 
 
+@stores
 class LocalEmbedder(GraphEmbedder):
     """Base of the methods whose matrix is a sum over neighbourhoods.
 
@@ -29,35 +31,10 @@ class LocalEmbedder(GraphEmbedder):
     a connected sample in ``_align``.
     """
 
+    disconnected: str = "apart"
+
     disconnected = "apart"
     _invertible = _local_inverse = True
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        n_neighbors: int | str | None = "auto",
-        radius: float | None = None,
-        metric: Any = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        search: str = "auto",
-        disconnected: str = "apart",
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        callback: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.radius = radius
-        self.metric = metric
-        self.metric_params = metric_params
-        self.search = search
-        self.disconnected = disconnected
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
 
     def _least_neighbors(self, d: int) -> int:
         return d + 1

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.sparse.linalg import splu
 from sklearn.utils.validation import check_is_fitted
 
+from manifoldry.base import stores
 from manifoldry.base.affinities import AffinityEmbedder
 from manifoldry.extend.kernel import LaplacianNystrom
 from manifoldry.geometry.affinity import Affinity
@@ -35,6 +36,7 @@ COLUMNS = 256
     cost="a sparse eigenproblem: 200,000 points of a surface in seconds",
     tiny={"n_components": 2, "n_neighbors": 5},
 )
+@stores
 class CommuteTime(AffinityEmbedder):
     r"""Commute-time embedding: squared distances are the round-trip times of a random walk.
 
@@ -95,38 +97,7 @@ class CommuteTime(AffinityEmbedder):
            [4., 4., 0.]])
     """
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        n_neighbors: int | str | None = "auto",
-        radius: float | None = None,
-        weights: str = "heat",
-        bandwidth: float | str = "auto",
-        metric: Any = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        search: str = "auto",
-        symmetry: str = "or",
-        disconnected: str = "apart",
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        callback: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.radius = radius
-        self.weights = weights
-        self.bandwidth = bandwidth
-        self.metric = metric
-        self.metric_params = metric_params
-        self.search = search
-        self.symmetry = symmetry
-        self.disconnected = disconnected
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
+    weights: str = "heat"
 
     def commute_times(self, pairs: Any = None) -> FloatArray:
         """Return the commute times between fitted points, by all eigenvectors: the squared commute distances.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry import check
-from manifoldry.base import Embedder
+from manifoldry.base import Embedder, stores
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import principal_scaling
@@ -107,6 +107,7 @@ class CurvePoint:
     cost="O(n p knots) per step, about ten steps",
     tiny={"n_components": 1},
 )
+@stores
 class PrincipalCurve(Embedder):
     r"""Principal curve of Hastie and Stuetzle: every point of the curve is the mean of the data that project there.
 
@@ -159,30 +160,13 @@ class PrincipalCurve(Embedder):
     True
     """
 
-    _invertible = True
+    n_components: int = field(default=1, kw_only=False)
+    span: float = 0.3
+    n_knots: int = 100
+    max_iter: int = 50
+    tol: float = 0.0001
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        *,
-        span: float = 0.3,
-        n_knots: int = 100,
-        max_iter: int = 50,
-        tol: float = 1e-4,
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        callback: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.span = span
-        self.n_knots = n_knots
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
+    _invertible = True
 
     @property
     def curve_(self) -> FloatArray:

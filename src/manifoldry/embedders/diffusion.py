@@ -11,6 +11,7 @@ from scipy.sparse import diags_array, issparse
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
+from manifoldry.base import stores
 from manifoldry.base.affinities import AffinityEmbedder
 from manifoldry.extend.kernel import DiffusionNystrom
 from manifoldry.extend.placement import Distances, pairwise
@@ -41,6 +42,7 @@ LOOSE = 1e-3
     cost="complete kernel: O(n^2), to 3,000 points by default; sparse: 200,000 points of a surface in seconds",
     tiny={"n_components": 2, "n_neighbors": 5},
 )
+@stores
 class DiffusionMaps(AffinityEmbedder):
     r"""Diffusion maps: coordinates whose distances are those of a random walk after t steps.
 
@@ -126,45 +128,12 @@ class DiffusionMaps(AffinityEmbedder):
     1.0
     """
 
+    t: float | str = 1
+    alpha: float = 0.0
+    kernel: str = "auto"
+
     _metrics_beside = ()
     _bandwidth_words = ("auto", "variable")
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        t: float | str = 1,
-        alpha: float = 0.0,
-        bandwidth: float | str = "auto",
-        kernel: str = "auto",
-        n_neighbors: int | str | None = "auto",
-        radius: float | None = None,
-        metric: Any = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        search: str = "auto",
-        symmetry: str = "or",
-        disconnected: str = "apart",
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        callback: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.t = t
-        self.alpha = alpha
-        self.bandwidth = bandwidth
-        self.kernel = kernel
-        self.n_neighbors = n_neighbors
-        self.radius = radius
-        self.metric = metric
-        self.metric_params = metric_params
-        self.search = search
-        self.symmetry = symmetry
-        self.disconnected = disconnected
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
 
     def diffusion_distances(self, t: float | None = None) -> FloatArray:
         r"""Return the diffusion distances between all fitted points after ``t`` steps.

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldry.base import LinearEmbedder
+from manifoldry.base import LinearEmbedder, stores
 from manifoldry.base.linear import LOOKED_AT, RANK
 from manifoldry.neighbors.sample import Sample
 from manifoldry.registry import register
@@ -31,6 +29,7 @@ from manifoldry.values import Embedding, IntArray, NeighborGraph
     cost="O(n m^2) time for m features, one copy of the data: to millions of points of few features",
     tiny={"n_components": 2, "n_neighbors": 5},
 )
+@stores
 class DPP(LinearEmbedder):
     r"""Distance preserving projection: the least relative loss of squared length along the minimum spanning tree.
 
@@ -85,38 +84,7 @@ class DPP(LinearEmbedder):
     True
     """
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        n_neighbors: int | str | None = "auto",
-        radius: float | None = None,
-        variance: float = 1.0,
-        metric: Any = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        search: str = "auto",
-        symmetry: str = "or",
-        disconnected: str = "bridge",
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        callback: Any = None,
-    ) -> None:
-        super().__init__(
-            n_components,
-            n_neighbors=n_neighbors,
-            radius=radius,
-            variance=variance,
-            metric=metric,
-            metric_params=metric_params,
-            search=search,
-            disconnected=disconnected,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            callback=callback,
-        )
-        self.symmetry = symmetry
+    symmetry: str = "or"
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         directions = self._span(sample, run)

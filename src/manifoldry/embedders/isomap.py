@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from manifoldry import check
-from manifoldry.base import GeodesicEmbedder, from_landmarks, from_scaling
+from manifoldry.base import GeodesicEmbedder, from_landmarks, from_scaling, stores
 from manifoldry.extend.nystrom import GeodesicNystrom
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import local_scale, rescaled, short_circuits
@@ -35,6 +35,7 @@ _FAILS = "short circuits (n_neighbors too large, noise), holes, closed or strong
     cost="O(n^2 log n) time, one n x n matrix: to about 20,000 points",
     tiny=_TINY,
 )
+@stores
 class Isomap(GeodesicEmbedder):
     r"""Isometric feature mapping: classical scaling of shortest-path distances.
 
@@ -114,6 +115,7 @@ class Isomap(GeodesicEmbedder):
     cost="O(l n log n) time, l x n memory for l landmarks: to millions of points",
     tiny={**_TINY, "n_landmarks": 12},
 )
+@stores
 class LandmarkIsomap(GeodesicEmbedder):
     r"""Isomap by landmarks: classical scaling of the landmarks, everyone else placed by distance to them.
 
@@ -154,40 +156,8 @@ class LandmarkIsomap(GeodesicEmbedder):
     (2000, 2)
     """
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        n_landmarks: int = 200,
-        landmarks: Any = None,
-        n_neighbors: int | str | None = "auto",
-        radius: float | None = None,
-        metric: Any = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        search: str = "auto",
-        symmetry: str = "or",
-        disconnected: str = "bridge",
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        callback: Any = None,
-    ) -> None:
-        super().__init__(
-            n_components,
-            n_neighbors=n_neighbors,
-            radius=radius,
-            metric=metric,
-            metric_params=metric_params,
-            search=search,
-            symmetry=symmetry,
-            disconnected=disconnected,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            callback=callback,
-        )
-        self.n_landmarks = n_landmarks
-        self.landmarks = landmarks
+    n_landmarks: int = 200
+    landmarks: Any = None
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
@@ -232,6 +202,7 @@ class LandmarkIsomap(GeodesicEmbedder):
     cost="as Isomap",
     tiny=_TINY,
 )
+@stores
 class ConformalIsomap(GeodesicEmbedder):
     r"""Conformal Isomap: every edge is measured in units of its ends' neighbour spacing.
 
@@ -287,6 +258,7 @@ class ConformalIsomap(GeodesicEmbedder):
     cost="as Isomap, several eigenproblems and three n x n matrices: to about 10,000 points",
     tiny=_TINY,
 )
+@stores
 class KernelIsomap(GeodesicEmbedder):
     r"""Kernel Isomap: the smallest constant that makes the geodesic kernel a Mercer kernel.
 

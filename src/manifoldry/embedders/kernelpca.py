@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import Embedder
+from manifoldry.base import Embedder, stores
 from manifoldry.extend.kernel_projection import KERNELS, Kernel, KernelProjection, LinearPreimage, LocalPreimage
 from manifoldry.extend.placement import pairwise
 from manifoldry.registry import register
@@ -36,6 +36,7 @@ PREIMAGE_NEIGHBORS = 10
     cost="O(n^2) memory, a few products with the n x n kernel; with m landmarks O(n m^2) time, n x m memory",
     tiny={"n_components": 2},
 )
+@stores
 class KernelPCA(Embedder):
     r"""Kernel principal component analysis.
 
@@ -93,34 +94,14 @@ class KernelPCA(Embedder):
     ((300, 2), 2)
     """
 
-    _invertible = True
+    kernel: Any = "gaussian"
+    bandwidth: float | str = "auto"
+    degree: int = 3
+    slope: float = 1.0
+    offset: float = 1.0
+    n_landmarks: int | None = None
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        kernel: Any = "gaussian",
-        bandwidth: float | str = "auto",
-        degree: int = 3,
-        slope: float = 1.0,
-        offset: float = 1.0,
-        n_landmarks: int | None = None,
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        callback: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.degree = degree
-        self.slope = slope
-        self.offset = offset
-        self.n_landmarks = n_landmarks
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
+    _invertible = True
 
     def suggest_n_components(self, max_components: int = 10) -> Suggestion:
         """Return the dimension at the elbow of the share of the kernel's variance left out, and why.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, cast, get_args
+from typing import cast, get_args
 
 from manifoldry import check
+from manifoldry.base import stores
 from manifoldry.base.affinities import AffinityEmbedder
 from manifoldry.extend.kernel import LaplacianNystrom
 from manifoldry.geometry.affinity import Affinity
@@ -28,6 +29,7 @@ from manifoldry.values import Embedding, FloatArray, NeighborGraph, Spectrum
     cost="a sparse eigenproblem: 200,000 points of a surface in seconds",
     tiny={"n_components": 2, "n_neighbors": 5},
 )
+@stores
 class LaplacianEigenmaps(AffinityEmbedder):
     r"""Laplacian eigenmaps: the coordinates that vary least along the edges of the neighbour graph.
 
@@ -103,40 +105,8 @@ class LaplacianEigenmaps(AffinityEmbedder):
     (1000, 2)
     """
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        n_neighbors: int | str | None = "auto",
-        radius: float | None = None,
-        weights: str = "heat",
-        bandwidth: float | str = "auto",
-        laplacian: str = "random_walk",
-        metric: Any = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        search: str = "auto",
-        symmetry: str = "or",
-        disconnected: str = "apart",
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        callback: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.radius = radius
-        self.weights = weights
-        self.bandwidth = bandwidth
-        self.laplacian = laplacian
-        self.metric = metric
-        self.metric_params = metric_params
-        self.search = search
-        self.symmetry = symmetry
-        self.disconnected = disconnected
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
+    weights: str = "heat"
+    laplacian: str = "random_walk"
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)

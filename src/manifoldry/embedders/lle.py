@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from manifoldry import check
-from manifoldry.base import LocalEmbedder
+from manifoldry.base import LocalEmbedder, stores
 from manifoldry.geometry.neighborhoods import sum_blocks
 from manifoldry.geometry.tangent import duplicates_apart
 from manifoldry.geometry.weights import alignment, modified_blocks, reconstruction
@@ -44,6 +44,7 @@ def bottom(matrix: Any, n_components: int, run: Run) -> tuple[Spectrum, FloatArr
     cost="O(n k^3) time, a sparse matrix with about k^2 entries per point: to a million points",
     tiny=_TINY,
 )
+@stores
 class LLE(LocalEmbedder):
     r"""Locally linear embedding.
 
@@ -93,38 +94,9 @@ class LLE(LocalEmbedder):
     (300, 2)
     """
 
-    _nonnegative = False
+    reg: float = 0.001
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        n_neighbors: int | str | None = "auto",
-        radius: float | None = None,
-        reg: float = 1e-3,
-        metric: Any = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        search: str = "auto",
-        disconnected: str = "apart",
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        callback: Any = None,
-    ) -> None:
-        super().__init__(
-            n_components,
-            n_neighbors=n_neighbors,
-            radius=radius,
-            metric=metric,
-            metric_params=metric_params,
-            search=search,
-            disconnected=disconnected,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            callback=callback,
-        )
-        self.reg = reg
+    _nonnegative = False
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
@@ -155,6 +127,7 @@ class LLE(LocalEmbedder):
     cost="a few times LLE",
     tiny=_TINY,
 )
+@stores
 class NonnegativeLLE(LLE):
     r"""Locally linear embedding with weights that are shares: :math:`w_{ij} \ge 0`, :math:`\sum_j w_{ij} = 1`.
 
@@ -198,6 +171,7 @@ class NonnegativeLLE(LLE):
     cost="as LTSA",
     tiny=_TINY,
 )
+@stores
 class ModifiedLLE(LLE):
     r"""Modified locally linear embedding: as many weight vectors per point as its neighbourhood has spare directions.
 

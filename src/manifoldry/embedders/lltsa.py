@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from manifoldry.base import LinearEmbedder
+from manifoldry.base import LinearEmbedder, stores
 from manifoldry.geometry.tangent import assemble, tangent_form, tangents
 from manifoldry.neighbors.sample import Sample
 from manifoldry.registry import register
@@ -24,6 +24,7 @@ from manifoldry.values import Embedding
     cost="O(n k^3 + n m^2) time for k neighbours and m features: to millions of points of few features",
     tiny={"n_components": 2, "n_neighbors": 5},
 )
+@stores
 class LinearLTSA(LinearEmbedder):
     r"""Linear local tangent space alignment: `LTSA` restricted to linear maps.
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry import check
-from manifoldry.base import LinearEmbedder
+from manifoldry.base import LinearEmbedder, stores
 from manifoldry.base.linear import GramRows, KernelRows, Rows, announce_kernel, dense, kernel_rows, rows_of, span
 from manifoldry.extend.kernel_projection import LocalPreimage
 from manifoldry.extend.placement import Distances
@@ -27,6 +27,7 @@ PREIMAGE_NEIGHBORS = 10
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 
 
+@stores
 class _LocalityEmbedder(LinearEmbedder):
     """What the two share: the ties along the graph, and the lowest pairs of their Laplacian in a span."""
 
@@ -65,6 +66,7 @@ class _LocalityEmbedder(LinearEmbedder):
     cost="O(n m^2) time for m features, one copy of the data: to millions of points of few features",
     tiny={"n_components": 2, "n_neighbors": 5},
 )
+@stores
 class LPP(_LocalityEmbedder):
     r"""Locality preserving projections: the linear maps that vary least along the edges of the neighbour graph.
 
@@ -126,42 +128,9 @@ class LPP(_LocalityEmbedder):
     (2, 3)
     """
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        n_neighbors: int | str | None = "auto",
-        radius: float | None = None,
-        weights: str = "heat",
-        bandwidth: float | str = "auto",
-        variance: float = 1.0,
-        metric: Any = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        search: str = "auto",
-        symmetry: str = "or",
-        disconnected: str = "bridge",
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        callback: Any = None,
-    ) -> None:
-        super().__init__(
-            n_components,
-            n_neighbors=n_neighbors,
-            radius=radius,
-            variance=variance,
-            metric=metric,
-            metric_params=metric_params,
-            search=search,
-            disconnected=disconnected,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            callback=callback,
-        )
-        self.weights = weights
-        self.bandwidth = bandwidth
-        self.symmetry = symmetry
+    weights: str = "heat"
+    bandwidth: float | str = "auto"
+    symmetry: str = "or"
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         return self._preserve(sample, rows_of(sample, run), n_components, run)
@@ -179,6 +148,7 @@ class LPP(_LocalityEmbedder):
     cost="O(n^3) time and nine n x n matrices: to about 5,000 points",
     tiny={"n_components": 2, "n_neighbors": 5},
 )
+@stores
 class KernelLPP(_LocalityEmbedder):
     r"""Kernel locality preserving projections: maps of least variation along the edges, linear in kernel rows.
 
@@ -233,52 +203,14 @@ class KernelLPP(_LocalityEmbedder):
     (5, 2)
     """
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        kernel: str = "gaussian",
-        kernel_bandwidth: float | str = "auto",
-        degree: int = 3,
-        slope: float = 1.0,
-        offset: float = 1.0,
-        n_neighbors: int | str | None = "auto",
-        radius: float | None = None,
-        weights: str = "heat",
-        bandwidth: float | str = "auto",
-        variance: float = 1.0,
-        metric: Any = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        search: str = "auto",
-        symmetry: str = "or",
-        disconnected: str = "bridge",
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        callback: Any = None,
-    ) -> None:
-        super().__init__(
-            n_components,
-            n_neighbors=n_neighbors,
-            radius=radius,
-            variance=variance,
-            metric=metric,
-            metric_params=metric_params,
-            search=search,
-            disconnected=disconnected,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            callback=callback,
-        )
-        self.kernel = kernel
-        self.kernel_bandwidth = kernel_bandwidth
-        self.degree = degree
-        self.slope = slope
-        self.offset = offset
-        self.weights = weights
-        self.bandwidth = bandwidth
-        self.symmetry = symmetry
+    kernel: str = "gaussian"
+    kernel_bandwidth: float | str = "auto"
+    degree: int = 3
+    slope: float = 1.0
+    offset: float = 1.0
+    weights: str = "heat"
+    bandwidth: float | str = "auto"
+    symmetry: str = "or"
 
     @property
     def _pairwise(self) -> bool:

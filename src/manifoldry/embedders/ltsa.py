@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry.base import LocalEmbedder
+from manifoldry.base import LocalEmbedder, stores
 from manifoldry.geometry.tangent import (
     Tangents,
     assemble,
@@ -28,39 +28,11 @@ WELL_DETERMINED = 0.5
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 
 
+@stores
 class _TangentEmbedder(LocalEmbedder):
     """What the two share: tangent planes, a form on each, the bottom of their sum, and true scale."""
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        n_neighbors: int | str | None = "auto",
-        radius: float | None = None,
-        isometric: bool = True,
-        metric: Any = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        search: str = "auto",
-        disconnected: str = "apart",
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        callback: Any = None,
-    ) -> None:
-        super().__init__(
-            n_components,
-            n_neighbors=n_neighbors,
-            radius=radius,
-            metric=metric,
-            metric_params=metric_params,
-            search=search,
-            disconnected=disconnected,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            callback=callback,
-        )
-        self.isometric = isometric
+    isometric: bool = True
 
     def _form(self, plane: Tangents) -> FloatArray:
         return tangent_form(plane)
@@ -91,6 +63,7 @@ class _TangentEmbedder(LocalEmbedder):
     cost="O(n k^3) time, a sparse matrix with about k^2 entries per point: to a million points",
     tiny={"n_components": 2, "n_neighbors": 6},
 )
+@stores
 class LTSA(_TangentEmbedder):
     r"""Local tangent space alignment: coordinates that are affine in every tangent plane.
 
@@ -156,6 +129,7 @@ class LTSA(_TangentEmbedder):
     cost="as LTSA, with at least (d + 1)(d + 2) / 2 neighbours",
     tiny={"n_components": 2, "n_neighbors": 7},
 )
+@stores
 class HessianEigenmaps(_TangentEmbedder):
     r"""Hessian eigenmaps: functions without curvature in every tangent plane.
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry import check
-from manifoldry.base import Embedder
+from manifoldry.base import Embedder, stores
 from manifoldry.extend.placement import (
     Distances,
     GramPlacement,
@@ -48,6 +48,7 @@ def _distances(X: Any, metric: Any, metric_params: dict[str, Any] | None, run: R
     cost="Euclidean points: as PCA; otherwise O(n^2) memory, a few products with the n x n matrix",
     tiny={"n_components": 2},
 )
+@stores
 class ClassicalMDS(Embedder):
     r"""Classical (Torgerson) scaling of distances or of a Gram matrix.
 
@@ -90,26 +91,10 @@ class ClassicalMDS(Embedder):
     [-1.333, -0.333, 1.667]
     """
 
-    _metrics_beside = ("gram",)
+    metric: Any = "euclidean"
+    metric_params: dict[str, Any] | None = None
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        metric: Any = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        callback: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.metric = metric
-        self.metric_params = metric_params
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
+    _metrics_beside = ("gram",)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         if self.metric == "gram":
@@ -149,6 +134,7 @@ class ClassicalMDS(Embedder):
     cost="O(n^2) per step, one n x n matrix: to about 10,000 points",
     tiny={"n_components": 2, "max_iter": 100},
 )
+@stores
 class MDS(Embedder):
     r"""Metric scaling: distances in the embedding close to given ones in least squares (SMACOF).
 
@@ -198,34 +184,13 @@ class MDS(Embedder):
     True
     """
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        metric: Any = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        weights: Any = None,
-        init: Any = "classical",
-        n_init: int = 1,
-        max_iter: int = 300,
-        tol: float = 1e-6,
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        callback: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.metric = metric
-        self.metric_params = metric_params
-        self.weights = weights
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
+    metric: Any = "euclidean"
+    metric_params: dict[str, Any] | None = None
+    weights: Any = None
+    init: Any = "classical"
+    n_init: int = 1
+    max_iter: int = 300
+    tol: float = 1e-06
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
@@ -262,6 +227,7 @@ class MDS(Embedder):
     cost="O(n^2) per step: to about 3,000 points",
     tiny={"n_components": 2, "max_iter": 100},
 )
+@stores
 class NonmetricMDS(Embedder):
     r"""Non-metric scaling: distances in the order of the dissimilarities (Kruskal's stress-1).
 
@@ -303,32 +269,12 @@ class NonmetricMDS(Embedder):
     True
     """
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        metric: Any = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        init: Any = "classical",
-        n_init: int = 1,
-        max_iter: int = 300,
-        tol: float = 1e-6,
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        callback: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.metric = metric
-        self.metric_params = metric_params
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
+    metric: Any = "euclidean"
+    metric_params: dict[str, Any] | None = None
+    init: Any = "classical"
+    n_init: int = 1
+    max_iter: int = 300
+    tol: float = 1e-06
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from manifoldry import check
-from manifoldry.base import LinearEmbedder
+from manifoldry.base import LinearEmbedder, stores
 from manifoldry.geometry.weights import alignment, reconstruction
 from manifoldry.neighbors.sample import Sample
 from manifoldry.registry import register
@@ -20,6 +19,7 @@ _GIVES = ("transform", "inverse", "spectrum", "graph")
 _TINY = {"n_components": 2, "n_neighbors": 5}
 
 
+@stores
 class _ReconstructionEmbedder(LinearEmbedder):
     """What the two share: the matrix of locally linear embedding."""
 
@@ -45,6 +45,7 @@ class _ReconstructionEmbedder(LinearEmbedder):
     cost="O(n k^3 + n m^2) time for k neighbours and m features: to millions of points of few features",
     tiny=_TINY,
 )
+@stores
 class NPP(_ReconstructionEmbedder):
     r"""Neighbourhood preserving projection: locally linear embedding restricted to linear maps.
 
@@ -102,38 +103,7 @@ class NPP(_ReconstructionEmbedder):
     (2, 3)
     """
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        n_neighbors: int | str | None = "auto",
-        radius: float | None = None,
-        reg: float = 1e-3,
-        variance: float = 1.0,
-        metric: Any = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        search: str = "auto",
-        disconnected: str = "bridge",
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        callback: Any = None,
-    ) -> None:
-        super().__init__(
-            n_components,
-            n_neighbors=n_neighbors,
-            radius=radius,
-            variance=variance,
-            metric=metric,
-            metric_params=metric_params,
-            search=search,
-            disconnected=disconnected,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            callback=callback,
-        )
-        self.reg = reg
+    reg: float = 0.001
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         directions = self._span(sample, run)
@@ -153,6 +123,7 @@ class NPP(_ReconstructionEmbedder):
     cost="as NPP",
     tiny=_TINY,
 )
+@stores
 class ONPP(_ReconstructionEmbedder):
     r"""Orthogonal neighbourhood preserving projection: `NPP` with orthonormal directions.
 
@@ -199,40 +170,8 @@ class ONPP(_ReconstructionEmbedder):
     True
     """
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        skip_first: bool = True,
-        n_neighbors: int | str | None = "auto",
-        radius: float | None = None,
-        reg: float = 1e-3,
-        variance: float = 1.0,
-        metric: Any = "euclidean",
-        metric_params: dict[str, Any] | None = None,
-        search: str = "auto",
-        disconnected: str = "bridge",
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        callback: Any = None,
-    ) -> None:
-        super().__init__(
-            n_components,
-            n_neighbors=n_neighbors,
-            radius=radius,
-            variance=variance,
-            metric=metric,
-            metric_params=metric_params,
-            search=search,
-            disconnected=disconnected,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            callback=callback,
-        )
-        self.skip_first = skip_first
-        self.reg = reg
+    skip_first: bool = True
+    reg: float = 0.001
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         directions = self._span(sample, run)

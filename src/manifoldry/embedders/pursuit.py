@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry import check
-from manifoldry.base import Embedder
+from manifoldry.base import Embedder, stores
 from manifoldry.extend.kernel_projection import LinearPreimage
 from manifoldry.extend.placement import LinearPlacement
 from manifoldry.registry import register
@@ -53,6 +53,7 @@ CONTRASTS: Mapping[str, Contrast] = {"negentropy": _log_cosh, "kurtosis": _fourt
     cost="a decomposition as for PCA, then O(n p starts) per step and component",
     tiny={"n_components": 2},
 )
+@stores
 class ProjectionPursuit(Embedder):
     r"""Projections of largest non-Gaussianity, one after the other.
 
@@ -110,30 +111,12 @@ class ProjectionPursuit(Embedder):
     3
     """
 
-    _invertible = True
+    index: str = "negentropy"
+    n_init: int = 20
+    max_iter: int = 200
+    tol: float = 1e-08
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        index: str = "negentropy",
-        n_init: int = 20,
-        max_iter: int = 200,
-        tol: float = 1e-8,
-        random_state: Any = 0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-        callback: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.index = index
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.callback = callback
+    _invertible = True
 
     @property
     def components_(self) -> FloatArray:

@@ -59,7 +59,7 @@ NEAR_NULL = 3
 BYTES_PER_ENTRY = 24
 """Memory of an entry of L and its mirror in U: two numbers and two row indices."""
 
-FIRST_STEPS, FIRST_STEPS_GRAPH, LAST_STEPS = 60, 8, 1000
+FIRST_STEPS, FIRST_STEPS_GRAPH, LAST_STEPS = 60, 4, 1000
 """Steps of the plain Krylov search: before anything is factored, the same for the low end of a sparse matrix
 (where it mostly serves to learn the norm), and when nothing else is left."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -197,11 +197,16 @@ def _blas_threads(limit: int | None) -> Iterator[None]:
     if limit is None:
         yield
         return
+    with _controller(len(sys.modules)).limit(limits=limit, user_api="blas"):
+        yield
+
+
+@lru_cache(maxsize=1)
+def _controller(n_modules: int) -> Any:  # noqa: ARG001
+    """Return the handle of every BLAS loaded, looked up anew (3 ms) once a module more may have brought another."""
     from threadpoolctl import ThreadpoolController
 
-    # Looked up anew each time (2 ms): a library imported meanwhile may have brought a BLAS of its own.
-    with ThreadpoolController().limit(limits=limit, user_api="blas"):
-        yield
+    return ThreadpoolController()
 
 
 def _entropy(seed: Any) -> int:

@@ -46,7 +46,7 @@ def test_approximate_search_finds_nearly_all_and_knows_how_many(n, columns, capf
     per_row = hits(graph, exact, k)
     true, reported = per_row.mean(), index.notes["search_recall"]
     assert true >= 0.99
-    # The report is the mean over 500 rows drawn without replacement.
+    # The report is the mean over 1,000 rows drawn without replacement.
     error = per_row.std() / np.sqrt(cells.SAMPLE) * np.sqrt(1 - cells.SAMPLE / n)
     assert abs(reported - true) <= 4 * error
     assert not (graph.indices == graph.rows()).any()

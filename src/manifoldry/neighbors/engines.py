@@ -23,7 +23,7 @@ RADIUS_SLACK = 1e-6
 """A radius is widened by this share before a search and tested afterwards, so that it includes its own length."""
 UNSURE = 1e-4
 """Rounding of inner products, as a share of a squared distance, above which rows are compared by differences."""
-SAMPLE = 500
+SAMPLE = 1000
 """Rows on which the recall of an approximate search is measured."""
 CENTRE_ROWS = 1000
 """Rows whose median serves as the centre."""

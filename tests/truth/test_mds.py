@@ -213,3 +213,19 @@ def test_callback_stops_the_descent(cloud):
     assert model.trace_.stop is Stop.ASKED
     assert model.trace_.n_iter == 3
     assert model.diagnostics_["stopped"]
+
+
+def test_suggests_the_rank_of_the_distances(cloud):
+    flat = np.zeros((70, 6))
+    flat[:, :3] = cloud[:, :3]
+    noisy = flat + 1e-3 * np.random.default_rng(1).standard_normal((70, 6))
+    for settings, X in [
+        ({}, noisy),
+        ({"metric": "precomputed"}, cdist(noisy, noisy)),
+        ({"metric": "gram"}, noisy @ noisy.T),
+    ]:
+        model = ClassicalMDS(2, **settings).fit(X)
+        assert model.suggest_n_components().n_components == 3
+        assert model.embedding_.shape == (70, 2)
+        shares = 1 - np.cumsum(PCA().fit(noisy).explained_variance_ratio_)[:3]
+        np.testing.assert_allclose(model.diagnostics_["left_over"][:3], shares, atol=1e-9)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.base import Embedder, stores
@@ -22,8 +23,12 @@ from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.eigen import largest
 from manifoldry.solve.scaling import Scaling, centre_gram, classical_scaling, negative_part, principal_scaling
+from manifoldry.solve.spectrum import Suggestion, elbow
 from manifoldry.solve.stress import MonotoneFit, majorise, metric_pass, rank_majorise
 from manifoldry.values import Embedding, FloatArray
+
+LOOKED_AT = 10
+"""Eigenvalues that classical scaling looks at to suggest a dimension."""
 
 
 def _distances(X: Any, metric: Any, metric_params: dict[str, Any] | None, run: Run) -> FloatArray:
@@ -40,7 +45,7 @@ def _distances(X: Any, metric: Any, metric_params: dict[str, Any] | None, run: R
     family="scaling",
     problem="eigen",
     papers=("torgerson1952", "gower1966"),
-    gives=("transform", "spectrum"),
+    gives=("transform", "inverse", "spectrum"),
     keeps="inner products: exactly, if enough dimensions are kept",
     loses="curvature: it projects, it does not unfold",
     use_when="distances or similarities are given and are close to Euclidean",
@@ -76,7 +81,8 @@ class ClassicalMDS(Embedder):
         The eigenpairs of B.
     diagnostics_ : dict
         ``negative`` tells the most negative eigenvalue and, up to 1000 points, the share of negative ones in
-        the sum of all magnitudes: how far the distances are from Euclidean.
+        the sum of all magnitudes: how far the distances are from Euclidean. ``left_over`` is the share of the
+        variance that 1, 2, ... dimensions leave.
 
     Notes
     -----
@@ -94,39 +100,51 @@ class ClassicalMDS(Embedder):
     metric: Any = "euclidean"
     metric_params: dict[str, Any] | None = None
 
+    _invertible = _local_inverse = True
     _metrics_beside = ("gram",)
 
-    def _embed(self, X: Any, run: Run) -> Embedding:
-        if self.metric == "gram":
-            return self._from_gram(X, run)
-        if self.metric == "euclidean" and not issparse(X):
-            scaling, directions = principal_scaling(X, self.n_components, run)
-            extension: Any = LinearPlacement(X.mean(axis=0), directions)
-            return Embedding(scaling.coordinates, spectrum=scaling.spectrum, extension=extension)
-        lengths = _distances(X, self.metric, self.metric_params, run)
-        owned = not np.shares_memory(lengths, X) if not issparse(X) else True
-        gram = lengths if owned else lengths.copy()
-        scaling = classical_scaling(gram, self.n_components, run, overwrite=True)
-        extension = ScalingPlacement(self._distances_to(X), scaling)
-        notes = {"negative": negative_part(gram, run)}
-        return Embedding(scaling.coordinates, spectrum=scaling.spectrum, extension=extension, notes=notes)
+    def suggest_n_components(self) -> Suggestion:
+        """Return the dimension at the elbow of the variance that d = 1, 2, ... dimensions leave over, and why."""
+        check_is_fitted(self, "embedding_")
+        return elbow(self.diagnostics_["left_over"], "share of the variance left over")
 
-    def _from_gram(self, G: FloatArray, run: Run) -> Embedding:
-        centred = centre_gram(G, run)
-        spectrum = largest(centred, self.n_components, run=run)
-        scaling = Scaling(spectrum, -2.0 * G.mean(axis=1))
-        notes = {"negative": negative_part(centred, run)}
-        return Embedding(scaling.coordinates, spectrum=spectrum, extension=GramPlacement(scaling), notes=notes)
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        d, n_pairs = self.n_components, max(self.n_components, min(LOOKED_AT, X.shape[0] - 1))
+        if self.metric == "euclidean" and not issparse(X):
+            scaling, directions = principal_scaling(X, n_pairs, run)
+            extension: Any = LinearPlacement(X.mean(axis=0), np.ascontiguousarray(directions[:, :d]))
+            total = float(((X - X.mean(axis=0)) ** 2).sum())
+            return _scaled(scaling, d, extension, total, {})
+        if self.metric == "gram":
+            gram = centre_gram(X, run)
+            scaling = Scaling(largest(gram, n_pairs, run=run), -2.0 * X.mean(axis=1))
+            extension = GramPlacement(scaling.head(d))
+        else:
+            lengths = _distances(X, self.metric, self.metric_params, run)
+            gram = lengths if issparse(X) or not np.shares_memory(lengths, X) else lengths.copy()
+            scaling = classical_scaling(gram, n_pairs, run, overwrite=True)
+            extension = ScalingPlacement(self._distances_to(X), scaling.head(d))
+        return _scaled(scaling, d, extension, float(np.trace(gram)), {"negative": negative_part(gram, run)})
 
     def _distances_to(self, X: Any) -> Distances:
         return Distances(None if self._pairwise else X, self.metric, self.metric_params)
+
+
+def _scaled(scaling: Scaling, d: int, extension: Any, total: float, notes: dict[str, Any]) -> Embedding:
+    """Return the embedding of the first d pairs; all pairs tell what share of the variance is left over."""
+    kept = np.cumsum(np.maximum(scaling.spectrum.values, 0.0))
+    left = np.clip(1.0 - kept / max(total, float(kept[-1])), 0.0, 1.0)
+    first = scaling.head(d)
+    return Embedding(
+        first.coordinates, spectrum=first.spectrum, extension=extension, notes={**notes, "left_over": left}
+    )
 
 
 @register(
     family="scaling",
     problem="majorisation",
     papers=("deleeuw1977", "borg2005"),
-    gives=("transform", "trace"),
+    gives=("transform", "inverse", "trace"),
     keeps="all distances as well as possible, large ones most",
     loses="small distances where large ones conflict; it does not unfold",
     use_when="a map must show given distances or dissimilarities, some perhaps unknown (weights 0)",
@@ -192,6 +210,8 @@ class MDS(Embedder):
     max_iter: int = 300
     tol: float = 1e-06
 
+    _invertible = _local_inverse = True
+
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
         _check_descent(self, n_points)
@@ -219,7 +239,7 @@ class MDS(Embedder):
     family="scaling",
     problem="majorisation",
     papers=("kruskal1964", "shepard1962", "borg2005"),
-    gives=("transform", "trace"),
+    gives=("transform", "inverse", "trace"),
     keeps="the order of the dissimilarities",
     loses="their sizes",
     use_when="dissimilarities are ratings or ranks, meaningful only by their order",
@@ -275,6 +295,8 @@ class NonmetricMDS(Embedder):
     n_init: int = 1
     max_iter: int = 300
     tol: float = 1e-06
+
+    _invertible = _local_inverse = True
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)

@@ -31,6 +31,10 @@ class Scaling:
         """Columns sqrt(lambda_j) v_j; a non-positive eigenvalue gives a column of zeros."""
         return self.spectrum.scaled(0.5)
 
+    def head(self, m: int) -> Scaling:
+        """Return the scaling of the first ``m`` pairs."""
+        return Scaling(self.spectrum.head(m), self.mean_squares)
+
     def place(self, squares: Array) -> FloatArray:
         r"""Place points by their squared distances (m, n) to the scaled ones.
 

@@ -204,12 +204,14 @@ def test_far_away_points_have_a_place():
 
 def test_complete_kernel_joins_what_neighbours_do_not():
     X = np.concatenate([blob(30), blob(20, seed=1) + 100.0])
-    together = DiffusionMaps(1, n_neighbors=5).fit(X)
+    together = DiffusionMaps(1, n_neighbors=5, kernel="complete").fit(X)
     side = together.embedding_[:, 0] > 0
     assert len(set(side[:30])) == len(set(side[30:])) == 1
     assert side[0] != side[-1]
     assert together.spectrum_.values[0] == pytest.approx(1.0, abs=1e-12)
-    apart = DiffusionMaps(2, n_neighbors=5, kernel="sparse").fit(X)
+    apart = DiffusionMaps(2, n_neighbors=5).fit(X)  # "auto": far pieces keep their shapes
+    assert apart.diagnostics_["kernel"] == "sparse"
+    assert len(np.unique(apart.embedding_.round(9), axis=0)) == 50
     assert apart.diagnostics_["components"] == 2
     with pytest.raises(ValueError, match="one connected walk"):
         apart.diffusion_distances()
@@ -308,4 +310,5 @@ def test_suggestion_counts_clusters():
     rng = np.random.default_rng(7)
     corners = np.array([[0.0, 0.0], [6.0, 0.0], [3.0, 6.0], [9.0, 6.0]])
     X = np.concatenate([corner + rng.standard_normal((40, 2)) for corner in corners])
-    assert DiffusionMaps(2, n_neighbors=12).fit(X).suggest_n_components(8).n_components == 3
+    model = DiffusionMaps(2, n_neighbors=12, kernel="complete").fit(X)
+    assert model.suggest_n_components(8).n_components == 3

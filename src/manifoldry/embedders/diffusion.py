@@ -16,6 +16,7 @@ from manifoldry.base.affinities import AffinityEmbedder
 from manifoldry.extend.kernel import DiffusionNystrom
 from manifoldry.extend.placement import Distances, pairwise
 from manifoldry.geometry.affinity import Affinity, complete_affinity, graph_affinity, local_bandwidths, mean_bandwidth
+from manifoldry.neighbors.graph import components
 from manifoldry.neighbors.sample import Sample
 from manifoldry.registry import register
 from manifoldry.run import Run
@@ -71,7 +72,8 @@ class DiffusionMaps(AffinityEmbedder):
         "variable": :math:`2 s_i s_j` stands for it, with :math:`\sqrt2 s_i` the mean distance of i to its neighbours.
         Written :math:`e^{-d^2/\sigma}` the kernel has :math:`s = \sqrt{\sigma/2}`.
     kernel : {"auto", "complete", "sparse"}
-        Ties between all pairs, or along the edges of the neighbour graph; "auto" is complete up to 3,000 points.
+        Ties between all pairs, or along the edges of the neighbour graph; "auto" is complete up to 3,000 points whose
+        graph is connected.
         Every point is tied to itself.
     n_neighbors : int or "auto"
         Neighbours of each point; "auto" is 10, unless a radius is given. They set the bandwidth, and the edges of
@@ -177,6 +179,8 @@ class DiffusionMaps(AffinityEmbedder):
         if self.kernel == "sparse" or graph_given or (self.kernel == "auto" and X.shape[0] > COMPLETE_POINTS):
             return super()._embed(X, run)
         sample = self._sample(X, run)
+        if self.kernel == "auto" and len(components(sample.graph)) > 1:
+            return super()._embed(X, run)  # a walk between far pieces is a walk in name only
         embedding = self._follow_complete(sample, run)
         return replace(embedding, notes={**sample.index.notes, **embedding.notes})
 

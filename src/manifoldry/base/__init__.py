@@ -4,7 +4,7 @@ from manifoldry.base.embedder import Embedder, stores
 from manifoldry.base.geodesics import GeodesicEmbedder, from_landmarks, from_scaling
 from manifoldry.base.graphs import DisconnectedWarning, GraphEmbedder
 from manifoldry.base.linear import LinearEmbedder
-from manifoldry.base.local import LocalEmbedder
+from manifoldry.base.local import LocalEmbedder, bottom
 
 __all__ = [
     "DisconnectedWarning",
@@ -13,6 +13,7 @@ __all__ = [
     "GraphEmbedder",
     "LinearEmbedder",
     "LocalEmbedder",
+    "bottom",
     "from_landmarks",
     "from_scaling",
     "stores",

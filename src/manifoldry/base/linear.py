@@ -17,7 +17,7 @@ from manifoldry.extend.parts import Restricted
 from manifoldry.extend.placement import Distances
 from manifoldry.neighbors.sample import Sample
 from manifoldry.run import Run
-from manifoldry.solve.eigen import fix_signs, smallest
+from manifoldry.solve.eigen import column_signs, smallest
 from manifoldry.solve.scaling import centre_gram
 from manifoldry.solve.spectrum import Suggestion, gap
 from manifoldry.values import Array, Embedding, FloatArray, Spectrum
@@ -204,8 +204,8 @@ class Span:
         The vectors of the spectrum become the projected points, the entry of largest magnitude positive.
         """
         projected = self.coordinates @ mix
-        signed = fix_signs(projected)
-        mix = np.where((projected * signed).sum(axis=0) < 0, -mix, mix)
+        signs = column_signs(projected)
+        signed, mix = projected * signs, mix * signs
         missing = max(0, n_components - mix.shape[1])
         components = np.pad((self.directions @ mix[:, :n_components]).T, ((0, missing), (0, 0)))
         projection = Projection(self.mean, components, self.features)

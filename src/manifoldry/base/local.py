@@ -18,9 +18,21 @@ from manifoldry.geometry.tangent import local_variances
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import AUTO_NEIGHBORS, NeighborRule
 from manifoldry.run import Run
+from manifoldry.solve.eigen import smallest
 from manifoldry.solve.scaling import classical_scaling, principal_scaling
 from manifoldry.solve.spectrum import Suggestion, enough
 from manifoldry.values import Embedding, FloatArray, Spectrum
+
+TOLERABLE = 1e-4
+"""Relative residual with which a layout is still given, with a warning, where no solver that fits does better."""
+
+
+def bottom(matrix: Any, n_components: int, run: Run) -> tuple[Spectrum, FloatArray]:
+    """Return the lowest eigenpairs of an alignment matrix beside the constant, and coordinates with Y'Y = nI."""
+    n = matrix.shape[0]
+    constant = np.full(n, 1 / np.sqrt(n))
+    spectrum = smallest(matrix, n_components, null=constant, tolerable=TOLERABLE, run=run)
+    return spectrum, spectrum.vectors * np.sqrt(n)
 
 
 @stores
@@ -33,7 +45,6 @@ class LocalEmbedder(GraphEmbedder):
 
     disconnected: str = "apart"
 
-    disconnected = "apart"
     _invertible = _local_inverse = True
 
     def _least_neighbors(self, d: int) -> int:

@@ -14,7 +14,7 @@ from manifoldry.extend.kernel_projection import KERNELS, Kernel, KernelProjectio
 from manifoldry.extend.placement import pairwise
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.solve.eigen import fix_signs, largest
+from manifoldry.solve.eigen import column_signs, largest
 from manifoldry.solve.spectrum import Suggestion, elbow
 from manifoldry.values import Embedding, FloatArray, Spectrum
 
@@ -228,7 +228,7 @@ def _nystrom(
         covariance = features.T @ features
     pairs = largest(covariance, d, run=run)
     scores = features @ pairs.vectors
-    signs = np.where((scores * fix_signs(scores)).sum(axis=0) < 0, -1.0, 1.0)
+    signs = column_signs(scores)
     directions, scores = pairs.vectors * signs, scores * signs
     spectrum = Spectrum(
         pairs.values, scores * _inverse_roots(pairs.values, n), pairs.residuals, "largest", pairs.solver

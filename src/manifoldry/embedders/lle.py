@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from scipy.sparse import csr_array
 
 from manifoldry import check
-from manifoldry.base import LocalEmbedder, stores
+from manifoldry.base import LocalEmbedder, bottom, stores
 from manifoldry.geometry.neighborhoods import sum_blocks
 from manifoldry.geometry.tangent import duplicates_apart
 from manifoldry.geometry.weights import alignment, modified_blocks, reconstruction
@@ -17,19 +16,10 @@ from manifoldry.neighbors.graph import closed_groups
 from manifoldry.neighbors.sample import Sample
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.solve.eigen import smallest
 from manifoldry.values import FloatArray, Spectrum
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 _TINY = {"n_components": 2, "n_neighbors": 6}
-
-
-def bottom(matrix: Any, n_components: int, run: Run) -> tuple[Spectrum, FloatArray]:
-    """Return the lowest eigenpairs beside the constant, and coordinates with Y'Y = nI."""
-    n = matrix.shape[0]
-    constant = np.full(n, 1 / np.sqrt(n))
-    spectrum = smallest(matrix, n_components, null=constant, tolerable=1e-4, run=run)
-    return spectrum, spectrum.vectors * np.sqrt(n)
 
 
 @register(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from manifoldry.base import LocalEmbedder, stores
+from manifoldry.base import LocalEmbedder, bottom, stores
 from manifoldry.geometry.tangent import (
     Tangents,
     assemble,
@@ -19,7 +17,6 @@ from manifoldry.geometry.tangent import (
 from manifoldry.neighbors.sample import Sample
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.solve.eigen import smallest
 from manifoldry.values import FloatArray, Spectrum
 
 WELL_DETERMINED = 0.5
@@ -42,9 +39,7 @@ class _TangentEmbedder(LocalEmbedder):
         planes = tangents(sample, n_components, run)
         # Duplicates lie at one place, and a form of their neighbours does not see them apart: hold them together.
         matrix = assemble(planes, self._form, n, run) + duplicates_apart(sample.graph)
-        constant = np.full(n, 1 / np.sqrt(n))
-        spectrum = smallest(matrix, n_components, null=constant, tolerable=1e-4, run=run)
-        affine = spectrum.vectors * np.sqrt(n)
+        spectrum, affine = bottom(matrix, n_components, run)
         with run.stage("true scale"):
             to_scale, misfit = true_scale(planes, affine)
         well = bool(self.isometric and misfit <= WELL_DETERMINED)

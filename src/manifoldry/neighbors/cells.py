@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
@@ -123,7 +122,8 @@ def _principal(centred: Array, m: int) -> FloatArray:
 
 @contextmanager
 def _faiss_threads(n: int) -> Iterator[None]:
-    faiss: Any = __import__("faiss")
+    import faiss
+
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(n)
     try:

@@ -125,9 +125,7 @@ class Table:
 
         def block(lo: int, hi: int) -> None:
             part = Q[lo:hi]
-            first = np.argpartition(part, k - 1, axis=1)[:, :k] if k < part.shape[1] else None
-            if first is None:
-                first = np.broadcast_to(np.arange(k), (hi - lo, k))
+            first = np.argpartition(part, k - 1, axis=1)[:, :k]
             distances[lo:hi], indices[lo:hi] = _sorted(np.take_along_axis(part, first, 1), first)
 
         run.map(block, run.ranges(len(Q), max(1, 2_000_000 // Q.shape[1])))

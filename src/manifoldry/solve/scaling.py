@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from manifoldry.run import Run
-from manifoldry.solve.eigen import largest, smallest
+from manifoldry.solve.eigen import column_signs, largest, smallest
 from manifoldry.values import Array, FloatArray, IntArray, Spectrum
 
 CLIMBS = 50
@@ -158,8 +158,7 @@ def principal_scaling(X: Array, n_components: int, run: Run) -> tuple[Scaling, F
     inverse = np.where(real, 1.0 / np.where(real, norms, 1.0), 0.0)
     directions = np.zeros((features, n_components))
     directions[:, :k] = (centred.T @ pairs.vectors) * inverse if wide else pairs.vectors * real
-    signs = _signs(centred @ directions)
-    directions *= signs
+    directions *= column_signs(centred @ directions)
     scores = centred @ directions
     values = np.zeros(n_components)
     values[:k] = np.where(real, pairs.values, 0.0)
@@ -169,12 +168,6 @@ def principal_scaling(X: Array, n_components: int, run: Run) -> tuple[Scaling, F
     squares = (centred**2).sum(axis=1)
     spectrum = Spectrum(values, unit, residuals, "largest", pairs.solver)
     return Scaling(spectrum, squares + squares.mean()), directions
-
-
-def _signs(vectors: FloatArray) -> FloatArray:
-    """Return the signs that make each column's entry of largest magnitude positive."""
-    top = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
-    return np.where(top < 0, -1.0, 1.0)
 
 
 def negative_part(gram: FloatArray, run: Run) -> dict[str, float | None]:

@@ -4,6 +4,6 @@
 solver, check what it returns, and try the next one before giving up.
 """
 
-from manifoldry.solve.eigen.pairs import fix_signs, largest, smallest
+from manifoldry.solve.eigen.pairs import column_signs, fix_signs, largest, smallest
 
-__all__ = ["fix_signs", "largest", "smallest"]
+__all__ = ["column_signs", "fix_signs", "largest", "smallest"]

@@ -141,10 +141,14 @@ def fix_signs(vectors: FloatArray) -> FloatArray:
     array([[-0.6,  1. ],
            [ 0.8, -1. ]])
     """
+    return vectors * column_signs(vectors)
+
+
+def column_signs(vectors: FloatArray) -> FloatArray:
+    """Return the signs by which `fix_signs` multiplies the columns, shape (m,), for what must turn with them."""
     size = np.abs(vectors)
     first = np.argmax(size >= (1 - SIGN_TIE) * size.max(axis=0), axis=0)
-    deciding = np.take_along_axis(vectors, first[None], axis=0)
-    return vectors * np.where(deciding < 0, -1.0, 1.0)
+    return np.where(vectors[first, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
 
 
 def _spectrum(pencil: Pencil, k: int, known: Array | None, tolerance: Tolerance, run: Run) -> Spectrum:

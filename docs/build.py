@@ -1,4 +1,4 @@
-"""Write the pages that say what the methods are, from their cards, docstrings and references.bib.
+"""Write the pages that say what methods and clusterings are, from their cards, docstrings and references.bib.
 
 Run ``make docs``. A test compares the committed pages with what `pages` returns, so they cannot grow old.
 """
@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from manifoldry.registry import Card, methods
+from manifoldry.registry import Card, clusterings, methods
 
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- methods: written by docs/build.py -->", "<!-- methods end -->"
@@ -26,31 +26,36 @@ ADVICE = {
 
 
 def pages() -> dict[Path, str]:
-    """Return the text of every generated file by its path: a page per method, their index, and the README."""
+    """Return the text of every generated file by its path: a page per card, their indices, and the README."""
     cards, references = methods(), bibliography((ROOT / "references.bib").read_text(encoding="utf-8"))
-    texts = {ROOT / "docs" / "methods" / f"{card.name}.md": page(card, references) for card in cards}
+    texts = {ROOT / "docs" / "methods" / f"{card.name}.md": page(card, references, _figure(card)) for card in cards}
     texts[ROOT / "docs" / "methods" / "index.md"] = "\n".join(
         ["# The methods", "", *overview(cards, ""), "", "The same table on the command line: `manifoldry methods`.", ""]
+    )
+    clusters = clusterings()
+    texts |= {ROOT / "docs" / "clusterings" / f"{card.name}.md": page(card, references) for card in clusters}
+    texts[ROOT / "docs" / "clusterings" / "index.md"] = "\n".join(
+        ["# The clusterings", "", *overview(clusters, "", "clustering"), ""]
     )
     readme = ROOT / "README.md"
     texts[readme] = _between(readme.read_text(encoding="utf-8"), overview(cards, "docs/methods/"))
     return texts
 
 
-def overview(cards: Sequence[Card], folder: str) -> list[str]:
-    """Return the table of methods as lines of Markdown, with links into ``folder``."""
+def overview(cards: Sequence[Card], folder: str, noun: str = "method") -> list[str]:
+    """Return the table of cards as lines of Markdown, with links into ``folder``."""
     rows = [f"| [{c.name}]({folder}{c.name}.md) | {c.keeps} | {c.use_when} | {c.cost} |" for c in cards]
-    return ["| method | keeps | use when | cost |", "|---|---|---|---|", *rows]
+    return [f"| {noun} | keeps | use when | cost |", "|---|---|---|---|", *rows]
 
 
-def page(card: Card, references: dict[str, dict[str, str]]) -> str:
-    """Return the page of one method."""
+def page(card: Card, references: dict[str, dict[str, str]], figure: Sequence[str] = ()) -> str:
+    """Return the page of one card."""
     text = sections(inspect.getdoc(card.cls) or "")
     advice = [f"| {heading} | {getattr(card, field)} |" for heading, field in ADVICE.items()]
     parts = [
         f"# {card.name}",
         markdown(text[""]),
-        f"![{card.name} of a Swiss roll with a hole](../figures/{card.name}.png)",
+        *figure,
         *_notes(text.get("Notes", "")),
         "\n".join(["| | |", "|---|---|", *advice, f"| Gives | {', '.join(card.gives)} |"]),
         "## Parameters",
@@ -63,6 +68,10 @@ def page(card: Card, references: dict[str, dict[str, str]]) -> str:
         "\n".join(f"- {citation(references[key])} `{key}`" for key in card.papers),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _figure(card: Card) -> list[str]:
+    return [f"![{card.name} of a Swiss roll with a hole](../figures/{card.name}.png)"]
 
 
 def _notes(text: str) -> list[str]:
@@ -143,10 +152,12 @@ def _between(text: str, lines: Sequence[str]) -> str:
 
 
 def main() -> None:
-    """Write every page, and remove the pages of methods that no longer exist."""
+    """Write every page, and remove the pages of what no longer exists."""
     texts = pages()
-    for old in set((ROOT / "docs" / "methods").glob("*.md")) - set(texts):
-        old.unlink()
+    for folder in ("methods", "clusterings"):
+        (ROOT / "docs" / folder).mkdir(exist_ok=True)
+        for old in set((ROOT / "docs" / folder).glob("*.md")) - set(texts):
+            old.unlink()
     for path, text in texts.items():
         path.write_text(text, encoding="utf-8")
 

@@ -28,7 +28,9 @@ MAY_IMPORT = {
     "extend": FLOOR | STEPS,
     "quality": FLOOR | STEPS,
     "base": FLOOR | STEPS | {"extend", "quality"},
-    "embedders": FLOOR | STEPS | {"base", "extend", "quality", "registry"},
+    "patches": FLOOR | STEPS | {"extend"},
+    "embedders": FLOOR | STEPS | {"base", "extend", "patches", "quality", "registry"},
+    "clusters": FLOOR | STEPS | {"base", "extend", "quality", "registry"},
 }
 """A layer may import itself and these; `apps` may import anything, and the package is tested by what it loads."""
 

@@ -15,17 +15,23 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from manifoldry.registry import METHODS, Card, methods
+from manifoldry.registry import CLUSTERINGS, METHODS, Card, clusterings, methods
 
 if TYPE_CHECKING:
     from manifoldry import datasets, quality
     from manifoldry.base import DisconnectedWarning
+    from manifoldry.clusters.borrowed import AffinityPropagation, KMeans
+    from manifoldry.clusters.ldlc import LDLC
+    from manifoldry.clusters.medoids import GeodesicKMedoids
+    from manifoldry.clusters.mixtures import MFA, MPPCA
+    from manifoldry.clusters.vqpca import VQPCA
     from manifoldry.embedders.borrowed import NMF, PCA, FactorAnalysis, FastICA, IncrementalPCA, SparsePCA
     from manifoldry.embedders.borrowed_random import GaussianRandomProjection, SparseRandomProjection
     from manifoldry.embedders.commute import CommuteTime
     from manifoldry.embedders.curve import PrincipalCurve
     from manifoldry.embedders.diffusion import DiffusionMaps
     from manifoldry.embedders.dpp import DPP
+    from manifoldry.embedders.ipa import IPA
     from manifoldry.embedders.isomap import ConformalIsomap, Isomap, KernelIsomap, LandmarkIsomap
     from manifoldry.embedders.kernelpca import KernelPCA
     from manifoldry.embedders.laplacian import LaplacianEigenmaps
@@ -36,34 +42,46 @@ if TYPE_CHECKING:
     from manifoldry.embedders.mds import MDS, ClassicalMDS, NonmetricMDS
     from manifoldry.embedders.npp import NPP, ONPP
     from manifoldry.embedders.pursuit import ProjectionPursuit
+    from manifoldry.patches.align import PatchAlignment, align_patches
     from manifoldry.run import Progress
-    from manifoldry.values import Embedding, NeighborGraph, Spectrum, Stop, Trace
+    from manifoldry.values import Certificate, Embedding, NeighborGraph, Spectrum, Stop, Trace
 
 __version__ = "0.1.0"
 
 _PLACES = {
     **METHODS,
+    **CLUSTERINGS,
     "DisconnectedWarning": "manifoldry.base",
+    "PatchAlignment": "manifoldry.patches.align",
     "Progress": "manifoldry.run",
+    "Certificate": "manifoldry.values",
     "Embedding": "manifoldry.values",
     "NeighborGraph": "manifoldry.values",
     "Spectrum": "manifoldry.values",
     "Stop": "manifoldry.values",
     "Trace": "manifoldry.values",
+    "align_patches": "manifoldry.patches.align",
 }
 _MODULES = ("datasets", "quality")
 
 __all__ = [
     "DPP",
+    "IPA",
+    "LDLC",
     "LLE",
     "LPP",
     "LTSA",
     "MDS",
+    "MFA",
+    "MPPCA",
     "NMF",
     "NPP",
     "ONPP",
     "PCA",
+    "VQPCA",
+    "AffinityPropagation",
     "Card",
+    "Certificate",
     "ClassicalMDS",
     "CommuteTime",
     "ConformalIsomap",
@@ -73,9 +91,11 @@ __all__ = [
     "FactorAnalysis",
     "FastICA",
     "GaussianRandomProjection",
+    "GeodesicKMedoids",
     "HessianEigenmaps",
     "IncrementalPCA",
     "Isomap",
+    "KMeans",
     "KernelIsomap",
     "KernelLPP",
     "KernelPCA",
@@ -86,6 +106,7 @@ __all__ = [
     "NeighborGraph",
     "NonmetricMDS",
     "NonnegativeLLE",
+    "PatchAlignment",
     "PrincipalCurve",
     "Progress",
     "ProjectionPursuit",
@@ -94,6 +115,8 @@ __all__ = [
     "Spectrum",
     "Stop",
     "Trace",
+    "align_patches",
+    "clusterings",
     "datasets",
     "methods",
     "quality",

@@ -1,4 +1,4 @@
-"""One table of methods: each registers a card, and tests, docs, command line and benchmarks enumerate the cards."""
+"""The tables of methods and clusterings: each files a card, and tests, docs, command line and benchmarks read them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 C = TypeVar("C", bound=type)
 
-GIVES = ("transform", "inverse", "spectrum", "trace", "certificate", "graph")
+GIVES = ("transform", "inverse", "predict", "spectrum", "trace", "certificate", "graph", "medoids")
 
 METHODS: Mapping[str, str] = {
     "ClassicalMDS": "manifoldry.embedders.mds",
@@ -44,8 +44,20 @@ METHODS: Mapping[str, str] = {
     "SparseRandomProjection": "manifoldry.embedders.borrowed_random",
     "ProjectionPursuit": "manifoldry.embedders.pursuit",
     "PrincipalCurve": "manifoldry.embedders.curve",
+    "IPA": "manifoldry.embedders.ipa",
 }
 """Where each method lives, so that a name is imported only when it is used."""
+
+CLUSTERINGS: Mapping[str, str] = {
+    "LDLC": "manifoldry.clusters.ldlc",
+    "VQPCA": "manifoldry.clusters.vqpca",
+    "GeodesicKMedoids": "manifoldry.clusters.medoids",
+    "KMeans": "manifoldry.clusters.borrowed",
+    "AffinityPropagation": "manifoldry.clusters.borrowed",
+    "MPPCA": "manifoldry.clusters.mixtures",
+    "MFA": "manifoldry.clusters.mixtures",
+}
+"""Where each clustering lives."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +73,7 @@ class Card:
     family : str
         The shelf it stands on.
     problem : str
-        The one problem it solves: eigen, descent, majorisation, semidefinite.
+        The one problem it solves: eigen, descent, majorisation, alternation, expectation maximisation, semidefinite.
     papers : tuple of str
         Keys into references.bib.
     gives : tuple of str
@@ -118,6 +130,22 @@ def methods() -> tuple[Card, ...]:
     >>> [card.name for card in manifoldry.methods()][:2]
     ['ClassicalMDS', 'MDS']
     """
-    for module in dict.fromkeys(METHODS.values()):
+    return _filed(METHODS)
+
+
+def clusterings() -> tuple[Card, ...]:
+    """Return the cards of all clusterings, in the order of the table.
+
+    Examples
+    --------
+    >>> import manifoldry
+    >>> "KMeans" in [card.name for card in manifoldry.clusterings()]
+    True
+    """
+    return _filed(CLUSTERINGS)
+
+
+def _filed(table: Mapping[str, str]) -> tuple[Card, ...]:
+    for module in dict.fromkeys(table.values()):
         importlib.import_module(module)
-    return tuple(_cards[name] for name in METHODS)
+    return tuple(_cards[name] for name in table)

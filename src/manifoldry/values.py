@@ -220,6 +220,48 @@ class Trace:
 
 
 @dataclass(frozen=True)
+class Certificate:
+    """How far from the global optimum a semidefinite solution can be.
+
+    Parameters
+    ----------
+    objective : float
+        The value reached.
+    bound : float
+        Proven by the dual: no feasible point has a smaller value.
+    scale : float
+        The unit of the objective: its value where nothing has been placed, every piece at the origin in
+        dimensions of its own.
+    smallest : float
+        A proven lower bound of the dual matrix's smallest eigenvalue; zero or more would be optimal to the last bit.
+    rank : int
+        Number of dimensions used.
+    violation : float
+        The largest relative error of the constraints.
+    """
+
+    objective: float
+    bound: float
+    scale: float
+    smallest: float
+    rank: int
+    violation: float = 0.0
+
+    TOLERANCE = 1e-8
+    FEASIBLE = 1e-5
+
+    @property
+    def gap(self) -> float:
+        """The most by which the objective can be improved, in units of ``scale``."""
+        return max(self.objective - self.bound, 0.0) / self.scale
+
+    @property
+    def optimal(self) -> bool:
+        """Whether the gap is at most 1e-8 and the constraints hold to 1e-5."""
+        return self.gap <= self.TOLERANCE and self.violation <= self.FEASIBLE
+
+
+@dataclass(frozen=True)
 class Embedding:
     """Coordinates, and everything the method can say about them.
 
@@ -233,13 +275,16 @@ class Embedding:
         New points to coordinates, and coordinates back to points.
     notes : mapping
         What goes into ``diagnostics_``.
+    fitted : mapping
+        Further attributes of the fitted estimator, by name.
     """
 
     coordinates: FloatArray
     graph: NeighborGraph | None = None
     spectrum: Spectrum | None = None
     trace: Trace | None = None
-    certificate: Any = None
+    certificate: Certificate | None = None
     extension: Extension | None = None
     inverse: Extension | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
+    fitted: Mapping[str, Any] = field(default_factory=dict)

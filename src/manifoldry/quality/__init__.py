@@ -1,10 +1,11 @@
-"""How good an embedding is: ranks kept, distances kept, a known truth recovered."""
+"""How good an embedding is: ranks kept, distances kept, a known truth recovered; and how good a clustering."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from manifoldry import check
+from manifoldry.quality.clusters import flat_error, nmi, nonlocalized, purity
 from manifoldry.quality.distances import (
     distance_error,
     graph_distance_error,
@@ -23,11 +24,15 @@ __all__ = [
     "RankMeasures",
     "continuity",
     "distance_error",
+    "flat_error",
     "graph_distance_error",
     "knn_error",
     "knn_kept",
     "mrre",
+    "nmi",
+    "nonlocalized",
     "procrustes",
+    "purity",
     "rank_measures",
     "residual_variance",
     "scaled_distance_error",

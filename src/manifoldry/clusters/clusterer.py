@@ -1,0 +1,213 @@
+"""The contract of a clustering: labels, the flat of each cluster, how far from it, and whether it is in one piece."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+from sklearn.base import ClusterMixin
+from sklearn.utils.validation import check_is_fitted
+
+from manifoldry import check
+from manifoldry.base.estimator import Estimator, stores
+from manifoldry.clusters.subspaces import Subspaces
+from manifoldry.neighbors.graph import symmetrise
+from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
+from manifoldry.run import Run
+from manifoldry.values import FloatArray, IntArray, NeighborGraph, Trace
+
+Assign = Callable[[FloatArray, Run], IntArray]
+"""New points (n_new, n_features) to labels (n_new,); picklable."""
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """Labels, and everything the method can say about them.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_points,)
+        The cluster of each point; every number from 0 to c - 1 occurs.
+    subspaces : Subspaces
+        The flats of the c clusters.
+    assign : callable
+        New points to labels.
+    objective : float
+        What the method made small (or large), in its own units.
+    objectives : ndarray of shape (n_starts,), optional
+        The same for every start.
+    trace : Trace, optional
+        The objective along the best start.
+    medoids : ndarray of shape (c,), optional
+        The point that stands for each cluster.
+    graph : NeighborGraph, optional
+        The undirected neighbour graph, if the method made one.
+    n_iter : int, optional
+        Iterations, where there is no trace to count them.
+    notes : mapping
+        What goes into ``diagnostics_``.
+    """
+
+    labels: IntArray
+    subspaces: Subspaces
+    assign: Assign
+    objective: float
+    objectives: FloatArray | None = None
+    trace: Trace | None = None
+    medoids: IntArray | None = None
+    graph: NeighborGraph | None = None
+    n_iter: int | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        counts = np.bincount(self.labels, minlength=len(self.subspaces))
+        if len(counts) != len(self.subspaces) or counts.min() == 0:
+            raise ValueError(
+                f"A clustering needs points in each of its {len(self.subspaces)} clusters and in no other; "
+                f"got the sizes {counts.tolist()}."
+            )
+
+
+@stores
+class BaseClusterer(ClusterMixin, Estimator):
+    """Base of all clusterings: checks, one run per fit, fitted attributes, labels of new points.
+
+    A subclass declares its parameters under `stores`, refuses bad ones in ``_check_parameters`` and computes a
+    `Clustering` in ``_cluster``, which is pure: it changes neither the estimator nor its arguments.
+    """
+
+    n_components: int = 2
+    n_neighbors: int | str = "auto"
+
+    _takes_sparse = False
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Divide the rows of ``X`` into clusters.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            One point per row.
+        y : ignored
+            For pipelines.
+
+        Returns
+        -------
+        self : estimator
+            With ``labels_``, ``subspaces_``, ``localized_``, ``diagnostics_`` and what else the method has.
+        """
+        run = self._run()
+        self._check_metric()
+        points = self._validated(X, reset=True).astype(np.float64, copy=False)
+        self._check_parameters(len(points))
+        clustering = self._cluster(points, run)
+        graph = self._graph(points, run)[0] if clustering.graph is None else clustering.graph
+        self._keep(points, clustering, graph, run)
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None) -> IntArray:
+        """Divide the rows of ``X`` into clusters and return their labels, shape (n_samples,)."""
+        return self.fit(X, y).labels_
+
+    def predict(self, X: Any) -> IntArray:
+        """Return the clusters of new points, each by itself.
+
+        Parameters
+        ----------
+        X : array of shape (n_new, n_features)
+            New points.
+
+        Returns
+        -------
+        ndarray of shape (n_new,)
+        """
+        check_is_fitted(self, "labels_")
+        points = self._validated(X, reset=False).astype(np.float64, copy=False)
+        return self._assign(points, self._run())
+
+    @abstractmethod
+    def _cluster(self, X: FloatArray, run: Run) -> Clustering:
+        """Divide validated points (n, d), in double precision, into clusters."""
+
+    def _rank(self, X: FloatArray) -> int:
+        """Return the dimension of the flats: no more than the space has."""
+        return min(self.n_components, X.shape[1])
+
+    def _neighbor_rule(self) -> NeighborRule:
+        return NeighborRule(self.n_neighbors, metric=self.metric)
+
+    def _graph(self, X: FloatArray, run: Run) -> tuple[NeighborGraph, NeighborIndex]:
+        """Return the undirected neighbour graph of the points, and the index for new ones."""
+        neighbors, index = neighbor_graph(X, self._neighbor_rule().resolve(len(X)), run)
+        return symmetrise(neighbors), index
+
+    def _check_parameters(self, n_points: int) -> None:
+        check.integer("n_components", self.n_components, 1)
+        self._neighbor_rule().resolve(n_points)
+
+    def _check_metric(self) -> None:
+        if self._pairwise:
+            raise ValueError(
+                f"{type(self).__name__} needs points, because clusters have subspaces; got metric={self.metric!r}: "
+                "embed the distances first (ClassicalMDS)."
+            )
+        super()._check_metric()
+
+    def _keep(self, X: FloatArray, clustering: Clustering, graph: NeighborGraph, run: Run) -> None:
+        self.labels_: IntArray = clustering.labels.astype(np.int64, copy=False)
+        self.n_clusters_ = len(clustering.subspaces)
+        self.subspaces_: Subspaces = clustering.subspaces
+        self.graph_: NeighborGraph = graph
+        self.objective_ = float(clustering.objective)
+        starts = clustering.objectives
+        self.objectives_: FloatArray = np.array([self.objective_]) if starts is None else starts
+        self.reconstruction_errors_: FloatArray = clustering.subspaces.errors(X, clustering.labels)
+        self.reconstruction_error_ = float(self.reconstruction_errors_.sum())
+        self.localized_: Any = pieces(clustering.labels, self.n_clusters_, graph)[1] == 1
+        self.n_nonlocalized_ = int(np.count_nonzero(~self.localized_))
+        self._assign: Assign = clustering.assign
+        for name in ("trace", "medoids"):
+            value = getattr(clustering, name)
+            if value is not None:
+                setattr(self, f"{name}_", value)
+            elif hasattr(self, f"{name}_"):
+                delattr(self, f"{name}_")  # of an earlier fit
+        n_iter = clustering.n_iter if clustering.trace is None else clustering.trace.n_iter
+        if n_iter is not None:
+            self.n_iter_ = n_iter
+        self.diagnostics_: dict[str, Any] = {
+            "seconds": dict(run.seconds),
+            "memory": dict(run.memory),
+            "stopped": run.stopped,
+            **clustering.notes,
+        }
+
+
+@stores
+class Clusterer(BaseClusterer):
+    """Base of the clusterings that are told how many clusters to make."""
+
+    n_clusters: int = field(default=8, kw_only=False)
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        check.integer("n_clusters", self.n_clusters, 1, n_points, f" for {n_points} points")
+
+
+def pieces(labels: IntArray, n_clusters: int, graph: NeighborGraph) -> tuple[IntArray, IntArray]:
+    """Return the connected piece of its own cluster that each point is in, and the number of pieces per cluster.
+
+    Two points are in the same piece if a path of the graph leads from one to the other inside their cluster.
+    """
+    rows = graph.rows()
+    inside = labels[rows] == labels[graph.indices]
+    n = graph.n_points
+    links = csr_array((np.ones(int(inside.sum())), (rows[inside], graph.indices[inside])), shape=(n, n))
+    _, piece = connected_components(links, directed=False)
+    _, first = np.unique(piece, return_index=True)
+    return piece, np.bincount(labels[first], minlength=n_clusters)

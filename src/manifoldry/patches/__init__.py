@@ -1,0 +1,1 @@
+"""Overlapping patches: who belongs to which, charts of each, and what neighbouring patches share."""

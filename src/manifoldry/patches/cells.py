@@ -1,0 +1,162 @@
+"""Cells: k-means centres on a sample, divided where the sample's graph is in pieces, and who borders on whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+from threadpoolctl import threadpool_limits
+
+from manifoldry.neighbors.graph import local_scale
+from manifoldry.patches.cover import BLOCK_ENTRIES, TREE_COLUMNS, VoronoiCover
+from manifoldry.run import Run
+from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
+
+LLOYD_STEPS = 20
+SPLIT_ROUNDS = 10
+
+SPREAD_COST = 2_000_000_000
+"""Points times columns times cells up to which the first centres are spread out (k-means++), and not just drawn."""
+
+ROOM_POWER = 2
+"""Highest power of the distance to neighbours that a point's room is taken to be: beyond, outliers would rule."""
+
+FRAGMENT = 0.05
+"""Pieces of a cell below this share of the mean cell are corners cut off by the border, not sheets of their own."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Centres, the cell of each point of the sample, and bordering cells.
+
+    Parameters
+    ----------
+    centres : ndarray of shape (c, d)
+        Means of the cells' connected pieces.
+    labels : ndarray of shape (n,)
+        The nearest centre of each point of the sample.
+    borders : ndarray of shape (c, w)
+        Bordering cells; a cell's own number fills up short lists.
+    """
+
+    centres: FloatArray
+    labels: IntArray
+    borders: IntArray
+
+    def cover(self, overlap: float, *, even: bool) -> VoronoiCover:
+        """Return the cells grown over their borders."""
+        return VoronoiCover(self.centres, self.borders, overlap, even)
+
+
+def find_cells(X: Array, graph: NeighborGraph, n_cells: int, dimension: int, run: Run) -> Cells:
+    """Return about ``n_cells`` cells of the sample X, each in one piece on its graph.
+
+    Points count by the room they have on a surface of that ``dimension``, so that cells are of even size and not of
+    even number where the sampling is not.
+    k-means knows nothing of the surface: a cell that holds two sheets of a roll is divided, and the nearest centres
+    are looked up again, until every cell is connected but for a few points at its border.
+    """
+    room = local_scale(graph) ** min(dimension, ROOM_POWER)
+    centres = _means(X, room, n_cells, run)
+    for _ in range(SPLIT_ROUNDS):
+        labels = nearest_centre(X, centres, run)
+        pieces = _pieces(labels, graph)
+        sizes = np.bincount(pieces)
+        large = sizes >= max(2, FRAGMENT * len(X) / len(centres))
+        if large.sum() <= len(centres):
+            break
+        kept = np.cumsum(large) - 1
+        mine = large[pieces]
+        centres = _group_means(X[mine], kept[pieces[mine]], int(large.sum()), room[mine])
+    labels = nearest_centre(X, centres, run)
+    centres, labels = _without_empty(centres, labels)
+    return Cells(centres, labels, _borders(labels, graph, len(centres)))
+
+
+def nearest_centre(X: Array, centres: FloatArray, run: Run) -> IntArray:
+    """Return the number of the centre nearest to each row."""
+    tree = cKDTree(centres) if X.shape[1] <= TREE_COLUMNS else None
+    squares = np.square(centres).sum(axis=1)
+
+    def work(lo: int, hi: int) -> IntArray:
+        if tree is not None:
+            return np.asarray(tree.query(X[lo:hi])[1], dtype=np.int64)
+        return np.argmin(squares - 2 * (X[lo:hi] @ centres.T), axis=1)
+
+    return np.concatenate(run.map(work, run.ranges(len(X), max(1, BLOCK_ENTRIES // len(centres))), blas=True))
+
+
+def _means(X: Array, room: FloatArray, n_cells: int, run: Run) -> FloatArray:
+    """Return centres by Lloyd's iteration (k-means), begun from spread-out points."""
+    if n_cells == 1:
+        return X.mean(axis=0, keepdims=True)
+    rng = run.rng("patch centres")
+    # Points in the order of their distance from the mean: the same for any order of the rows, and if they are turned.
+    order = np.argsort(np.square(X - X.mean(axis=0)).sum(axis=1), kind="stable")
+    if X.size * n_cells <= SPREAD_COST:
+        centres = _spread_out(X[order], room[order], n_cells, int(rng.integers(2**31)))
+    else:
+        centres = X[order[rng.choice(len(X), n_cells, replace=False)]]
+    labels = np.full(len(X), -1)
+    for _ in range(LLOYD_STEPS):
+        found = nearest_centre(X, centres, run)
+        if np.array_equal(found, labels):
+            break
+        centres, labels = _without_empty(centres, found)
+        centres = _group_means(X, labels, len(centres), room)
+    return centres
+
+
+def _pieces(labels: IntArray, graph: NeighborGraph) -> IntArray:
+    """Return the connected piece of its cell that each point is in."""
+    rows = graph.rows()
+    inside = labels[rows] == labels[graph.indices]
+    n = graph.n_points
+    ties = sp.csr_array((np.ones(int(inside.sum())), (rows[inside], graph.indices[inside])), shape=(n, n))
+    return np.asarray(connected_components(ties, directed=False)[1])
+
+
+def _spread_out(X: Array, room: FloatArray, n_cells: int, seed: int) -> FloatArray:
+    """Return points drawn one by one with chances that grow with the distance from those already drawn."""
+    from sklearn.cluster import kmeans_plusplus
+
+    with threadpool_limits(1):
+        return np.asarray(kmeans_plusplus(X, n_cells, sample_weight=room, random_state=seed)[0])
+
+
+def _group_means(X: Array, groups: IntArray, n_groups: int, weights: FloatArray) -> FloatArray:
+    sums = sp.csr_array((weights, (groups, np.arange(len(X)))), shape=(n_groups, len(X))) @ X
+    return np.asarray(sums / np.bincount(groups, weights, n_groups)[:, None], dtype=float)
+
+
+def _without_empty(centres: FloatArray, labels: IntArray) -> tuple[FloatArray, IntArray]:
+    used, labels = np.unique(labels, return_inverse=True)
+    return centres[used], labels
+
+
+def _borders(labels: IntArray, graph: NeighborGraph, n_cells: int) -> IntArray:
+    """Return the cells whose largest pieces are tied by an edge of the graph, as padded lists."""
+    pieces = _pieces(labels, graph)
+    sizes = np.bincount(pieces)
+    order = np.lexsort((sizes[pieces], labels))
+    last = np.append(np.flatnonzero(np.diff(labels[order])), len(labels) - 1)
+    main = np.zeros(len(sizes), dtype=bool)
+    main[pieces[order[last]]] = True
+    rows = graph.rows()
+    tied = main[pieces[rows]] & main[pieces[graph.indices]] & (labels[rows] != labels[graph.indices])
+    a, b = labels[rows[tied]], labels[graph.indices[tied]]
+    ties = sp.csr_array((np.ones(2 * len(a)), (np.r_[a, b], np.r_[b, a])), shape=(n_cells, n_cells))
+    return padded_lists(ties)
+
+
+def padded_lists(ties: sp.csr_array) -> IntArray:
+    """Return the columns stored in each row of a square pattern, filled up with the row's own number."""
+    degrees = np.diff(ties.indptr)
+    n = ties.shape[0]
+    lists = np.repeat(np.arange(n)[:, None], max(1, degrees.max(initial=1)), axis=1)
+    slots = np.arange(len(ties.indices)) - np.repeat(ties.indptr[:-1], degrees)
+    lists[np.repeat(np.arange(n), degrees), slots] = ties.indices
+    return lists

@@ -1,0 +1,187 @@
+"""Covers: which patches a point belongs to, and how much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.spatial import cKDTree
+
+from manifoldry.neighbors.search import NeighborIndex
+from manifoldry.run import Run
+from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
+
+TREE_COLUMNS = 8
+"""Up to this many columns the nearest centre is found in a tree, beyond by multiplying with all centres."""
+
+BLOCK_ENTRIES = 4_000_000
+"""Entries of the largest temporary array per block of points."""
+
+
+@dataclass(frozen=True)
+class Membership:
+    """Which points belong to which patches: one entry per pair, ordered by point.
+
+    Parameters
+    ----------
+    points, patches : ndarray of shape (M,)
+        The pairs.
+    weights : ndarray of shape (M,)
+        How much the patch counts at that point, positive.
+    n_points : int
+        Number of points; each has at least one patch.
+    """
+
+    points: IntArray
+    patches: IntArray
+    weights: FloatArray
+    n_points: int
+
+    @classmethod
+    def joined(cls, blocks: Sequence[Membership]) -> Membership:
+        """Return the membership of consecutive blocks of points as one."""
+        if len(blocks) == 1:
+            return blocks[0]
+        starts = np.concatenate([[0], np.cumsum([block.n_points for block in blocks])])
+        points = np.concatenate([block.points + start for block, start in zip(blocks, starts[:-1], strict=True)])
+        return cls(
+            points,
+            np.concatenate([block.patches for block in blocks]),
+            np.concatenate([block.weights for block in blocks]),
+            int(starts[-1]),
+        )
+
+    @classmethod
+    def of_matrix(cls, matrix: Any) -> Membership:
+        """Return the membership whose weights are the entries of a sparse matrix (points, patches)."""
+        rows = sp.csr_array(matrix)
+        rows.sort_indices()
+        points = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+        return cls(points, rows.indices.astype(np.int64), rows.data.astype(float), rows.shape[0])
+
+    def at_home(self, components: IntArray) -> Array:
+        """Return which entries are of the same component of patches as their point's heaviest patch."""
+        home = components[self.heaviest()]
+        return components[self.patches] == home[self.points]
+
+    def heaviest(self) -> IntArray:
+        """Return the patch that counts most at each point."""
+        order = np.lexsort((-self.weights, self.points))
+        return self.patches[order[np.concatenate([[True], np.diff(self.points[order]) > 0])]]
+
+    def __getitem__(self, chosen: Array) -> Membership:
+        return Membership(self.points[chosen], self.patches[chosen], self.weights[chosen], self.n_points)
+
+
+@dataclass(frozen=True)
+class VoronoiCover:
+    r"""Patches around centres: the cell of the nearest centre, grown over its borders.
+
+    With :math:`d_i` the distance to centre i and :math:`d` the least of them, x belongs to patch i if
+    :math:`s_i = (d_i^2 - d^2)/(\omega\,\ell_i^2) < 1`, :math:`\ell_i` the mean distance of centre i to those of its
+    neighbours; its weight :math:`(1 - s_i)^2` falls to zero where the patch ends. Only neighbours of the nearest cell
+    count, so that a sheet folded close to another does not join it.
+
+    Parameters
+    ----------
+    centres : ndarray of shape (c, d)
+        The centres.
+    neighbors : ndarray of shape (c, w)
+        Neighbouring cells of each; its own number fills up short lists.
+    overlap : float
+        Omega: how far patches reach over the border.
+    even : bool
+        Give all patches of a point the same weight, as the mean over patches does.
+    """
+
+    centres: FloatArray
+    neighbors: IntArray
+    overlap: float
+    even: bool = False
+
+    @property
+    def n_patches(self) -> int:
+        """Number of patches."""
+        return len(self.centres)
+
+    def grown(self, factor: float) -> VoronoiCover:
+        """Return the cover with patches that reach further over the borders."""
+        return replace(self, overlap=self.overlap * factor)
+
+    def members(self, X: Array, run: Run) -> Membership:
+        """Return the patches of the rows of X."""
+        wide = self.neighbors.shape[1] * (X.shape[1] if X.shape[1] <= TREE_COLUMNS else 1) + self.n_patches
+        blocks = run.ranges(len(X), max(1, BLOCK_ENTRIES // wide))
+        tree = cKDTree(self.centres) if X.shape[1] <= TREE_COLUMNS else None
+        reach = self.overlap * self._spacing()
+
+        def work(lo: int, hi: int) -> Membership:
+            return self._block(np.asarray(X[lo:hi], dtype=float), tree, reach)
+
+        return Membership.joined(run.map(work, blocks, blas=True))
+
+    def _spacing(self) -> FloatArray:
+        """Return the mean squared distance of each centre to its neighbours."""
+        squares = np.square(self.centres[self.neighbors] - self.centres[:, None]).sum(axis=2)
+        count = (self.neighbors != np.arange(self.n_patches)[:, None]).sum(axis=1)
+        mean = squares.sum(axis=1) / np.maximum(count, 1)
+        return np.where(mean > 0, mean, 1.0)
+
+    def _block(self, X: FloatArray, tree: cKDTree | None, reach: FloatArray) -> Membership:
+        if tree is None:
+            squares = np.square(self.centres).sum(axis=1) - 2 * (X @ self.centres.T)  # less |x|^2, the same for all
+            near = np.argmin(squares, axis=1)
+            others = self.neighbors[near]
+            excess = np.take_along_axis(squares, others, axis=1) - squares[np.arange(len(X)), near][:, None]
+        else:
+            least, near = tree.query(X)
+            others = self.neighbors[near]
+            excess = np.square(X[:, None] - self.centres[others]).sum(axis=2) - np.square(least)[:, None]
+        share = np.maximum(excess / reach[others], 0.0)
+        inside = (share < 1) & (others != near[:, None])
+        weight = np.ones_like(share) if self.even else np.square(1 - share)
+        rows, slots = np.nonzero(np.column_stack([np.ones(len(X), dtype=bool), inside & (weight > 0)]))
+        patches = np.column_stack([near, others])[rows, slots]
+        return Membership(rows, patches, np.column_stack([np.ones(len(X)), weight])[rows, slots], len(X))
+
+
+@dataclass(frozen=True)
+class ListedCover:
+    """Patches whose members are listed; a new point joins the patches of its nearest old point.
+
+    Parameters
+    ----------
+    matrix : csr_array of shape (n, c)
+        Weights of the old points' patches.
+    index : NeighborIndex
+        Finds the nearest old point.
+    """
+
+    matrix: sp.csr_array
+    index: NeighborIndex
+
+    @property
+    def n_patches(self) -> int:
+        """Number of patches."""
+        return int(self.matrix.shape[1])
+
+    def members(self, X: Array, run: Run) -> Membership:
+        """Return the patches of the rows of X."""
+        return Membership.of_matrix(self.matrix[self.index.nearest(X, run)])
+
+
+def expanded(labels: IntArray, graph: NeighborGraph, rings: int) -> sp.csr_array:
+    """Return clusters grown over their borders, as weights (n, c): shares of labels within ``rings`` steps.
+
+    One step averages over a point and its neighbours in the graph, so a point joins the clusters of its neighbours.
+    """
+    n = len(labels)
+    weights = sp.csr_array((np.ones(n), (np.arange(n), labels)), shape=(n, int(labels.max()) + 1))
+    ties = sp.csr_array((np.ones(graph.n_edges), graph.indices, graph.indptr), shape=(n, n)) + sp.eye_array(n)
+    step = sp.csr_array(sp.diags_array(1 / ties.sum(axis=1)) @ ties)
+    for _ in range(rings):
+        weights = sp.csr_array(step @ weights)
+    return weights

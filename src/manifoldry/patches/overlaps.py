@@ -1,0 +1,147 @@
+"""What neighbouring patches share: moments of their common points in both charts, and the form that joins them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from manifoldry.patches.cover import Membership
+from manifoldry.values import Array, FloatArray, IntArray
+
+THIN = 1e-3
+"""An overlap whose least spread, in both charts at once, is below this share of a typical overlap's is too thin."""
+
+
+@dataclass(frozen=True)
+class Overlaps:
+    """Pairs of patches that share points.
+
+    Parameters
+    ----------
+    first, second : ndarray of shape (E,)
+        The two patches, first < second.
+    counts : ndarray of shape (E,)
+        Number of shared points.
+    means : ndarray of shape (E, 2, r)
+        Their mean in the first's and in the second's chart.
+    moments : ndarray of shape (E, 2 r, 2 r)
+        Mean products of the coordinates in both charts, about the origin.
+    """
+
+    first: IntArray
+    second: IntArray
+    counts: IntArray
+    means: FloatArray
+    moments: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def __getitem__(self, chosen: Array) -> Overlaps:
+        return Overlaps(
+            self.first[chosen], self.second[chosen], self.counts[chosen], self.means[chosen], self.moments[chosen]
+        )
+
+    def tightness(self, sizes: IntArray) -> FloatArray:
+        """Return how firmly each overlap holds, between 0 (a hinge) and about 1.
+
+        The least singular value of the cross-covariance of the shared points, which has to be of full rank for two
+        patches to come to lie in one flat (Theorem 1), relative to the largest of a typical overlap.
+        """
+        r = self.means.shape[2]
+        cross = self.moments[:, :r, r:] - self.means[:, 0, :, None] * self.means[:, 1, None, :]
+        rank = np.minimum(sizes[self.first], sizes[self.second])
+        values = np.linalg.svd(cross, compute_uv=False)
+        values = np.concatenate([values, np.zeros((len(self), 1))], axis=1)
+        least = np.where(rank > 0, values[np.arange(len(self)), np.maximum(rank, 1) - 1], np.inf)
+        typical = np.median(values[:, 0]) if len(self) else 1.0
+        return np.where(self.counts > rank, least / (typical or 1.0), 0.0)
+
+    def firm(self, sizes: IntArray) -> Array:
+        """Return which overlaps are well conditioned."""
+        return self.tightness(sizes) >= THIN
+
+
+def find_overlaps(members: Membership, f: FloatArray, n_patches: int) -> Overlaps:
+    """Return the moments of all pairs of patches that share points.
+
+    Parameters
+    ----------
+    members : Membership
+        Who belongs to which patch.
+    f : ndarray of shape (M, r)
+        Coordinates of the entries in their charts.
+    n_patches : int
+        Number of patches.
+    """
+    one, other = shared_entries(members)
+    lower = members.patches[one] < members.patches[other]
+    one, other = np.where(lower, one, other), np.where(lower, other, one)
+    key = members.patches[one] * n_patches + members.patches[other]
+    keys, pair, counts = np.unique(key, return_inverse=True, return_counts=True)
+    both = np.concatenate([f[one], f[other]], axis=1)
+    width, E = both.shape[1], len(keys)
+
+    def mean(values: FloatArray) -> FloatArray:
+        return np.bincount(pair, values, E) / counts
+
+    means = np.stack([mean(both[:, a]) for a in range(width)], axis=1) if width else np.zeros((E, 0))
+    moments = np.empty((E, width, width))
+    for a in range(width):
+        for b in range(a + 1):
+            moments[:, a, b] = moments[:, b, a] = mean(both[:, a] * both[:, b])
+    return Overlaps(keys // n_patches, keys % n_patches, counts, means.reshape(E, 2, width // 2), moments)
+
+
+def shared_entries(members: Membership) -> tuple[IntArray, IntArray]:
+    """Return all pairs of entries of a membership that belong to one point."""
+    counts = np.bincount(members.points, minlength=members.n_points)
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    ones, others = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+    for many in range(2, int(counts.max(initial=0)) + 1):
+        begin = starts[counts == many]
+        a, b = np.triu_indices(many, 1)
+        ones.append((begin[:, None] + a).ravel())
+        others.append((begin[:, None] + b).ravel())
+    return np.concatenate(ones), np.concatenate(others)
+
+
+def patch_components(overlaps: Overlaps, n_patches: int) -> IntArray:
+    """Return the connected component of the patch graph that each patch is in."""
+    ties = sp.csr_array((np.ones(len(overlaps)), (overlaps.first, overlaps.second)), shape=(n_patches, n_patches))
+    return np.asarray(connected_components(ties, directed=False)[1], dtype=np.int64)
+
+
+def matching_form(overlaps: Overlaps, sizes: IntArray) -> sp.csr_array:
+    r"""Return the matrix of the matching error (5.2) over frames and shifts: blocks L_X, Z and L_G of (5.7).
+
+    :math:`e^2 = \sum_{ij} \frac1{n_{ij}} \sum_x |R_i f_i(x) + t_i - R_j f_j(x) - t_j|^2`.
+    """
+    r = overlaps.means.shape[2]
+    E, c = len(overlaps), len(sizes)
+    signs = np.concatenate([np.ones(r), -np.ones(r)])
+    ends = np.array([1.0, -1.0])
+    blocks = np.empty((E, 2 * r + 2, 2 * r + 2))
+    blocks[:, : 2 * r, : 2 * r] = overlaps.moments * signs[:, None] * signs
+    means = overlaps.means.reshape(E, -1) * signs
+    blocks[:, : 2 * r, 2 * r :] = means[:, :, None] * ends
+    blocks[:, 2 * r :, : 2 * r] = blocks[:, : 2 * r, 2 * r :].transpose(0, 2, 1)
+    blocks[:, 2 * r :, 2 * r :] = ends[:, None] * ends
+    steps = np.arange(r)
+    rows = np.concatenate(
+        [
+            overlaps.first[:, None] * r + steps,
+            overlaps.second[:, None] * r + steps,
+            r * c + overlaps.first[:, None],
+            r * c + overlaps.second[:, None],
+        ],
+        axis=1,
+    )
+    where = (np.repeat(rows, 2 * r + 2, axis=1).ravel(), np.tile(rows, (1, 2 * r + 2)).ravel())
+    n_rows = (r + 1) * c
+    form = sp.csr_array(sp.coo_array((blocks.ravel(), where), shape=(n_rows, n_rows)))
+    present = np.concatenate([(steps < sizes[:, None]).ravel(), np.ones(c, dtype=bool)])
+    return form if present.all() else sp.csr_array(form[present][:, present])

@@ -1,0 +1,113 @@
+"""Stitching: rigid moves of all patches that bring their shared points together, with the proof."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from manifoldry.patches.cover import Membership
+from manifoldry.patches.overlaps import Overlaps, matching_form, patch_components
+from manifoldry.run import Run
+from manifoldry.solve.lowrank import Placement, place
+from manifoldry.values import Certificate, FloatArray, IntArray, Stop, Trace
+
+
+@dataclass(frozen=True)
+class Stitched:
+    """Where the patches of every component of the patch graph were put.
+
+    Parameters
+    ----------
+    frames : ndarray of shape (c, r, p)
+        The point with coordinates f in patch i goes to ``f @ frames[i] + shifts[i]``.
+    shifts : ndarray of shape (c, p)
+        Images of the charts' origins.
+    components : ndarray of shape (c,)
+        The component of each patch.
+    certificate : Certificate
+        Of all components together.
+    trace : Trace
+        Of the largest component.
+    """
+
+    frames: FloatArray
+    shifts: FloatArray
+    components: IntArray
+    certificate: Certificate
+    trace: Trace
+
+    @property
+    def n_components(self) -> int:
+        """Number of components of the patch graph."""
+        return int(self.components.max()) + 1
+
+    def images(self, patches: IntArray, f: FloatArray) -> FloatArray:
+        """Return the images of points given by patch and coordinates, shape (M, p)."""
+        placed = np.array(self.shifts[patches])
+        for a in range(f.shape[1]):
+            placed += f[:, a, None] * self.frames[patches, a]
+        return placed
+
+
+def stitch(overlaps: Overlaps, sizes: IntArray, run: Run) -> Stitched:
+    """Minimise the matching error of overlapping patches, each component of the patch graph by itself."""
+    components = patch_components(overlaps, len(sizes))
+    counts = np.bincount(components)
+    placements: dict[int, Placement] = {}
+    for number in np.argsort(-counts, kind="stable"):
+        patches = np.flatnonzero(components == number)
+        inside = overlaps[components[overlaps.first] == number]
+        renumbered = Overlaps(
+            np.searchsorted(patches, inside.first),
+            np.searchsorted(patches, inside.second),
+            inside.counts,
+            inside.means,
+            inside.moments,
+        )
+        placements[int(number)] = _place_component(renumbered, sizes[patches], run)
+    p = max(placement.shifts.shape[1] for placement in placements.values())
+    frames = np.zeros((len(sizes), overlaps.means.shape[2], p))
+    shifts = np.zeros((len(sizes), p))
+    for number, placement in placements.items():
+        patches = np.flatnonzero(components == number)
+        _, width, columns = placement.frames.shape
+        frames[patches, :width, :columns] = placement.frames
+        shifts[patches, :columns] = placement.shifts
+    parts = list(placements.values())
+    return Stitched(frames, shifts, components, joint_certificate(parts), parts[0].trace)
+
+
+def _place_component(overlaps: Overlaps, sizes: IntArray, run: Run) -> Placement:
+    if len(sizes) > 1:
+        return place(matching_form(overlaps, sizes), sizes, run)
+    width = int(sizes[0])
+    certain = Certificate(0.0, 0.0, 1.0, 0.0, width)
+    return Placement(np.eye(width)[None], np.zeros((1, width)), certain, Trace(np.zeros(1), Stop.CONVERGED))
+
+
+def joint_certificate(placements: list[Placement]) -> Certificate:
+    """Return the certificate of independent problems solved side by side."""
+    parts = [placement.certificate for placement in placements]
+    return Certificate(
+        sum(part.objective for part in parts),
+        sum(part.bound for part in parts),
+        sum(part.scale for part in parts),
+        min(part.smallest for part in parts),
+        max(part.rank for part in parts),
+        max(part.violation for part in parts),
+    )
+
+
+def blend(members: Membership, images: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the weighted mean of each point's images, shape (n, p), and their disagreement, shape (n,).
+
+    Disagreement is the root of the weighted mean squared distance of the images from their mean.
+    """
+    n = members.n_points
+    total = np.bincount(members.points, members.weights, n)
+    share = members.weights / total[members.points]
+    mean: FloatArray = np.stack([np.bincount(members.points, share * column, n) for column in images.T], axis=1)
+    squares = np.square(images - mean[members.points]).sum(axis=1)
+    apart: FloatArray = np.sqrt(np.bincount(members.points, share * squares, n))
+    return mean, apart

@@ -1,0 +1,141 @@
+"""Laying stitched patches out in the wanted number of dimensions, and the ways in and out for new points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from manifoldry.extend.parts import side_by_side
+from manifoldry.patches.cells import padded_lists
+from manifoldry.patches.charts import Charts
+from manifoldry.patches.cover import ListedCover, Membership, VoronoiCover
+from manifoldry.patches.overlaps import Overlaps
+from manifoldry.patches.stitch import Stitched, blend
+from manifoldry.run import Run
+from manifoldry.solve.eigen import column_signs
+from manifoldry.values import Array, FloatArray, Spectrum
+
+PLACE_ROWS = 200_000
+"""New points placed at a time, so that memory does not grow with their number."""
+
+
+@dataclass(frozen=True)
+class Unfolded:
+    """All points laid out.
+
+    Parameters
+    ----------
+    coordinates : ndarray of shape (n, r)
+        The points.
+    stitched : Stitched
+        The patches in the axes of the coordinates.
+    spectrum : Spectrum
+        Of the unfolded points in all dimensions that the patches used.
+    disagreement : ndarray of shape (n,)
+        How far apart a point's patches put it.
+    """
+
+    coordinates: FloatArray
+    stitched: Stitched
+    spectrum: Spectrum
+    disagreement: FloatArray
+
+
+def unfold(members: Membership, f: FloatArray, stitched: Stitched, n_components: int) -> Unfolded:
+    """Blend the patches' images of each point and turn every component to its principal axes (5.14)."""
+    members, entries = _at_home(members, stitched)
+    wide, disagreement = blend(members, stitched.images(members.patches, f[entries]))
+    home = np.zeros(members.n_points, dtype=np.int64)
+    home[members.points] = stitched.components[members.patches]
+    frames, shifts = stitched.frames.copy(), stitched.shifts.copy()
+    for part in range(stitched.n_components):
+        mine, patches = home == part, stitched.components == part
+        if not mine.any():
+            continue
+        mean = wide[mine].mean(axis=0)
+        away = wide[mine] - mean
+        axes = np.linalg.eigh(away.T @ away)[1][:, ::-1]
+        axes = axes * column_signs(away @ axes)
+        wide[mine] = away @ axes
+        frames[patches], shifts[patches] = frames[patches] @ axes, (shifts[patches] - mean) @ axes
+    spectrum = _spectrum(wide)
+    p = wide.shape[1]
+    if p < n_components:
+        wide = np.pad(wide, ((0, 0), (0, n_components - p)))
+        frames = np.pad(frames, ((0, 0), (0, 0), (0, n_components - p)))
+        shifts = np.pad(shifts, ((0, 0), (0, n_components - p)))
+    wide, frames, shifts = wide[:, :n_components], frames[:, :, :n_components], shifts[:, :n_components]
+    if stitched.n_components > 1:
+        present = np.unique(home)
+        moved = side_by_side([wide[home == part] for part in present])
+        for part, (rows, shift) in zip(present, moved, strict=True):
+            wide[home == part] = rows
+            shifts[stitched.components == part] += shift
+    return Unfolded(wide, replace(stitched, frames=frames, shifts=shifts), spectrum, disagreement)
+
+
+def _at_home(members: Membership, stitched: Stitched) -> tuple[Membership, Array]:
+    if stitched.n_components == 1:
+        return members, np.arange(len(members.points))
+    kept = members.at_home(stitched.components)
+    return members[kept], kept
+
+
+def _spectrum(wide: FloatArray) -> Spectrum:
+    """Return the eigenpairs of the Gram matrix of points given in their principal axes."""
+    values = np.square(wide).sum(axis=0)
+    order = np.argsort(-values, kind="stable")
+    values = values[order]
+    vectors = wide[:, order] / np.sqrt(np.where(values > 0, values, 1.0))
+    return Spectrum(values, vectors, np.zeros(len(values)), "largest", "lowrank")
+
+
+@dataclass(frozen=True)
+class PatchMap:
+    """New points to coordinates: their patches, those charts, and the blend of the images."""
+
+    cover: VoronoiCover | ListedCover
+    charts: Charts
+    stitched: Stitched
+
+    def __call__(self, X: Array, run: Run) -> FloatArray:
+        """Place the rows of X."""
+        placed = np.empty((len(X), self.stitched.shifts.shape[1]))
+        for lo, hi in run.ranges(len(X), PLACE_ROWS):
+            rows = X[lo:hi]
+            members, _ = _at_home(self.cover.members(rows, run), self.stitched)
+            f = self.charts.coordinates(rows, members, run)
+            placed[lo:hi], _ = blend(members, self.stitched.images(members.patches, f))
+        return placed
+
+
+@dataclass(frozen=True)
+class PatchInverse:
+    """Coordinates back to points: the patches whose origins lie near, and the surfaces of their charts."""
+
+    cover: VoronoiCover
+    charts: Charts
+    stitched: Stitched
+    back: FloatArray
+
+    @classmethod
+    def of(cls, charts: Charts, stitched: Stitched, overlaps: Overlaps, overlap: float) -> PatchInverse:
+        """Build from stitched patches."""
+        n = charts.n_patches
+        i, j = np.r_[overlaps.first, overlaps.second], np.r_[overlaps.second, overlaps.first]
+        ties = sp.csr_array((np.ones(len(i)), (i, j)), shape=(n, n))
+        cover = VoronoiCover(stitched.shifts, padded_lists(ties), overlap)
+        return cls(cover, charts, stitched, np.linalg.pinv(stitched.frames))
+
+    def __call__(self, Y: Array, run: Run) -> FloatArray:
+        """Return the points at the places Y."""
+        found = np.empty((len(Y), self.charts.means.shape[1]))
+        for lo, hi in run.ranges(len(Y), PLACE_ROWS):
+            places = np.asarray(Y[lo:hi], dtype=float)
+            members, _ = _at_home(self.cover.members(places, run), self.stitched)
+            away = places[members.points] - self.stitched.shifts[members.patches]
+            f = np.einsum("mp,mpr->mr", away, self.back[members.patches])
+            found[lo:hi], _ = blend(members, self.charts.points(members.patches, f, run))
+        return found

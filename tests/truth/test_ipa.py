@@ -1,0 +1,183 @@
+"""Isometric patch alignment against what is known on paper."""
+
+import numpy as np
+import pytest
+
+import manifoldry
+from manifoldry import IPA, datasets
+from manifoldry.quality import procrustes
+
+
+def relative_error(Y, truth):
+    """Root of the rigid Procrustes error, relative to the spread of the truth."""
+    return float(np.sqrt(procrustes(Y, truth).error))
+
+
+def tilted(flat, columns=3, seed=0):
+    """Return flat points in a space of more columns, turned at random."""
+    turn = np.linalg.qr(np.random.default_rng(seed).standard_normal((columns, columns)))[0]
+    return flat @ turn[: flat.shape[1]]
+
+
+def test_a_flat_sheet_comes_back_to_rounding():
+    flat = np.random.default_rng(1).uniform(size=(400, 2)) * [3.0, 1.0]
+    ipa = IPA(n_patches=12).fit(tilted(flat, 5))
+    assert ipa.n_patches_ >= 12
+    assert relative_error(ipa.embedding_, flat) < 1e-10
+    assert ipa.certificate_.optimal
+    assert ipa.certificate_.rank == 2
+    assert ipa.disagreement_.max() < 1e-10
+    assert np.abs(ipa.distortion_).max() < 1e-9
+
+
+def test_a_holed_roll_unfolds_at_its_true_scale():
+    roll = datasets.swiss_roll(2000, hole=True)
+    ipa = IPA().fit(roll.X)
+    # Charts are isometric to fourth order: with 64 patches of radius 3 on a bend of radius 5 and more, (3/5)^4 / 24 in
+    # the worst patch and a tenth of it on the whole.
+    assert relative_error(ipa.embedding_, roll.truth) < 1e-3
+    assert ipa.certificate_.optimal
+    assert ipa.certificate_.gap < 1e-8
+    assert ipa.diagnostics_["advice"] == ()
+
+
+def test_arcs_instead_of_chords():
+    roll = datasets.swiss_roll(3000)
+    errors = {
+        chart: relative_error(IPA(n_patches=64, chart=chart).fit_transform(roll.X), roll.truth)
+        for chart in ("flat", "curved")
+    }
+    assert errors["curved"] < 0.1 * errors["flat"]
+
+
+def test_a_star_needs_two_dimensions():
+    """Four twisted strips: maximum variance would use three dimensions, stitched patches lie in two."""
+    star = datasets.star(1000)
+    spectrum = IPA().fit(star.X).spectrum_.values
+    assert spectrum[2:].sum() < 1e-3 * spectrum.sum()
+
+
+def test_a_ring_of_segments_closes_in_the_plane():
+    angle = np.linspace(0, 2 * np.pi, 300, endpoint=False)
+    ring = np.column_stack([np.cos(angle), np.sin(angle)])
+    ipa = IPA(1, n_patches=12).fit(ring)
+    assert ipa.certificate_.optimal
+    assert ipa.certificate_.rank == 2
+    assert any("dimension looks larger" in sentence for sentence in ipa.diagnostics_["advice"])
+
+
+def test_uneven_sampling_leaves_the_shape():
+    """With a ninth of the points in one half the error of equal patches grows with the thinner charts, not ninefold."""
+    errors = []
+    for density in (1.0, 9.0):
+        sets = [datasets.s_curve(1500, unevenness=density, random_state=seed) for seed in range(5)]
+        found = [
+            relative_error(IPA(n_patches=16, random_state=seed).fit_transform(data.X), data.truth)
+            for seed, data in enumerate(sets)
+        ]
+        errors.append(np.median(found))
+    assert errors[1] < 2 * errors[0]
+
+
+def test_round_trip_error_is_the_residual_of_the_charts():
+    rng = np.random.default_rng(2)
+    flat = rng.uniform(size=(3000, 2)) * [4.0, 2.0]
+    sigma = 0.01
+    X = np.column_stack([flat, sigma * rng.standard_normal(3000)])
+    ipa = IPA(n_patches=20, chart="flat").fit(X)
+    back = ipa.inverse_transform(ipa.embedding_)
+    off = np.sqrt(np.mean(np.sum((back - X) ** 2, axis=1)))
+    # What is left out is the noise across the sheet; charts fitted to 200 points tilt by sigma/(radius sqrt(200)), and
+    # the blend of two charts errs by less than either.
+    assert off == pytest.approx(sigma, rel=0.05)
+
+
+def test_new_points_go_where_the_surface_says():
+    roll = datasets.swiss_roll(4000, hole=True)
+    ipa = IPA().fit(roll.X[:3000])
+    placed = ipa.transform(roll.X[3000:])
+    both = np.vstack([ipa.embedding_, placed])
+    assert relative_error(both, roll.truth) < 1.5 * relative_error(ipa.embedding_, roll.truth[:3000]) + 1e-4
+
+
+def test_two_sheets_far_apart_are_laid_side_by_side():
+    rng = np.random.default_rng(3)
+    left, right = rng.uniform(size=(200, 2)), rng.uniform(size=(150, 2))
+    X = np.vstack([tilted(left), tilted(right, seed=4) + 100.0])
+    ipa = IPA().fit(X)
+    assert ipa.diagnostics_["components"] == 2
+    assert relative_error(ipa.embedding_[:200], left) < 1e-9
+    assert relative_error(ipa.embedding_[200:], right) < 1e-9
+    assert ipa.embedding_[:200, 0].max() < ipa.embedding_[200:, 0].min() or (
+        ipa.embedding_[200:, 0].max() < ipa.embedding_[:200, 0].min()
+    )
+    with pytest.raises(ValueError, match="in 2 pieces"):
+        IPA(disconnected="refuse").fit(X)
+
+
+def test_given_labels_and_given_members():
+    flat = np.random.default_rng(5).uniform(size=(300, 2)) * [3.0, 1.0]
+    X = tilted(flat)
+    labels = np.floor(flat[:, 0] * 2).astype(int)
+    assert relative_error(IPA(patches=labels).fit_transform(X), flat) < 1e-9
+    members = [np.flatnonzero(np.abs(flat[:, 0] - middle) < 0.4) for middle in (0.3, 0.9, 1.5, 2.1, 2.7)]
+    assert relative_error(IPA(patches=members).fit_transform(X), flat) < 1e-9
+    with pytest.raises(ValueError, match="at least once"):
+        IPA(patches=members[:-1]).fit(X)
+
+
+def test_any_clustering_serves():
+    roll = datasets.swiss_roll(1500, random_state=1)
+    clustering = manifoldry.LDLC(60, n_components=2, n_neighbors=8, rho=0.1, n_init=2)
+    ipa = IPA(clustering=clustering).fit(roll.X)
+    # LDLC's clusters grow by rings of neighbours, wider than cells do, so the charts bend more.
+    assert relative_error(ipa.embedding_, roll.truth) < 0.01
+
+
+def test_patches_may_choose_their_dimension():
+    """A line that ends in a square: patches of one and of two dimensions."""
+    rng = np.random.default_rng(6)
+    line = np.column_stack([np.linspace(-3, 0, 200), np.zeros(200)])
+    square = rng.uniform(size=(400, 2)) * [1.0, 1.0] - [0.0, 0.5]
+    flat = np.vstack([line, square])
+    ipa = IPA(n_patches=20, patch_components="auto").fit(tilted(flat))
+    assert set(ipa.patches_.charts.sizes) == {1, 2}
+    assert np.abs(ipa.distortion_[np.isfinite(ipa.distortion_)]).max() < 1e-6
+
+
+def test_the_mean_of_the_patches_is_the_papers_rule():
+    roll = datasets.swiss_roll(1000, random_state=2)
+    ipa = IPA(n_patches=40, blend="mean").fit(roll.X)
+    members = ipa.patches_.members
+    assert (members.weights == 1).all()
+    assert relative_error(ipa.embedding_, roll.truth) < 0.01
+
+
+def test_advice_on_patches_that_are_not_flat():
+    digits = datasets.load("digits")
+    ipa = IPA(n_patches=10).fit(digits.X[:600])
+    assert any("not flat enough" in sentence for sentence in ipa.diagnostics_["advice"])
+
+
+def test_the_dimension_of_the_surface_is_suggested():
+    roll = datasets.swiss_roll(2000)
+    assert int(IPA(3).fit(roll.X).suggest_n_components()) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"n_patches": 0}, "n_patches must be"),
+        ({"n_patches": 30}, "n_patches must be"),
+        ({"n_patches": "many"}, "n_patches must be"),
+        ({"chart": "round"}, "chart must be one of"),
+        ({"blend": "hard"}, "blend must be one of"),
+        ({"overlap": 0.0}, "overlap must be"),
+        ({"clustering": 3}, "clustering must be"),
+        ({"patch_components": 0}, "patch_components must be"),
+        ({"patches": [[0, 1], [2, 3]]}, "patches must"),
+    ],
+)
+def test_bad_words_are_refused(settings, words):
+    with pytest.raises(ValueError, match=words):
+        IPA(**settings).fit(np.random.default_rng(7).standard_normal((60, 3)))

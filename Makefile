@@ -4,11 +4,12 @@
 
 PYTHON ?= python3
 JOBS ?= 2
+DATA ?= $(or $(MANIFOLDRY_DATA),../shared/data)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types check bench heavy docs figures format clean
+.PHONY: help demo test lint types check bench experiments heavy docs figures format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -34,6 +35,9 @@ heavy: .venv/dev  ## tests marked heavy: large experiments
 bench: .venv/peers  ## speed against other libraries
 	$(BIN)/python benchmarks/spectral.py
 
+experiments: .venv/app  ## what papers show, re-run and judged; DATA names the folder of real sets
+	MANIFOLDRY_DATA=$(DATA) OPENBLAS_NUM_THREADS=1 $(BIN)/python experiments/run.py
+
 docs: .venv/dev  ## pages of the methods, from their cards and docstrings
 	$(BIN)/python docs/build.py
 
@@ -46,7 +50,7 @@ format: .venv/dev  ## put the source into the house style
 
 clean:  ## remove the environment, the caches and what the demo drew
 	rm -rf .venv demo build dist .mypy_cache .pytest_cache .ruff_cache src/*.egg-info
-	find src tests benchmarks docs -type d -name __pycache__ -prune -exec rm -rf {} +
+	find src tests benchmarks experiments docs -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # An environment grows by extras: a stamp per extra, made anew when pyproject.toml changes.
 .venv/app: pyproject.toml

@@ -49,8 +49,8 @@ def noisy_pieces(seed):
     """Return five pieces of a plane figure of twelve points that fit badly, and the figure."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((12, 2))
-    listed = [np.arange(start, start + 4) % 12 for start in (0, 3, 5, 7, 9)]
-    return [(members, moved(rng, X[members]) + 0.2 * rng.standard_normal((4, 2))) for members in listed], X
+    listed = [np.arange(start, start + 6) % 12 for start in (0, 3, 5, 7, 9)]
+    return [(members, moved(rng, X[members]) + 0.2 * rng.standard_normal((6, 2))) for members in listed], X
 
 
 # Known figures
@@ -59,7 +59,7 @@ def noisy_pieces(seed):
 def test_three_pieces_give_back_their_figure():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((15, 2))
-    listed = [np.arange(0, 7), np.arange(5, 11), np.arange(8, 15)]
+    listed = [np.arange(0, 7), np.arange(4, 11), np.arange(8, 15)]
     patches = [(members, moved(rng, X[members])) for members in listed]
     found = align_patches(patches)
     assert found.certificate.optimal
@@ -111,13 +111,14 @@ def test_a_sensor_network_comes_from_its_local_maps(noise):
         # 60 maps of 9 places average the noise of each; a map alone is off by this much.
         assert 0 < error(found.coordinates, X) < 10 * noise
     # Whatever the relaxed program did, patches end rigid.
-    np.testing.assert_allclose(found.frames @ found.frames.transpose(0, 2, 1), np.eye(2)[None].repeat(60, 0), atol=1e-10)
+    products = found.frames @ found.frames.transpose(0, 2, 1)
+    np.testing.assert_allclose(products, np.broadcast_to(np.eye(2), products.shape), atol=1e-10)
 
 
 def test_pieces_that_share_nothing_stand_side_by_side():
     rng = np.random.default_rng(3)
     X = rng.standard_normal((9, 2))
-    patches = [(np.arange(4), X[:4]), (np.arange(2, 6), X[2:6]), ([6, 7, 8], X[6:])]
+    patches = [(np.arange(4), X[:4]), (np.arange(1, 6), X[1:6]), ([6, 7, 8], X[6:])]
     found = align_patches(patches)
     assert found.certificate.optimal
     assert found.components.tolist() == [0, 0, 1]
@@ -156,7 +157,7 @@ def test_a_stretch_straightens_a_free_chain_and_joints_close_again():
 
 
 def test_equalities_and_bounds_hold_and_idle_bounds_cost_nothing():
-    patches, X = noisy_pieces(4)
+    patches, _ = noisy_pieces(4)
     loose = align_patches(patches).coordinates
     exact, above, below, idle = np.array([[0, 6], [2, 9], [1, 7], [3, 11]])[:, None]
     wanted = {
@@ -176,6 +177,15 @@ def test_equalities_and_bounds_hold_and_idle_bounds_cost_nothing():
     held = [*wanted["distances"][1], wanted["upper_bounds"][1][0], wanted["lower_bounds"][1][0]]
     np.testing.assert_allclose(lengths(found.coordinates, np.vstack([exact, above, below])), held, rtol=1e-5)
     assert found.certificate.objective > align_patches(patches).certificate.objective
+
+
+def test_distances_that_contradict_the_patches_are_told_and_not_forced():
+    bar = [([0, 1], [[0.0], [1.0]]), ([1, 2], [[0.0], [1.0]])]
+    found = align_patches(bar, 2, distances=([[0, 2]], [3.0]), upper_bounds=([[0, 2]], [1.0]))
+    assert not found.certificate.optimal
+    assert found.trace.stop is Stop.LIMIT
+    assert np.abs(found.violations).max() > 0.1
+    assert np.isfinite(found.coordinates).all()
 
 
 def by_clarabel(Q, sizes, wanted):
@@ -228,9 +238,9 @@ def test_a_general_solver_finds_the_same_optimum(seed):
 
 def test_conjugate_gradients_and_factors_find_the_same_place(monkeypatch):
     rng = np.random.default_rng(8)
-    X = rng.random((20, 2))
+    X = rng.random((14, 2))
     patches = local_maps(rng, X, 5, noise=0.05)
-    pairs = np.array([[i, (i + 7) % 20] for i in range(20)])
+    pairs = np.array([[i, (i + 5) % 14] for i in range(14)])
     bounds = (pairs, 0.9 * lengths(X, pairs))
     by_factor = align_patches(patches, upper_bounds=bounds)
     monkeypatch.setattr(steps, "CROWDED", 0)
@@ -283,13 +293,13 @@ def solid(seed):
     """Return a solid in four overlapping pieces, each turned but not over."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((14, 3))
-    listed = [np.arange(start, start + 6) % 14 for start in (0, 3, 6, 9)]
-    return [(members, turned(rng, X[members])) for members in listed], X, rng
+    listed = [np.arange(start, start + 8) % 14 for start in (0, 3, 6, 9)]
+    return [(members, turned(rng, X[members])) for members in listed], X
 
 
 @pytest.mark.parametrize("seed", range(10, 16))
 def test_right_handed_patches_give_the_right_hand(seed):
-    patches, X, _ = solid(seed)
+    patches, X = solid(seed)
     found = align_patches(patches, chiral=True)
     assert error(found.coordinates, X) < 1e-9
     assert np.linalg.det(rigid_fit(found.coordinates, X).matrix) > 0
@@ -297,18 +307,15 @@ def test_right_handed_patches_give_the_right_hand(seed):
 
 
 def test_a_patch_of_the_wrong_hand_is_told():
-    patches, _, rng = solid(16)
-    patches[2] = (patches[2][0], moved(rng, patches[2][1] * [1, 1, -1]))
-    wrong = patches[2][1]
-    if np.linalg.det(np.linalg.lstsq(patches[2][1], wrong, rcond=None)[0]) < 0:
-        patches[2] = (patches[2][0], wrong)
+    patches, _ = solid(16)
+    patches[2] = (patches[2][0], patches[2][1] * [1, 1, -1])
     free = align_patches(patches)
     assert free.residuals.max() < 1e-9
     assert free.mirrored.tolist() in ([False, False, True, False], [True, True, False, True])
 
 
 def test_a_patch_that_may_not_turn_over_stays_apart():
-    patches, _, _ = solid(17)
+    patches, _ = solid(17)
     patches[2] = (patches[2][0], patches[2][1] * [1, 1, -1])
     found = align_patches(patches, chiral=True)
     assert not found.mirrored.any()
@@ -344,9 +351,9 @@ def test_a_callback_stops_with_what_there_is():
 
 def test_a_rough_tolerance_ends_earlier_and_refines_all_the_same():
     rng = np.random.default_rng(20)
-    X = rng.random((30, 2))
+    X = rng.random((15, 2))
     patches = local_maps(rng, X, 4, noise=0.1)
-    pairs = np.array([[i, (i + 11) % 30] for i in range(30)])
+    pairs = np.array([[i, (i + 6) % 15] for i in range(15)])
     bounds = (pairs, 0.8 * lengths(X, pairs))
     rough = align_patches(patches, 2, upper_bounds=bounds, tol=0.03)
     fine = align_patches(patches, 2, upper_bounds=bounds)
@@ -367,6 +374,7 @@ PAIR = [([0, 1, 2], TRIANGLE), ([1, 2, 3], TRIANGLE)]
         ([([], np.empty((0, 2)))], {}, "numbers of points"),
         ([([0.5, 1.5, 2.5], TRIANGLE)], {}, "numbers of points"),
         ([([0, 1, 1], TRIANGLE)], {}, "lists a point twice"),
+        ([([0], [[1.0, 2.0]]), ([0, 1], [[1.0], [1.0]])], {}, "No patch of 2 has two points apart"),
         ([([0, 1], TRIANGLE)], {}, "one row per member"),
         ([([0, 1, 2], [[0, 0], [1, 0], [0, np.nan]])], {}, "not finite"),
         ([([0, 1, 3], TRIANGLE)], {}, "1 of 4 points are in no patch, the first is 2"),

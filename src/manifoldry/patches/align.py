@@ -119,9 +119,9 @@ def align_patches(  # noqa: PLR0913
         Gamma: how much the variance of the points counts. It decides between placements that fit equally, for those
         that are spread out, at the price of a little matching error until the refinement.
     chiral : bool
-        Whether coordinates with n_components columns are right-handed: the picture is mirrored as a whole if most of
-        them came out turned over, and the others are turned back and refined. In two patches in three dimensions, say,
-        of four atoms around a carbon, nothing else tells left from right.
+        Whether coordinates with n_components columns may not be mirrored, as those of four atoms around a carbon: the
+        picture is mirrored as a whole if most such patches came out turned over, and those still turned over are
+        turned back before the refinement, which keeps them so.
     relax : bool
         Whether to allow more dimensions on the way. Without, the search stays near ``start``.
     refine : bool
@@ -151,14 +151,14 @@ def align_patches(  # noqa: PLR0913
 
     Examples
     --------
-    A square, from two triangles that share a diagonal:
+    Two triangles with a common side, opened until their tips are a distance 1 apart, make a tetrahedron:
 
     >>> from manifoldry import align_patches
-    >>> triangle = [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]
-    >>> square = align_patches([([0, 1, 2], triangle), ([3, 2, 1], triangle)])
-    >>> y = square.coordinates
-    >>> float(((y[0] - y[3]) ** 2).sum().round(9)), square.certificate.optimal
-    (2.0, True)
+    >>> triangle = [[0.0, 0.0], [1.0, 0.0], [0.5, 0.75**0.5]]
+    >>> hinge = [([0, 1, 2], triangle), ([0, 1, 3], triangle)]
+    >>> tetrahedron = align_patches(hinge, 3, distances=([[2, 3]], [1.0]))
+    >>> tetrahedron.spectrum.values.round(3).tolist(), tetrahedron.certificate.optimal
+    ([0.5, 0.5, 0.5], True)
     """
     rigid = RigidPatches.read(patches, None if n_points is None else check.integer("n_points", n_points, 1))
     n, widest = rigid.members.n_points, rigid.layout.widest
@@ -247,7 +247,9 @@ def _parts(rigid: RigidPatches, pairs: Pairs, stretch: float, run: Run) -> list[
     for number in np.argsort(-np.bincount(components), kind="stable"):
         patches = np.flatnonzero(components == number)
         mine, points = rigid.part(patches)
-        form = matching_form(find_overlaps(mine.members, mine.f, len(patches)), mine.layout.sizes)
+        alone = sp.csr_array((mine.layout.n_rows, mine.layout.n_rows))
+        shared = find_overlaps(mine.members, mine.f, len(patches))
+        form = matching_form(shared, mine.layout.sizes) if len(shared) else alone
         chosen = np.flatnonzero(home[pairs.ends[:, 0]] == number)
         wanted = pairs.among(chosen, points).distances(mine.positions)
         parts.append(_Part(mine, patches, points, chosen, wanted, form, _stretched(mine, form, stretch, run)))

@@ -54,6 +54,8 @@ class RigidPatches:
         _all_listed(points, n)
         found = [_own_axes(coordinates) for coordinates in given]
         sizes = np.array([axes.shape[1] for _, axes, _ in found])
+        if sizes.max() == 0:
+            raise ValueError(f"No patch of {len(ids)} has two points apart, so there is no shape; give larger patches.")
         r, w = int(sizes.max()), max(coordinates.shape[1] for coordinates in given)
         own = np.concatenate([np.pad(f, ((0, 0), (0, r - f.shape[1]))) for f, _, _ in found])
         axes = np.stack([np.pad(a, ((0, w - a.shape[0]), (0, r - a.shape[1]))) for _, a, _ in found])

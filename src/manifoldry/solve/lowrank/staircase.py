@@ -28,6 +28,12 @@ SLACK = 1e-3
 PRESSURE = 4.0
 """Factor of the penalty where the errors have not fallen to a quarter."""
 
+MOST_PRESSURE = 1e8
+"""The penalty, in units of the problem, at which distances that still do not hold must contradict each other."""
+
+STUCK = 0.9
+"""If more dimensions leave more than this share of the error they will not help."""
+
 HASTE = 1e-2
 """Gradient at which a round ends while the distances do not hold, as a share of their error."""
 
@@ -138,7 +144,7 @@ def place(
     unit = mean_diagonal(quadratic, layout)
     energy = Energy(quadratic, distances, multipliers, unit)
     path: list[float] = []
-    stop = Stop.LIMIT
+    stop, worst = Stop.LIMIT, np.inf
     with run.stage("placement"):
         for _ in range(MAX_STAIRS):
             V, energy, stop, energies = _settle(energy, layout, V, tol, run)
@@ -148,10 +154,13 @@ def place(
             rough = distances is not None and distances.rough and -certificate.smallest <= distances.tol * unit
             if certificate.optimal or rough or full or stop is Stop.ASKED or V.shape[1] >= layout.n_frames:
                 break
+            contradicted = distances is not None and stop is Stop.LIMIT
             higher = _next_stair(energy, layout, V, max_columns)
-            if higher is None:
+            if higher is None or (contradicted and certificate.violation > STUCK * worst):
                 break
             V = higher
+            if contradicted:
+                worst, energy = certificate.violation, energy.pressed(multipliers, unit)
     frames, shifts = layout.split(V)
     return Placement(frames, shifts, certificate, Trace(np.array(path), stop), energy.forces(V))
 
@@ -165,7 +174,8 @@ def _settle(
         found = descend(energy, layout, V, tol=tol, max_iter=MAX_NEWTON, run=run)
         # The shifts once more, exactly: what they lack would be magnified in the dual matrix.
         return best_shifts(energy.quadratic, layout, found.V), energy, found.stop, found.energies
-    worth = SLACK * wanted.tol * mean_diagonal(energy.quadratic, layout) * max(layout.n_frames, 1)
+    unit = mean_diagonal(energy.quadratic, layout)
+    worth = SLACK * wanted.tol * unit * max(layout.n_frames, 1)
     final = HASTE * wanted.tol if wanted.rough else tol
     energies, last, near = [], 1.0, max(final, HASTE)
     for _ in range(MAX_ROUNDS):
@@ -174,15 +184,20 @@ def _settle(
         energies.append(float(np.vdot(V, energy.quadratic @ V)))
         forces, errors = energy.forces(V), wanted.violation(V)
         if found.stop is Stop.ASKED:
-            break
+            return V, energy, Stop.ASKED, energies
+        if found.stop is Stop.LIMIT:  # multipliers of a place that is none would lead astray
+            continue
         if errors <= wanted.tol and abs(float(forces @ wanted.errors(V))) <= worth:
             if near == final:
-                break
+                return V, energy, Stop.CONVERGED, energies
             near = final
             continue
-        energy = energy.pressed(forces, energy.penalty * (PRESSURE if errors > 0.25 * last else 1.0))
+        falling = errors <= 0.25 * last
+        if not falling and energy.penalty >= MOST_PRESSURE * unit:
+            break
+        energy = energy.pressed(forces, energy.penalty * (1.0 if falling else PRESSURE))
         last, near = errors, max(final, HASTE * min(errors, 1.0))
-    return V, energy, found.stop, energies
+    return V, energy, Stop.LIMIT, energies
 
 
 def _next_stair(energy: Energy, layout: Layout, V: FloatArray, max_columns: int | None) -> FloatArray | None:

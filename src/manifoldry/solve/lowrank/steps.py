@@ -27,6 +27,9 @@ FORCING = 0.1
 LOOSE_FORCING = 0.5
 """The same with distances, whose bounds begin and end to hold from step to step: better many steps than good ones."""
 
+REFRESH = 10
+"""Steps after which distances that have begun or ceased to pull are told to the preconditioner."""
+
 SHIFT = 1e-6
 """Added to the diagonal of the preconditioner, in units of the problem."""
 
@@ -47,13 +50,22 @@ def step_rule(
     moves = float((layout.sizes * p - layout.sizes * (layout.sizes + 1) // 2 + p).sum())
     if moves * energy.filled < CROWDED:
         return lambda V, full, slope, forces: FactoredSteps(energy, layout, V, full, slope, forces, unit)
-    factor, _ = definite_factor(sp.csc_array(energy.model(V)), unit, SHIFT, HARDER)
+    factor = _preconditioner(energy, V, unit)
+    made = 0
 
     def iterative(V: FloatArray, full: FloatArray, slope: FloatArray, forces: FloatArray) -> Steps:
+        nonlocal factor, made
+        made += 1
+        if energy.distances is not None and made % REFRESH == 0:
+            factor = _preconditioner(energy, V, unit)
         form = energy.stiffness(forces) - layout.multipliers(V, full)
         return IterativeSteps(layout, V, slope, form, energy.stretched(V, forces), factor, unit)
 
     return iterative
+
+
+def _preconditioner(energy: Energy, V: FloatArray, unit: float) -> SymmetricFactor:
+    return definite_factor(sp.csc_array(energy.model(V)), unit, SHIFT, HARDER)[0]
 
 
 class FactoredSteps:

@@ -1,0 +1,65 @@
+"""Frey faces: the rank of the unfolded images stays close to that of the patches."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness import Lab, Rule, at_least, at_most, experiment, main
+from manifoldry import IPA, LDLC
+
+RANKS = range(2, 8)
+PATCHES, SEEDS = 30, 10
+SOURCE_SECONDS = 28.0
+SEEN = 0.005
+"""Shares of variance below this cannot be seen in the source's bars."""
+
+
+@experiment("Frey faces unfolded from 30 patches", source="khajehpour2013, Fig. 5.7-5.8", needs=("frey_faces",))
+def frey_ranks(lab: Lab) -> None:
+    X = lab.load("frey_faces").X
+    found, models = {}, {}
+    for r in RANKS:
+        with lab.time(f"r = {r}"):
+            labels = LDLC(PATCHES, n_components=r, n_neighbors=6, n_init=SEEDS, n_jobs=2).fit_predict(X)
+            models[r] = IPA(r, patches=labels, n_neighbors=6, chart="flat").fit(X)
+        found[r] = models[r].spectrum_.values / models[r].spectrum_.values.sum()
+        lab.note(
+            f"r = {r}: rank {_rank(found[r])} (shares above {SEEN}), {r} dimensions hold {found[r][:r].sum():.1%}, "
+            f"optimal {models[r].certificate_.optimal}, {lab.seconds[f'r = {r}']:.1f} s"
+        )
+    ranks = [_rank(found[r]) for r in RANKS]
+    close = Rule("at most 2 r", lambda ours: all(rank <= 2 * r for rank, r in zip(ours, RANKS, strict=True)))
+    lab.claim("rank for r = 2..7", ranks, close)
+    lab.claim("share of variance in two dimensions, r = 2", float(found[2][:2].sum()), at_least(0.80))
+    lab.claim("share of variance in seven dimensions, r = 7", float(found[7][:7].sum()), at_least(0.90))
+    optimal = all(model.certificate_.optimal for model in models.values())
+    lab.claim("every certificate is optimal", int(optimal), at_least(1))
+    lab.claim("seconds for r = 2, clusters included", lab.seconds["r = 2"], at_most(SOURCE_SECONDS))
+    _draw(lab, X, models[2].embedding_, found)
+
+
+def _rank(shares: np.ndarray) -> int:
+    return int((shares > SEEN).sum())
+
+
+def _draw(lab: Lab, X: np.ndarray, Y: np.ndarray, found: dict) -> None:
+    with lab.figure("faces", size=(7, 7)) as figure:
+        axes = figure.subplots()
+        axes.scatter(*Y.T, s=3, c="0.7")
+        chosen = np.random.default_rng(0).choice(len(Y), 60, replace=False)
+        size = np.ptp(Y, axis=0).max() / 30
+        for row in chosen:
+            (x, y), half = Y[row], size / 2
+            box = (x - 20 / 28 * half, x + 20 / 28 * half, y - half, y + half)
+            axes.imshow(X[row].reshape(28, 20), extent=box, cmap="gray", zorder=2)
+        axes.set_xlim(Y[:, 0].min(), Y[:, 0].max())
+        axes.set_ylim(Y[:, 1].min(), Y[:, 1].max())
+        axes.set_axis_off()
+    with lab.figure("spectra", size=(9, 4)) as figure:
+        for axes, (r, shares) in zip(figure.subplots(2, 3).ravel(), found.items(), strict=True):
+            axes.bar(range(1, len(shares[:15]) + 1), shares[:15])
+            axes.set_title(f"r = {r}", fontsize=9)
+
+
+if __name__ == "__main__":
+    main(frey_ranks)

@@ -18,9 +18,9 @@ def ldlc_speed(lab: Lab) -> None:
         seconds, on_core = min(lab.seconds.values()), min(lab.core_seconds.values())
         lab.claim(f"{n_points} points: seconds of a core", on_core, at_most(source, within=0))
         half = at_most(source / 2, within=0, said=f"{shown(source)}, of which we want half")
-        # Threads make a run take less time than its cores do, unless they wait for other work.
-        waited = f"other work held the cores; the run needs {shown(on_core)} of a core" if seconds > on_core else ""
-        lab.claim(f"{n_points} points: seconds", seconds, half, reason=waited)
+        cores = on_core / seconds
+        busy = f"other work left the run {cores:.1f} cores" if cores < 1.5 else ""
+        lab.claim(f"{n_points} points: seconds", seconds, half, reason=busy)
 
 
 if __name__ == "__main__":

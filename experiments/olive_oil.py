@@ -31,7 +31,8 @@ def olive_oil(lab: Lab) -> None:
     lab.claim("share of counts at which only VQPCA is below LDLC", second, MOST)
     lab.claim("error of LDLC over that of VQPCA, mean", np.mean(error["LDLC"] / error["VQPCA"]), NEARLY)
     lab.note(
-        "Columns have variance one; in percent LDLC's error is 1.4 times that of VQPCA and MPPCA is level with it."
+        "Columns have variance one. In percent two claims fail: LDLC has 1.4 times VQPCA's error, MPPCA no more "
+        "than LDLC."
     )
     with lab.figure() as figure:
         axes = figure.subplots()

@@ -31,7 +31,10 @@ def red_wine(lab: Lab) -> None:
     lab.claim("error of LDLC over that of VQPCA, ranks 7 to 10", ratio["VQPCA"], MORE)
     faster = np.divide(seconds["MPPCA"], seconds["LDLC"])[high].mean()
     lab.claim("seconds of MPPCA over those of LDLC, ranks 7 to 10", faster, MORE)
-    lab.note("Columns have variance one; as measured, two of eleven columns hold nearly all the variance.")
+    lab.note(
+        "Columns have variance one: the source states no scaling. As measured, two of eleven columns hold nearly "
+        "all the variance, and the claim against MPPCA fails: LDLC's error is 3.6 times as large at ranks 7 to 10."
+    )
     with lab.figure(size=(10, 4)) as figure:
         left, right = figure.subplots(1, 2)
         draw_lines(left, RANKS, error, ("rank", "error per point, best start"))

@@ -44,7 +44,8 @@ def swiss_roll_clusters(lab: Lab) -> None:
     lab.claim("VQPCA: clusters in several parts", models["VQPCA"].n_nonlocalized_, SOME)
     lab.claim("MPPCA: clusters in several parts", models["MPPCA"].n_nonlocalized_, SOME, reason=WHOLE)
     lab.note(
-        f"A roll of height {HEIGHT:g}: the source states no size, and this one fits most of its errors. Affinity "
+        f"A roll of height {HEIGHT:g}: the source states no size, and of 8 to 40 this one fits its errors best. At 21 "
+        "LDLC's error is 0.059 and 2 of its clusters are torn. Affinity "
         f"propagation makes {models['APC'].n_clusters_} clusters; at the median preference it makes 40, not 20 as the "
         "source's. TesseraMap's rows of the table are left out."
     )

@@ -36,9 +36,12 @@ def wine_type(lab: Lab) -> None:
     likeliest = max(starts, key=lambda model: model.log_likelihood_)
     of_likeliest = quality.purity(likeliest.labels_, data.labels)
     lab.note(
-        "The source does not state its normalisation: columns of variance one, then rows of length one, and ten times "
-        "the error per point, fit its figures. MPPCA is its start of least error, as the table's error suggests; its "
-        f"likeliest start has error {shown(10 * mean_error(likeliest))} and purity {shown(of_likeliest)}."
+        "The source does not state its normalisation. Of some twenty, columns of variance one, then rows of length "
+        "one, and ten times the error per point fit its figures best; the factor ten is unexplained, and columns of "
+        "variance one alone give LDLC a purity between 0.65 and 0.90, by seed. MPPCA is its start of least error, "
+        "whose error is the table's; its likeliest start, which the class keeps, has error "
+        f"{shown(10 * mean_error(likeliest))} and purity {shown(of_likeliest)}, above LDLC's, and would break the "
+        "order."
     )
     with lab.figure() as figure:
         axes = figure.subplots(1, 2, sharey=True)

@@ -39,11 +39,21 @@ def test_numbers_may_miss_the_source_by_the_stated_share(harness):
     assert not harness.at_least(1, within=0).holds(0.999)
 
 
+def test_words_of_the_source_are_shown_with_our_reading_of_them(harness):
+    assert harness.at_least(0.5, said="the majority").source == "the majority (at least 0.5)"
+    assert harness.at_most(1 / 3, said="less than a third").source == "less than a third (at most 0.3333)"
+    assert harness.at_most(0.9045).source == "0.9045"
+
+
 def test_order_is_that_of_the_source(harness):
     rule = harness.in_order({"b": 2.0, "a": 1.0, "c": 3.0})
     assert rule.source == "a 1, b 2, c 3"
     assert rule.holds({"a": 10, "b": 10, "c": 11})
     assert not rule.holds({"a": 10, "b": 9, "c": 11})
+    assert not rule.holds({"a": 10, "b": 10.05, "c": 9.8})
+    # Up to 1 % apart is level, in our numbers and in those of the source.
+    assert rule.holds({"a": 10.05, "b": 10, "c": 11})
+    assert harness.in_order({"a": 51.2, "b": 51.4}).holds({"a": 3, "b": 2})
     with pytest.raises(ValueError, match="ranks b, a, c; got numbers of a"):
         rule.holds({"a": 1})
 
@@ -114,6 +124,7 @@ def test_figures_are_saved_under_the_name_of_the_experiment(harness, tmp_path):
         figure.subplots().plot([0, 1])
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["shape-part.png"]
     assert lab.seconds["drawing"] > 0
+    assert lab.core_seconds["drawing"] > 0
 
 
 def test_the_summary_has_a_row_per_experiment_and_per_claim(harness, run):

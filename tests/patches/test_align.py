@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from manifoldry import align_patches
+from manifoldry.patches.align import MIDDLE, _stretched
 from manifoldry.patches.overlaps import find_overlaps, matching_form
 from manifoldry.patches.rigid import Pairs, RigidPatches
 from manifoldry.run import Run
@@ -154,6 +155,23 @@ def test_a_stretch_straightens_a_free_chain_and_joints_close_again():
     assert open_joints.disagreement[1:-1].min() > 1e-4
     # The variance of seven points a distance 1 apart is 4, and pulling them apart gains more.
     assert open_joints.certificate.objective < -0.01 * 4
+
+
+@pytest.mark.parametrize("n", [MIDDLE, 40])
+def test_the_stretch_is_the_variance_or_the_spread_about_a_sample_mean(n):
+    rng = np.random.default_rng(22)
+    X = rng.random((n, 2))
+    rigid = RigidPatches.read(local_maps(rng, X, 5), None)
+    form = matching_form(find_overlaps(rigid.members, rigid.f, n), rigid.layout.sizes)
+    V = rng.standard_normal((rigid.layout.n_rows, 3))
+    Y = rigid.positions @ V
+    gained = np.vdot(V, (form - _stretched(rigid, form, 0.01, Run(0))) @ V) / 0.01
+    variance = np.square(Y - Y.mean(axis=0)).sum() / n
+    if n == MIDDLE:
+        assert gained == pytest.approx(variance, rel=1e-9)
+    else:
+        # About any other middle the mean square is larger by the square of its distance, here of twelve of the points.
+        assert variance < gained < 2 * variance
 
 
 def test_equalities_and_bounds_hold_and_idle_bounds_cost_nothing():

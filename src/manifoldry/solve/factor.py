@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
 from manifoldry.solve.eigen.pencil import SYMMETRIC_MODE
 from manifoldry.values import FloatArray
+
+CROWDED, DENSE_SIZE = 0.08, 8000
+"""Share of entries from which on a matrix of up to that order is factored as a dense one."""
+
+
+class Factor(Protocol):
+    """A factored symmetric matrix."""
+
+    @property
+    def negative(self) -> int | None:
+        """Number of negative eigenvalues; None if the factor does not tell."""
+        ...
+
+    def solve(self, B: FloatArray) -> FloatArray:
+        """Return the solution of A X = B for a column or a block of columns."""
+        ...
 
 
 class SymmetricFactor:
@@ -27,26 +46,55 @@ class SymmetricFactor:
         return self._lu.solve(np.ascontiguousarray(B))
 
     @property
+    def negative(self) -> int | None:
+        """Number of negative eigenvalues: as many as negative pivots (Sylvester); None if rows were exchanged."""
+        if not np.array_equal(self._lu.perm_r, self._lu.perm_c):
+            return None
+        return int((self._lu.U.diagonal() < 0).sum())
+
+    @property
     def definite(self) -> bool:
-        """Whether the pivots prove the matrix positive definite (Sylvester's law of inertia)."""
-        pivots = self._lu.U.diagonal()
-        return bool(np.array_equal(self._lu.perm_r, self._lu.perm_c) and (pivots > 0).all())
+        """Whether the pivots prove the matrix positive definite."""
+        return self.negative == 0
 
 
-def proven_factor(matrix: sp.csc_array) -> SymmetricFactor | None:
-    """Return the factor of a sparse symmetric matrix if its pivots prove it positive definite."""
+class CholeskyFactor:
+    """The Cholesky factor of a dense positive definite matrix.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, n)
+        Symmetric positive definite; another raises `numpy.linalg.LinAlgError`.
+    """
+
+    negative = 0
+
+    def __init__(self, matrix: FloatArray) -> None:
+        self._factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+
+    def solve(self, B: FloatArray) -> FloatArray:
+        """Return the solution of A X = B for a column or a block of columns."""
+        return scipy.linalg.cho_solve(self._factor, B, check_finite=False)
+
+
+def proven_factor(matrix: sp.csc_array, hidden: int = 0) -> Factor | None:
+    """Return the factor of a symmetric matrix if it proves that all but ``hidden`` eigenvalues are positive."""
+    n = matrix.shape[0]
     try:
+        if not hidden and n <= DENSE_SIZE and matrix.nnz > CROWDED * n * n:
+            return CholeskyFactor(matrix.toarray())
         factor = SymmetricFactor(matrix)
-    except RuntimeError:  # an exact zero among the pivots
+    except (RuntimeError, np.linalg.LinAlgError):  # an exact zero among the pivots, or a negative one
         return None
-    return factor if factor.definite else None
+    return factor if factor.negative is not None and factor.negative <= hidden else None
 
 
-def definite_factor(matrix: sp.csc_array, unit: float, damping: float, harder: float) -> tuple[SymmetricFactor, float]:
+def definite_factor(matrix: sp.csc_array, unit: float, damping: float, harder: float) -> tuple[Factor, float]:
     """Return the factor of matrix + damping * unit * I, and the damping: raised until that is positive definite."""
     identity = sp.eye_array(matrix.shape[0])
-    while True:
+    while np.isfinite(damping):
         factor = proven_factor(sp.csc_array(matrix + (damping * unit) * identity))
         if factor is not None:
             return factor, damping
         damping *= harder
+    raise ValueError("A matrix with entries that are not finite has no factor; look for infinities in the data.")

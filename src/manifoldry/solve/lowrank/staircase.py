@@ -138,29 +138,43 @@ def place(
     References: khajehpour2013, burer2003, boumal2016
     """
     layout = Layout(np.asarray(sizes))
-    quadratic = sp.csr_array(quadratic)
+    with run.stage("placement"):
+        # The matrices are sparse or small: threads of BLAS would only wait for each other.
+        task = (sp.csr_array(quadratic), layout, start, distances, max_columns, tol, run)
+        return run.map(_climb, [task], blas=True)[0]
+
+
+def _climb(
+    quadratic: sp.csr_array,
+    layout: Layout,
+    start: FloatArray | None,
+    distances: Distances | None,
+    max_columns: int | None,
+    tol: float,
+    run: Run,
+) -> Placement:
+    """Settle, ask the dual, and climb a stair as long as it says that this would help."""
     V = spectral_start(quadratic, layout, max_columns) if start is None else layout.orthonormal(start)
     multipliers = np.zeros(0 if distances is None else len(distances.squares))
     unit = mean_diagonal(quadratic, layout)
     energy = Energy(quadratic, distances, multipliers, unit)
     path: list[float] = []
     stop, worst = Stop.LIMIT, np.inf
-    with run.stage("placement"):
-        for _ in range(MAX_STAIRS):
-            V, energy, stop, energies = _settle(energy, layout, V, tol, run)
-            path += energies
-            certificate = certify(energy, layout, V)
-            full = max_columns is not None and V.shape[1] >= max_columns
-            rough = distances is not None and distances.rough and -certificate.smallest <= distances.tol * unit
-            if certificate.optimal or rough or full or stop is Stop.ASKED or V.shape[1] >= layout.n_frames:
-                break
-            contradicted = distances is not None and stop is Stop.LIMIT
-            higher = _next_stair(energy, layout, V, max_columns)
-            if higher is None or (contradicted and certificate.violation > STUCK * worst):
-                break
-            V = higher
-            if contradicted:
-                worst, energy = certificate.violation, energy.pressed(multipliers, unit)
+    for _ in range(MAX_STAIRS):
+        V, energy, stop, energies = _settle(energy, layout, V, tol, run)
+        path += energies
+        certificate = certify(energy, layout, V)
+        full = max_columns is not None and V.shape[1] >= max_columns
+        rough = distances is not None and distances.rough and -certificate.smallest <= distances.tol * unit
+        if certificate.optimal or rough or full or stop is Stop.ASKED or V.shape[1] >= layout.n_frames:
+            break
+        contradicted = distances is not None and stop is Stop.LIMIT
+        higher = _next_stair(energy, layout, V, max_columns)
+        if higher is None or (contradicted and certificate.violation > STUCK * worst):
+            break
+        V = higher
+        if contradicted:
+            worst, energy = certificate.violation, energy.pressed(multipliers, unit)
     frames, shifts = layout.split(V)
     return Placement(frames, shifts, certificate, Trace(np.array(path), stop), energy.forces(V))
 

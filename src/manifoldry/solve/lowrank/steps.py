@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from manifoldry.solve.factor import SymmetricFactor, definite_factor
+from manifoldry.solve.factor import Factor, definite_factor
 from manifoldry.solve.lowrank.energy import Energy
 from manifoldry.solve.lowrank.layout import Layout
 from manifoldry.solve.lowrank.tangent import reduced, tangent_basis
@@ -64,7 +64,7 @@ def step_rule(
     return iterative
 
 
-def _preconditioner(energy: Energy, V: FloatArray, unit: float) -> SymmetricFactor:
+def _preconditioner(energy: Energy, V: FloatArray, unit: float) -> Factor:
     return definite_factor(sp.csc_array(energy.model(V)), unit, SHIFT, HARDER)[0]
 
 
@@ -105,7 +105,7 @@ class IterativeSteps:
         slope: FloatArray,
         form: sp.csr_array,
         stretched: Callable[[FloatArray], FloatArray] | None,
-        factor: SymmetricFactor,
+        factor: Factor,
         unit: float,
     ) -> None:
         self._layout, self._V, self._slope = layout, V, slope

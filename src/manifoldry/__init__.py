@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from manifoldry.embedders.curve import PrincipalCurve
     from manifoldry.embedders.diffusion import DiffusionMaps
     from manifoldry.embedders.dpp import DPP
+    from manifoldry.embedders.eat import EAT
+    from manifoldry.embedders.fastmvu import FastMVU, LandmarkMVU
     from manifoldry.embedders.ipa import IPA
     from manifoldry.embedders.isomap import ConformalIsomap, Isomap, KernelIsomap, LandmarkIsomap
     from manifoldry.embedders.kernelpca import KernelPCA
@@ -40,8 +42,10 @@ if TYPE_CHECKING:
     from manifoldry.embedders.lpp import LPP, KernelLPP
     from manifoldry.embedders.ltsa import LTSA, HessianEigenmaps
     from manifoldry.embedders.mds import MDS, ClassicalMDS, NonmetricMDS
+    from manifoldry.embedders.mvu import MVU
     from manifoldry.embedders.npp import NPP, ONPP
     from manifoldry.embedders.pursuit import ProjectionPursuit
+    from manifoldry.embedders.tesseramap import TesseraMap
     from manifoldry.patches.align import PatchAlignment, align_patches
     from manifoldry.run import Progress
     from manifoldry.values import Certificate, Embedding, NeighborGraph, Spectrum, Stop, Trace
@@ -66,6 +70,7 @@ _MODULES = ("datasets", "quality")
 
 __all__ = [
     "DPP",
+    "EAT",
     "IPA",
     "LDLC",
     "LLE",
@@ -74,6 +79,7 @@ __all__ = [
     "MDS",
     "MFA",
     "MPPCA",
+    "MVU",
     "NMF",
     "NPP",
     "ONPP",
@@ -90,6 +96,7 @@ __all__ = [
     "Embedding",
     "FactorAnalysis",
     "FastICA",
+    "FastMVU",
     "GaussianRandomProjection",
     "GeodesicKMedoids",
     "HessianEigenmaps",
@@ -100,6 +107,7 @@ __all__ = [
     "KernelLPP",
     "KernelPCA",
     "LandmarkIsomap",
+    "LandmarkMVU",
     "LaplacianEigenmaps",
     "LinearLTSA",
     "ModifiedLLE",
@@ -114,6 +122,7 @@ __all__ = [
     "SparseRandomProjection",
     "Spectrum",
     "Stop",
+    "TesseraMap",
     "Trace",
     "align_patches",
     "clusterings",

@@ -44,7 +44,12 @@ METHODS: Mapping[str, str] = {
     "SparseRandomProjection": "manifoldry.embedders.borrowed_random",
     "ProjectionPursuit": "manifoldry.embedders.pursuit",
     "PrincipalCurve": "manifoldry.embedders.curve",
+    "EAT": "manifoldry.embedders.eat",
     "IPA": "manifoldry.embedders.ipa",
+    "MVU": "manifoldry.embedders.mvu",
+    "FastMVU": "manifoldry.embedders.fastmvu",
+    "LandmarkMVU": "manifoldry.embedders.fastmvu",
+    "TesseraMap": "manifoldry.embedders.tesseramap",
 }
 """Where each method lives, so that a name is imported only when it is used."""
 

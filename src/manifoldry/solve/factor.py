@@ -86,7 +86,8 @@ def proven_factor(matrix: sp.csc_array, hidden: int = 0) -> Factor | None:
         factor = SymmetricFactor(matrix)
     except (RuntimeError, np.linalg.LinAlgError):  # an exact zero among the pivots, or a negative one
         return None
-    return factor if factor.negative is not None and factor.negative <= hidden else None
+    negative = factor.negative
+    return factor if negative is not None and negative <= hidden else None
 
 
 def definite_factor(matrix: sp.csc_array, unit: float, damping: float, harder: float) -> tuple[Factor, float]:

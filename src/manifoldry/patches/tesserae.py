@@ -1,0 +1,239 @@
+"""Tesserae: clusters as rigid tiles, held together across their borders and stretched apart everywhere else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+from threadpoolctl import threadpool_limits
+
+from manifoldry.extend.kernel_projection import Kernel, KernelProjection
+from manifoldry.neighbors.geodesic import geodesic_lengths
+from manifoldry.patches.charts import fit_charts
+from manifoldry.patches.cover import Membership
+from manifoldry.patches.rigid import RigidPatches
+from manifoldry.run import Run
+from manifoldry.solve.lowrank import Layout
+from manifoldry.solve.scaling import landmark_scaling, place_columns
+from manifoldry.solve.stretch import Bands, Goal, Pairs, Stretched, stretch_out
+from manifoldry.values import Array, Certificate, FloatArray, IntArray, NeighborGraph, Stop, Trace
+
+START_LANDMARKS = 30
+"""Points whose geodesics give the start: it only has to be unrolled, not right."""
+
+NEAREST = 1e-3
+"""Shortest distance that is told from none, in units of the median one."""
+
+
+@dataclass(frozen=True)
+class Ties:
+    """Pairs of points and the distances between them.
+
+    Parameters
+    ----------
+    first, second : ndarray of shape (E,)
+        The pairs.
+    lengths : ndarray of shape (E,)
+        Their distances, positive.
+    """
+
+    first: IntArray
+    second: IntArray
+    lengths: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def differences(self, images: sp.csr_array) -> sp.csr_array:
+        """Return the differences of the pairs, divided by their distances, for points ``images @ V``."""
+        apart = sp.csr_array(images[self.first] - images[self.second])
+        return sp.csr_array(sp.diags_array(1 / self.lengths) @ apart)
+
+
+def whole_tesserae(labels: IntArray, graph: NeighborGraph, least: int) -> IntArray:
+    """Return labels of which every one is in one piece on the graph.
+
+    Clusters in several pieces are divided; a piece of fewer than ``least`` points joins the tessera across its
+    shortest edge.
+    """
+    rows, columns, n = graph.rows(), graph.indices, graph.n_points
+    inside = labels[rows] == labels[columns]
+    ties = sp.csr_array((np.ones(int(inside.sum())), (rows[inside], columns[inside])), shape=(n, n))
+    pieces = connected_components(ties, directed=False)[1].astype(np.int64)
+    small = np.bincount(pieces) < least
+    by_length = np.argsort(graph.lengths, kind="stable")
+    rows, columns = rows[by_length], columns[by_length]
+    while True:
+        out = small[pieces[rows]] & ~small[pieces[columns]]
+        joining, shortest = np.unique(pieces[rows[out]], return_index=True)
+        if not len(joining):
+            return np.unique(pieces, return_inverse=True)[1].astype(np.int64)
+        new = np.arange(len(small))
+        new[joining] = pieces[columns[out][shortest]]
+        pieces = new[pieces]
+
+
+def lay_tesserae(X: Array, labels: IntArray, width: int, kind: str, run: Run) -> tuple[RigidPatches, FloatArray]:
+    r"""Return every tessera in coordinates :math:`P_\ell` of its own, at most ``width`` of them, and what they miss.
+
+    The homogeneous coordinates of all points are the rows of ``RigidPatches.images``, U' of (3.9).
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, D)
+        The points.
+    labels : ndarray of shape (n,)
+        The tessera of each, 0 to c - 1.
+    width : int
+        Most dimensions of a tessera.
+    kind : {"flat", "curved", "geodesic"}
+        The chart, as `fit_charts` says.
+    run : Run
+        Threads.
+    """
+    n, c = len(X), int(labels.max()) + 1
+    members = Membership(np.arange(n), labels, np.ones(n), n)
+    charts = fit_charts(X, members, c, min(width, X.shape[1]), run, kind=kind)
+    f = charts.coordinates(X, members, run)
+    axes = np.zeros((c, 0, f.shape[1]))
+    return RigidPatches(members, f, Layout(charts.sizes), axes, np.zeros((c, 0))), charts.residuals
+
+
+def border_ties(X: Array, graph: NeighborGraph, labels: IntArray, most: int) -> Ties:
+    """Return edges between each two tesserae (3.16): the shortest, and up to ``most`` spread out along the border.
+
+    More would fasten tesserae to each other where they should turn, and if all were close together the tesserae would
+    turn about that place instead of about the border. Coincident points count as a thousandth of the usual distance
+    apart.
+    """
+    rows, columns = graph.rows(), graph.indices.astype(np.int64)
+    across = np.flatnonzero(labels[rows] < labels[columns])
+    couple = labels[rows[across]] * (int(labels.max()) + 1) + labels[columns[across]]
+    order = np.lexsort((graph.lengths[across], couple))
+    edges, couple = across[order], np.unique(couple[order], return_inverse=True)[1]
+    i, j = rows[edges], columns[edges]
+    chosen = _spread_out((X[i] + X[j]) / 2, couple, most)
+    return Ties(i[chosen], j[chosen], _positive(graph.lengths[edges[chosen]].astype(float)))
+
+
+def _spread_out(places: FloatArray, groups: IntArray, most: int) -> IntArray:
+    """Return up to ``most`` places of each group, in rising order: its first, then always the farthest from those."""
+    if not len(groups):
+        return np.empty(0, dtype=np.int64)
+    starts = np.flatnonzero(np.append(True, np.diff(groups) > 0))
+    away = np.full(len(groups), np.inf)
+    taken = np.zeros(len(groups), dtype=bool)
+    picks = starts
+    for _ in range(most):
+        taken[picks] = True
+        latest = starts.copy()
+        latest[groups[picks]] = picks
+        away = np.minimum(away, np.linalg.norm(places - places[latest[groups]], axis=1))
+        away[taken] = -1.0
+        farthest = np.flatnonzero((away == np.maximum.reduceat(away, starts)[groups]) & ~taken)
+        picks = farthest[np.unique(groups[farthest], return_index=True)[1]]
+    return np.flatnonzero(taken)
+
+
+def far_ties(X: Array, graph: NeighborGraph, labels: IntArray, most: int, run: Run) -> Ties:
+    """Return pairs of different tesserae to stretch: those that are no neighbours, or about ``most`` drawn of them.
+
+    Where all points are neighbours, all pairs of different tesserae are taken.
+    """
+    n = len(X)
+    if n * (n - 1) // 2 <= most:
+        pairs = np.column_stack(np.triu_indices(n, 1))
+    else:
+        drawn = np.sort(run.rng("pairs to stretch").integers(n, size=(most, 2)), axis=1)
+        pairs = np.unique(drawn, axis=0)
+    i, j = pairs[labels[pairs[:, 0]] != labels[pairs[:, 1]]].T
+    edges = np.sort(graph.rows() * n + graph.indices)
+    beside = edges[np.minimum(np.searchsorted(edges, i * n + j), len(edges) - 1)] == i * n + j
+    if not beside.all():
+        i, j = i[~beside], j[~beside]
+    lengths = np.linalg.norm(X[i] - X[j], axis=1)
+    return Ties(i, j, _positive(lengths))
+
+
+def _positive(lengths: FloatArray) -> FloatArray:
+    """Return lengths of which the shortest is no shorter than a share of the median, or 1 where all are none."""
+    typical = float(np.median(lengths)) if len(lengths) else 0.0
+    return np.maximum(lengths, NEAREST * typical if typical > 0 else 1.0)
+
+
+def geodesic_start(pieces: RigidPatches, graph: NeighborGraph, n_components: int, run: Run) -> FloatArray:
+    """Return frames and shifts that bring the tesserae closest to Isomap's coordinates by landmarks."""
+    n = graph.n_points
+    drawn = np.sort(run.rng("landmarks of the start").permutation(n)[: max(START_LANDMARKS, n_components + 2)])
+    lengths, landmarks = geodesic_lengths(graph, run, drawn, at_least=n_components + 2)
+    scaling = landmark_scaling(lengths, landmarks, n_components, run)
+    return pieces.fitted(place_columns(scaling, lengths, run), proper=False)
+
+
+def tessellate(pieces: RigidPatches, borders: Ties, far: Ties, start: FloatArray, goal: Goal, run: Run) -> Stretched:
+    r"""Return the tessellation that stretches most with borders kept as well as they can be (3.18).
+
+    Maximises the mean of :math:`|y_i - y_j|^2/\tau_{ij}^2` over the ``far`` pairs, with the same numbers of the
+    ``borders`` at one: first with the least error, then the most stretch.
+    """
+    images = pieces.images
+    if not len(borders):
+        whole = Certificate(0.0, 0.0, 1.0, 0.0, pieces.layout.widest)
+        return Stretched(start, whole, Trace(np.zeros(1), Stop.CONVERGED), np.zeros(0), 0.0)
+    apart = far.differences(images)
+    form = Pairs(sp.csr_array(apart.T @ apart / len(far)))
+    ones = np.ones(len(borders))
+    bands = Bands(borders.differences(images), ones - goal.slack, ones + goal.slack)
+    with threadpool_limits(1):
+        return stretch_out(form, bands, pieces.layout, start, goal, run)
+
+
+def fit_kernel_map(
+    X: Array, Y: FloatArray, kernel: Kernel, anchors: Array, ridge: float, run: Run
+) -> tuple[KernelProjection, float]:
+    r"""Return the map :math:`y = Y^\top K^\dagger \kappa(X, x)` of (3.22), and its error at the points themselves.
+
+    The kernel is centred at the points and approximated through the landmarks m by the features
+    :math:`F = K_{nm} K_{mm}^{-1/2}`; the map is :math:`(F^\top F + \rho)^{-1} F^\top Y` on them, with rho in units of
+    the largest eigenvalue. With all points as landmarks and no ridge it is (3.22).
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, D)
+        The points.
+    Y : ndarray of shape (n, r)
+        Where they are.
+    kernel : Kernel
+        The kernel.
+    anchors : ndarray of shape (m, D)
+        The landmarks.
+    ridge : float
+        Rho.
+    run : Run
+        Threads.
+
+    Returns
+    -------
+    projection : KernelProjection
+        The map.
+    error : float
+        Root mean square distance of the points' images from Y, relative to the spread of Y.
+    """
+    run.announce(f"kernel features {len(X)} x {len(anchors)}", 16 * len(X) * len(anchors), "take fewer landmarks")
+    among = kernel(anchors, anchors, run)
+    with threadpool_limits(1):
+        values, vectors = np.linalg.eigh((among + among.T) / 2)
+        real = values > max(float(values[-1]), 0.0) * len(values) * np.finfo(float).eps
+        whiten = vectors[:, real] / np.sqrt(values[real])
+        features = kernel(X, anchors, run) @ whiten
+        mean, middle = features.mean(axis=0), Y.mean(axis=0)
+        features -= mean
+        values, vectors = np.linalg.eigh(features.T @ features)
+        # Centring takes one direction away: what is left of it is rounding.
+        there = values > max(float(values.max(initial=0.0)), 0.0) * len(X) * np.finfo(float).eps
+        values, vectors = values[there] + ridge * values.max(initial=0.0), vectors[:, there]
+        slopes = vectors @ ((vectors.T @ (features.T @ (Y - middle))) / values[:, None])
+        missed = np.linalg.norm(features @ slopes - (Y - middle)) / (np.linalg.norm(Y - middle) or 1.0)
+    return KernelProjection(anchors, kernel, whiten @ slopes, mean @ slopes - middle), float(missed)

@@ -1,0 +1,253 @@
+"""Maximum variance unfolding against what is known on paper and against an interior-point solver."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from manifoldry import MVU, FastMVU, LandmarkMVU, NeighborGraph, datasets
+from manifoldry.quality import procrustes
+from manifoldry.run import Run
+from manifoldry.solve.unfolding import HeldPairs, _energy, _least_on_line, certify_directions, refine
+
+
+def graph_of(n, edges):
+    """Return the undirected graph with these edges (i, j, length)."""
+    i, j, d = np.array(edges).T
+    rows, columns = np.concatenate([i, j]).astype(int), np.concatenate([j, i]).astype(int)
+    return NeighborGraph.from_sparse(
+        sp.csr_array((np.concatenate([d, d]), (rows, columns)), shape=(n, n)), symmetric=True
+    )
+
+
+def spread(x):
+    return float(np.square(x - x.mean(axis=0)).sum())
+
+
+def rigid_error(Y, truth):
+    return float(np.sqrt(procrustes(Y, truth).error))
+
+
+def reference(n, i, j, squares, kept):
+    """Return the largest trace of a centred Gram matrix by clarabel."""
+    clarabel = pytest.importorskip("clarabel")
+    basis = np.linalg.svd(np.eye(n) - 1 / n)[0][:, : n - 1]
+    m = n - 1
+    b, a = np.tril_indices(m)  # the upper triangle, column by column
+    scale = np.where(a == b, 1.0, np.sqrt(2.0))
+    v = basis[i] - basis[j]
+    held = sp.csc_matrix(v[:, a] * v[:, b] * scale)
+    rows = sp.vstack([held, -sp.eye(len(a))]).tocsc()
+    right = np.concatenate([squares, np.zeros(len(a))])
+    cone = clarabel.ZeroConeT if kept else clarabel.NonnegativeConeT
+    settings = clarabel.DefaultSettings()
+    settings.verbose, settings.tol_gap_rel, settings.tol_feas = False, 1e-9, 1e-9
+    cones = [cone(len(i)), clarabel.PSDTriangleConeT(m)]
+    cost = -(a == b).astype(float)
+    solved = clarabel.DefaultSolver(sp.csc_matrix((len(a), len(a))), cost, rows, right, cones, settings).solve()
+    return -solved.obj_val
+
+
+@pytest.mark.parametrize("constraints", ["equal", "at most"])
+def test_a_chain_becomes_straight(constraints):
+    """Nothing holds the angles, so the largest variance is that of points on a line at the summed lengths."""
+    lengths = np.random.default_rng(0).uniform(0.5, 2.0, 14)
+    chain = graph_of(15, [(k, k + 1, d) for k, d in enumerate(lengths)])
+    mvu = MVU(1, constraints=constraints, slack=1e-6, gap=1e-8).fit(chain)
+    straight = np.concatenate([[0.0], np.cumsum(lengths)])
+    # The stretch is known to the gap and, where bands have a width, to that width.
+    assert mvu.stretch_ == pytest.approx(spread(straight), rel=3e-6)
+    assert np.abs(np.diff(mvu.embedding_[:, 0])) == pytest.approx(lengths, rel=1e-4)
+    assert mvu.certificate_.gap < 3e-6
+    assert int(mvu.suggest_n_components()) == 1
+
+
+@pytest.mark.parametrize("constraints", ["equal", "at most"])
+@pytest.mark.parametrize("n_arms", [3, 4])
+def test_arms_of_a_star_go_to_the_corners_of_a_simplex(n_arms, constraints):
+    """Sum |y - mean|^2 = (sum of squares from the hub) - |sum|^2 / n is largest where the sum of the arms is zero.
+
+    Equal straight arms reach that: three in the plane at 120 degrees, four in the directions of a tetrahedron.
+    """
+    per_arm = 3
+    edges = []
+    for arm in range(n_arms):
+        first = 1 + arm * per_arm
+        edges += [(0, first, 1.0)] + [(first + k, first + k + 1, 1.0) for k in range(per_arm - 1)]
+    n = 1 + n_arms * per_arm
+    mvu = MVU(n_arms - 1, constraints=constraints, slack=1e-6, gap=1e-8).fit(graph_of(n, edges))
+    assert mvu.stretch_ == pytest.approx(n_arms * sum(k**2 for k in range(1, per_arm + 1)), rel=3e-6)
+    if n_arms == 3:  # four arms may also balance in pairs of opposite ones, or anywhere between
+        tips = mvu.embedding_[[3, 6, 9]] - mvu.embedding_[0]
+        cosines = tips @ tips.T / 9
+        # An angle off by t costs t^2 of the stretch, so angles are good to the root of its precision.
+        assert cosines == pytest.approx(1.5 * np.eye(3) - 0.5, abs=5e-3)
+
+
+def test_a_square_grid_without_diagonals_is_sheared_to_a_line_but_with_them_stays():
+    """Unit squares alone are hinged: all edges along one line stretch most. Braced, the grid is its own optimum."""
+    side = 4
+    x, y = np.divmod(np.arange(side**2), side)
+    grid = np.column_stack([x, y]).astype(float)
+    along = [(a, b, 1.0) for a in range(side**2) for b in (a + 1, a + side) if b < side**2 and (b - a > 1 or b % side)]
+    hinged = MVU(1, constraints="at most", gap=1e-8).fit(graph_of(side**2, along))
+    assert hinged.stretch_ == pytest.approx(spread(x + y), rel=1e-6)
+    diagonals = [
+        (a, b, np.sqrt(2.0)) for a in range(side**2) for b in range(a) if np.square(grid[a] - grid[b]).sum() == 2.0
+    ]
+    for constraints in ("equal", "at most"):
+        braced = MVU(2, constraints=constraints, slack=1e-6, gap=1e-8).fit(graph_of(side**2, along + diagonals))
+        assert braced.stretch_ == pytest.approx(spread(grid), rel=1e-5)
+        assert rigid_error(braced.embedding_, grid) < 1e-2
+
+
+@pytest.mark.parametrize("constraints", ["equal", "at most"])
+def test_small_problems_agree_with_an_interior_point_solver(constraints):
+    for seed in range(20):
+        n = 9
+        X = np.random.default_rng(seed).standard_normal((n, 5))
+        settings = {"constraints": constraints, "slack": 1e-6, "gap": 1e-8, "max_rank": n - 1}
+        mvu = MVU(3, n_neighbors=3, disconnected="refuse", **settings)
+        pairs = HeldPairs.of_graph(mvu.fit(X).graph_)
+        best = reference(n, pairs.i, pairs.j, pairs.lengths**2, constraints == "equal")
+        # Bands of 1e-6 let kept distances, and the stretch, differ by about that.
+        assert mvu.stretch_ == pytest.approx(best, rel=1e-5)
+        assert mvu.certificate_.gap < 1e-5
+
+
+def test_the_input_itself_is_never_stretched_more_than_the_answer():
+    X = datasets.swiss_roll(120).X
+    mvu = MVU(2, n_neighbors=6, slack=1e-3).fit(X)
+    assert mvu.stretch_ > spread(X)
+    assert mvu.certificate_.violation < 1.01e-3
+    held = HeldPairs.of_graph(mvu.graph_)
+    # tr G <= n^3 tau^2 / 2, tau the longest edge: no two points are more than n - 1 edges apart.
+    assert mvu.stretch_ < 120**3 * held.lengths.max() ** 2 / 2
+
+
+def test_a_flat_sheet_stays_flat():
+    flat = np.random.default_rng(1).uniform(size=(80, 2)) * [3.0, 1.0]
+    turn = np.linalg.qr(np.random.default_rng(2).standard_normal((4, 4)))[0]
+    mvu = MVU(2, n_neighbors=8, slack=1e-4, common_neighbors=True).fit(flat @ turn[:2])
+    values = mvu.spectrum_.values
+    # Bands of width s let a braced sheet grow by s in square, and buckle by its root.
+    assert values[2:].sum() < 1e-3 * values.sum()
+    assert rigid_error(mvu.embedding_, flat) < 5e-3
+
+
+def test_common_neighbours_hold_angles():
+    """A bent chain whose second neighbours are held too cannot become straight."""
+    angle = np.linspace(0, np.pi, 10)
+    arc = np.column_stack([np.cos(angle), np.sin(angle)])
+    free = MVU(1, n_neighbors=2, slack=1e-5, gap=1e-7).fit(arc)
+    held = MVU(1, n_neighbors=2, slack=1e-5, gap=1e-7, common_neighbors=True).fit(arc)
+    assert held.diagnostics_["held"] > free.diagnostics_["held"]
+    assert held.stretch_ < free.stretch_ * (1 - 1e-2)
+    distances = np.sqrt(np.square(arc[:, None] - arc).sum(axis=2))
+    given = MVU(1, n_neighbors=2, slack=1e-5, gap=1e-7, common_neighbors=True, metric="precomputed").fit(distances)
+    assert given.stretch_ == pytest.approx(held.stretch_, rel=1e-4)
+
+
+def test_noise_never_fails():
+    rng = np.random.default_rng(3)
+    X = datasets.s_curve(100).X + 0.2 * rng.standard_normal((100, 3))
+    contradictory = graph_of(4, [(0, 1, 1.0), (1, 2, 1.0), (0, 2, 5.0), (2, 3, 1.0)])
+    noisy = MVU(2, n_neighbors=8).fit(X)
+    assert np.isfinite(noisy.embedding_).all()
+    broken = MVU(1).fit(contradictory)
+    assert np.isfinite(broken.embedding_).all()
+    assert broken.error_ > 0.01
+
+
+def test_a_refined_layout_is_a_minimum():
+    rng = np.random.default_rng(4)
+    flat = rng.uniform(size=(60, 2))
+    mvu = MVU(2, n_neighbors=8)
+    pairs = HeldPairs.of_graph(mvu._sample(flat, Run(0)).graph)
+    Y, trace = refine(pairs, flat + 0.01 * rng.standard_normal(flat.shape), 1e-6, 500, Run(0))
+    assert (np.diff(trace.objective) <= 0).all()
+    # With the pull of a millionth lengths stretch by about that.
+    assert np.abs(np.square(pairs.of_points(Y)).sum(axis=1) - 1).max() < 1e-3
+    assert rigid_error(Y, flat) < 1e-3
+
+
+def test_the_step_along_a_line_is_the_best_one():
+    rng = np.random.default_rng(5)
+    Y, move = rng.standard_normal((20, 2)), rng.standard_normal((20, 2))
+    i, j = np.triu_indices(20, 1)
+    pairs = HeldPairs.of(i[::5], j[::5], rng.uniform(0.5, 2.0, len(i[::5])), 20)
+    ends, along = pairs.of_points(Y), pairs.of_points(move)
+    best = _least_on_line(ends, along, Y, move, 0.1)
+    tried = np.array([_energy(ends + t * along, Y + t * move, 0.1) for t in np.linspace(-3, 3, 4001)])
+    assert _energy(ends + best * along, Y + best * move, 0.1) <= tried.min() * (1 + 1e-12)
+
+
+def test_fast_unfolding_opens_a_roll():
+    roll = datasets.swiss_roll(600)
+    fast = FastMVU(2, n_neighbors=6).fit(roll.X)
+    # Chords of a roll are shorter than its arcs: h^2 / 24 r^2 at a spacing of 1.5 and radii from 5 up, half a per cent.
+    assert rigid_error(fast.embedding_, roll.truth) < 0.05
+    assert fast.certificate_.gap < 1e-3
+    assert fast.error_ < 1e-3
+
+
+def test_no_directions_do_better_than_the_bound():
+    """The certificate's bound is below the penalised value of every matrix tried."""
+    rng = np.random.default_rng(6)
+    differences = rng.standard_normal((40, 3))
+    kappa = 1e3 * 3 / np.mean(np.square(differences).sum(axis=1))
+    bound = certify_directions(differences, np.eye(3) / 3).bound
+    for _ in range(200):
+        root = rng.standard_normal((3, 3))
+        direction = root @ root.T
+        l0 = np.einsum("em,mk,ek->e", differences, direction, differences)
+        # The best multiple t of the direction: -t tr + kappa/2 mean (t l - 1)^2.
+        t = (np.trace(direction) + kappa * l0.mean()) / (kappa * np.mean(l0**2))
+        assert -t * np.trace(direction) + kappa / 2 * np.mean((t * l0 - 1) ** 2) >= bound
+
+
+def test_landmarks_of_a_flat_sheet_find_it_and_exceed_nothing():
+    x, y = np.divmod(np.arange(90), 9)
+    flat = np.column_stack([x, y]) + 0.1 * np.random.default_rng(7).standard_normal((90, 2))
+    landmark = LandmarkMVU(2, n_neighbors=8, n_landmarks=15).fit(flat)
+    pairs = HeldPairs.of_graph(landmark.graph_)
+    assert len(np.unique(landmark.landmarks_)) == 15
+    assert np.square(pairs.of_points(landmark.embedding_)).sum(axis=1).max() <= 1 + 1e-9
+    assert landmark.certificate_.gap < 1e-3
+    # The landmarks' problem is a part of the whole one, which has more freedom.
+    whole = MVU(2, n_neighbors=8, constraints="at most").fit(flat)
+    assert landmark.stretch_ < whole.stretch_ * (1 + 1e-4)
+    assert rigid_error(landmark.embedding_, flat) < 0.1
+
+
+def test_all_points_as_landmarks_are_the_whole_problem():
+    X = datasets.s_curve(40).X
+    landmark = LandmarkMVU(2, n_neighbors=5, n_landmarks=40).fit(X)
+    whole = MVU(2, n_neighbors=5, constraints="at most").fit(X)
+    # Each is within its gap of 1e-5, and pairs too long by 1e-4 are not added.
+    assert landmark.stretch_ == pytest.approx(whole.stretch_, rel=3e-4)
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "words"),
+    [
+        (MVU, {"constraints": "less"}, "constraints must be one of"),
+        (MVU, {"slack": 0.0}, "slack must be above"),
+        (MVU, {"slack": 1.0}, "slack must be below 1"),
+        (MVU, {"gap": -1.0}, "gap must be above"),
+        (MVU, {"max_rank": 1}, "max_rank must be at least 2"),
+        (MVU, {"common_neighbors": True, "metric": "manhattan"}, "common_neighbors needs"),
+        (FastMVU, {"n_basis": 1}, "n_basis must be at least 2"),
+        (FastMVU, {"max_iter": -1}, "max_iter must be"),
+        (LandmarkMVU, {"n_landmarks": 2}, "n_landmarks must be at least 3"),
+    ],
+)
+def test_bad_words_are_refused(method, settings, words):
+    with pytest.raises(ValueError, match=words):
+        method(2, **settings).fit(np.random.default_rng(8).standard_normal((30, 3)))
+
+
+@pytest.mark.parametrize("method", [MVU(2, common_neighbors=True), LandmarkMVU(2)])
+def test_what_a_graph_cannot_tell_is_asked_for(method):
+    chain = graph_of(6, [(k, k + 1, 1.0) for k in range(5)])
+    with pytest.raises(ValueError, match="needs points or all pairwise distances"):
+        method.fit(chain)

@@ -1,0 +1,152 @@
+"""TesseraMap against what is known on paper."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist
+from sklearn.cluster import KMeans
+
+from manifoldry import Isomap, TesseraMap, datasets
+from manifoldry.quality import procrustes
+
+
+def relative_error(Y, truth):
+    """Root of the rigid Procrustes error, relative to the spread of the truth."""
+    return float(np.sqrt(procrustes(Y, truth).error))
+
+
+def tilted(flat, columns=5, seed=0):
+    """Return flat points in a space of more columns, turned at random."""
+    turn = np.linalg.qr(np.random.default_rng(seed).standard_normal((columns, columns)))[0]
+    return flat @ turn[: flat.shape[1]]
+
+
+def test_a_flat_sheet_comes_back():
+    flat = np.random.default_rng(1).uniform(size=(400, 2)) * [3.0, 1.0]
+    model = TesseraMap(n_clusters=12, slack=1e-3).fit(tilted(flat))
+    # Only distances across borders can give way, by slack / 2 of their length.
+    assert relative_error(model.embedding_, flat) < 5e-4
+    assert model.error_ < 1e-6
+    assert model.certificate_.rank <= 3
+
+
+def test_tesserae_are_rigid():
+    flat = np.random.default_rng(2).uniform(size=(300, 2)) * [2.0, 1.0]
+    X = tilted(flat)
+    model = TesseraMap(n_clusters=10, max_rank=2).fit(X)
+    assert model.n_clusters_ >= 10
+    for label in range(model.n_clusters_):
+        mine = model.labels_ == label
+        np.testing.assert_allclose(pdist(model.embedding_[mine]), pdist(X[mine]), rtol=1e-9)
+
+
+def test_a_holed_roll_unfolds_at_its_true_scale():
+    roll = datasets.swiss_roll(700, hole=True)
+    model = TesseraMap().fit(roll.X)
+    # A slack of 1e-2 moves border distances by half a percent, and borders are a fraction of the way across.
+    assert relative_error(model.embedding_, roll.truth) < 5e-3
+    assert relative_error(Isomap(n_neighbors=10).fit_transform(roll.X), roll.truth) > 1e-2
+    assert model.certificate_.bound <= model.certificate_.objective
+    assert model.stretch_ == -model.certificate_.objective
+    assert int(model.suggest_n_components()) == 2
+
+
+def test_new_points_of_a_roll_go_to_their_places():
+    roll, new = datasets.swiss_roll(800), datasets.swiss_roll(300, random_state=1)
+    model = TesseraMap(n_clusters=20).fit(roll.X)
+    fit = procrustes(model.embedding_, roll.truth)
+    both = np.concatenate([model.embedding_, model.transform(new.X)])
+    truth = np.concatenate([roll.truth, new.truth])
+    assert float(fit.error) < 2.5e-5
+    assert relative_error(both, truth) < 1e-2
+
+
+def test_single_points_keep_the_edges_of_the_graph():
+    line = (np.arange(40) + np.random.default_rng(3).uniform(0, 0.2, 40)) / 40
+    X = np.column_stack([np.cos(3 * line), np.sin(3 * line)])
+    model = TesseraMap(1, clustering="none", n_neighbors=2, max_rank=2).fit(X)
+    assert model.n_clusters_ == 40
+    rows, columns = model.graph_.rows(), model.graph_.indices
+    kept = np.abs(model.embedding_[rows, 0] - model.embedding_[columns, 0]) / model.graph_.lengths
+    # Chords over one and over two steps contradict each other on a line by the square of the angle.
+    assert np.abs(kept - 1).max() < 0.02
+    assert abs(np.corrcoef(model.embedding_[:, 0], line)[0, 1]) > 0.9999
+
+
+def test_the_embedding_does_not_depend_on_the_kernel():
+    X = datasets.s_curve(100).X
+    models = {kernel: TesseraMap(n_clusters=3, kernel=kernel).fit(X) for kernel in ("rbf", "linear", "poly")}
+    for model in models.values():
+        assert np.array_equal(model.embedding_, models["rbf"].embedding_)
+    # A narrow enough Gaussian matrix has full rank, the others span few functions, the cubic ones all linear ones.
+    narrow = TesseraMap(n_clusters=3, sigma=0.3, ridge=0.0).fit(X)
+    assert narrow.map_error_ < 1e-8
+    np.testing.assert_allclose(narrow.transform(X), narrow.embedding_, atol=1e-7)
+    assert models["linear"].map_error_ > models["poly"].map_error_ > 1e-3
+
+
+def test_a_function_serves_as_kernel():
+    X = datasets.s_curve(60).X
+    middle = X.mean(axis=0)
+    cubic = TesseraMap(n_clusters=2, kernel=lambda A, B: ((A - middle) @ (B - middle).T + 1) ** 3).fit(X)
+    named = TesseraMap(n_clusters=2, kernel="poly", degree=3).fit(X)
+    # The ridge of 1e-10 leaves weights of 1e5 at most, times rounding.
+    np.testing.assert_allclose(cubic.transform(X[:9]), named.transform(X[:9]), atol=1e-9)
+
+
+def test_a_map_by_polynomials_does_not_mind_where_the_origin_is():
+    X = datasets.s_curve(60).X
+    here, there = (TesseraMap(n_clusters=2, kernel="poly").fit(X + shift) for shift in (0.0, 1000.0))
+    # A shift of 1000 rounds points by 1e-13; the solver and the weights of the map magnify that.
+    assert relative_error(there.transform(X + 1000.0), here.transform(X)) < 1e-4
+
+
+def test_given_tesserae_are_taken_as_they_are():
+    sheet = np.random.default_rng(4).uniform(size=(400, 2)) * [4.0, 1.0]
+    names = np.array(["a", "b", "c", "d"])[sheet[:, 0].astype(int)]
+    model = TesseraMap(tesserae=names).fit(tilted(sheet))
+    assert model.labels_.tolist() == sheet[:, 0].astype(int).tolist()
+    fitted = TesseraMap(clustering=KMeans(6, n_init=1, random_state=0)).fit(tilted(sheet))
+    assert fitted.n_clusters_ >= 6
+    assert relative_error(fitted.embedding_, sheet) < 5e-3
+
+
+def test_more_ties_never_stretch_further():
+    X = datasets.swiss_roll(150).X
+    loose, tight = (TesseraMap(n_clusters=6, n_ties=ties).fit(X) for ties in (1, 8))
+    assert loose.stretch_ > tight.stretch_
+
+
+def test_components_apart_have_each_a_map():
+    sheet = np.random.default_rng(5).uniform(size=(100, 2))
+    X = np.concatenate([tilted(sheet, 3), tilted(sheet, 3) + 100.0])
+    model = TesseraMap(disconnected="apart").fit(X)
+    # Both halves are the same points; their sides do not overlap.
+    assert model.embedding_[:100, 0].max() < model.embedding_[100:, 0].min()
+    assert relative_error(model.embedding_[:100], sheet) < 5e-3
+    np.testing.assert_allclose(model.transform(X), model.embedding_, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"n_clusters": 0}, "n_clusters must be"),
+        ({"n_clusters": "many"}, "n_clusters must be one of"),
+        ({"clustering": 3}, "clustering must be"),
+        ({"clustering": "spectral"}, "clustering must be one of"),
+        ({"tesserae": [0, 1]}, "tesserae must be 30 labels"),
+        ({"tesserae": np.zeros(30), "disconnected": "apart"}, "one connected graph"),
+        ({"chart": "round"}, "chart must be one of"),
+        ({"n_ties": 0}, "n_ties must be"),
+        ({"n_pairs": 0}, "n_pairs must be"),
+        ({"slack": 0.0}, "slack must be"),
+        ({"max_rank": 1}, "max_rank must be"),
+        ({"kernel": "cosinus"}, "kernel must be one of"),
+        ({"sigma": -1.0}, "sigma must be"),
+        ({"degree": 0}, "degree must be"),
+        ({"n_landmarks": 2}, "n_landmarks must be"),
+        ({"ridge": -1.0}, "ridge must be"),
+    ],
+)
+def test_bad_settings_are_refused_in_a_sentence(settings, match):
+    with pytest.raises(ValueError, match=match):
+        TesseraMap(**settings).fit(np.random.default_rng(6).uniform(size=(30, 3)))

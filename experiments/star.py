@@ -17,7 +17,6 @@ def star(lab: Lab) -> None:
     lab.claim("certificate is optimal", ipa.certificate_.optimal, equals(True))
     error = float(np.sqrt(quality.procrustes(ipa.embedding_, data.truth).error))
     lab.claim("rigid error to the flat star", error, at_most(0.01, within=0))
-    lab.note("MVU's and TesseraMap's spectra, which have a third dimension, are not compared yet.")
     with lab.figure(size=(7.2, 3.2)) as figure:
         left, right = figure.subplots(1, 2)
         left.scatter(*ipa.embedding_.T, c=data.truth[:, 0], s=4, linewidths=0)

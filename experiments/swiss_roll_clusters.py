@@ -47,7 +47,7 @@ def swiss_roll_clusters(lab: Lab) -> None:
         f"A roll of height {HEIGHT:g}: the source states no size, and of 8 to 40 this one fits its errors best. At 21 "
         "LDLC's error is 0.059 and 2 of its clusters are torn. Affinity "
         f"propagation makes {models['APC'].n_clusters_} clusters; at the median preference it makes 40, not 20 as the "
-        "source's. TesseraMap's rows of the table are left out."
+        "source's. TesseraMap's rows of the table: tessera_clusters."
     )
     with lab.figure(size=(12, 4)) as figure:
         for axes, (name, model) in zip(figure.subplots(3, 2).ravel(), models.items(), strict=True):

@@ -15,7 +15,8 @@ from manifoldry.values import FloatArray, Stop
 MAX_STEPS = 60
 NEARLY = 0.95
 """Share of the way to the wall that a step takes."""
-SHORTER = 0.9
+SHORTER = 0.8
+BLOCK = 512
 STUCK = 0.1
 """Steps so short that rounding has taken over."""
 ACCURATE = 1e-3
@@ -83,10 +84,10 @@ def unfold_gram(
     -----
     References: helmberg1996
     """
-    springs = _Springs(differences, stretch)
+    springs = _Springs(differences, stretch, run)
     centre = np.ones(springs.n_lengths)
     if not fits:
-        idle = _Springs(differences, np.zeros_like(stretch))
+        idle = _Springs(differences, np.zeros_like(stretch), run)
         # Half the squared distance to the best lengths is at most the gap.
         found = _solve(idle, _Errors(centre), run, (ACCURATE * slack) ** 2 / 2, relative=False)
         centre = np.where(np.abs(found.lengths - 1) < slack, 1.0, found.lengths)
@@ -100,8 +101,10 @@ class _Springs:
     little is lost where S itself is the small difference of large matrices.
     """
 
-    def __init__(self, differences: Any, stretch: FloatArray) -> None:
-        self.B, self.W = differences, stretch
+    def __init__(self, differences: Any, stretch: FloatArray, run: Run) -> None:
+        self.B = sp.csr_array(differences) if sp.issparse(differences) else differences
+        self.W = stretch
+        self._run = run
         self.n_lengths, self.n_rows = differences.shape
 
     def start(self) -> tuple[FloatArray, FloatArray]:
@@ -120,7 +123,14 @@ class _Springs:
 
     def between(self, gram: FloatArray) -> FloatArray:
         """Return B G B'."""
-        return np.asarray(self.B @ np.ascontiguousarray((self.B @ gram).T))
+        ends = np.ascontiguousarray((self.B @ gram).T)
+        found = np.empty((self.n_lengths, self.n_lengths))
+
+        def work(lo: int, hi: int) -> None:
+            found[lo:hi] = self.B[lo:hi] @ ends
+
+        self._run.map(work, self._run.ranges(self.n_lengths, BLOCK))
+        return found
 
 
 class _Hold(Protocol):

@@ -122,17 +122,13 @@ class Run:
             queue.put(i)
 
         def drain(report: bool = False) -> None:
-            silent = report
             while not (stoppable and self.stopped):
                 try:
                     i = queue.get_nowait()
                 except Empty:
-                    if silent and tasks:  # the helpers were faster: the callback is still told
-                        self.step(len(tasks), len(tasks))
                     return
                 results[i] = work(*tasks[i])
                 if report:
-                    silent = False
                     self.step(len(tasks) - queue.qsize(), len(tasks))
 
         with _blas_threads(1 if blas else None):

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -130,7 +131,8 @@ def test_an_error_in_the_callback_ends_the_map():
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        Run(0, 2, callback=callback).map(lambda i: i, [(i,) for i in range(100)], stoppable=True)
+        # Tasks long enough that the helper thread cannot have done them all before the caller takes one.
+        Run(0, 2, callback=callback).map(lambda _: time.sleep(1e-3), [(i,) for i in range(100)], stoppable=True)
 
 
 def test_ranges_cover_every_row_once_for_any_number_of_jobs():

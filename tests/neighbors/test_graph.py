@@ -11,6 +11,7 @@ from manifoldry.neighbors.graph import (
     SMALL_COMPONENT,
     bridge,
     components,
+    label_pieces,
     local_scale,
     rescaled,
     short_circuits,
@@ -109,6 +110,44 @@ def test_components_are_those_of_flood_filling_largest_first():
 def test_pairs_of_length_zero_connect():
     graph = NeighborGraph.from_sparse(csr_array(([0.0, 0.0], ([0, 2], [1, 3])), shape=(5, 5)))
     assert [part.tolist() for part in components(graph)] == [[0, 1], [2, 3], [4]]
+
+
+def flooded(labels, graph):
+    """Number the pieces by filling each from its first point, over edges listed either way."""
+    either = ~np.isnan(dense(graph)) | ~np.isnan(dense(graph)).T
+    pieces, owners = np.full(len(labels), -1), []
+    for first in range(len(labels)):
+        wave = [first] if pieces[first] < 0 else []
+        if wave:
+            owners.append(int(labels[first]))
+        while wave:
+            point = wave.pop()
+            pieces[point] = len(owners) - 1
+            wave += np.flatnonzero(either[point] & (labels == labels[point]) & (pieces < 0)).tolist()
+    return pieces.tolist(), owners
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("undirected", [False, True])
+def test_pieces_of_labels_are_those_of_flood_filling(seed, undirected):
+    graph = random_directed(seed)
+    graph = symmetrise(graph) if undirected else graph
+    labels = np.random.default_rng(seed).integers(-1, 6, size=40) * 3
+    before = bytes_of(graph), labels.tobytes()
+    pieces, owners = label_pieces(labels, graph)
+    assert (pieces.tolist(), owners.tolist()) == flooded(labels, graph)
+    assert len(np.unique(labels)) < len(owners) < 40
+    assert (bytes_of(graph), labels.tobytes()) == before
+
+
+def test_pieces_of_one_label_are_components_and_those_of_different_labels_are_points():
+    graph = symmetrise(random_directed(7)).subset(np.arange(0, 40, 3))
+    pieces, owners = label_pieces(np.zeros(14, dtype=np.int64), graph)
+    found = sorted((np.flatnonzero(pieces == piece).tolist() for piece in range(len(owners))), key=lambda m: -len(m))
+    assert found == [part.tolist() for part in components(graph)]
+    apart = np.arange(14)[::-1]
+    pieces, owners = label_pieces(apart, graph)
+    assert (pieces.tolist(), owners.tolist()) == (list(range(14)), apart.tolist())
 
 
 # Bridges

@@ -6,15 +6,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial.distance import cdist, pdist
+from scipy.spatial.distance import pdist
 
-from manifoldry.extend.kernel_projection import Kernel
 from manifoldry.neighbors.graph import symmetrise
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.patches.tesserae import (
     border_ties,
     far_ties,
-    fit_kernel_map,
     geodesic_start,
     lay_tesserae,
     tessellate,
@@ -36,7 +34,7 @@ def strips(X, count):
 
 
 def pairs_of(ties):
-    return set(zip(ties.first.tolist(), ties.second.tolist(), strict=True))
+    return set(zip(ties.i.tolist(), ties.j.tolist(), strict=True))
 
 
 def test_borders_are_held_at_their_shortest_edge_and_at_edges_far_from_each_other():
@@ -55,16 +53,14 @@ def test_borders_are_held_at_their_shortest_edge_and_at_edges_far_from_each_othe
             chosen.append(max(left, key=lambda e: min(np.linalg.norm(middle[e] - middle[c]) for c in chosen)))
         expected |= set(chosen)
     assert pairs_of(found) == expected
-    np.testing.assert_allclose(found.lengths, np.linalg.norm(X[found.first] - X[found.second], axis=1), rtol=1e-12)
+    np.testing.assert_allclose(found.lengths, np.linalg.norm(X[found.i] - X[found.j], axis=1), rtol=1e-12)
 
 
 def test_coincident_points_of_two_tesserae_are_held_at_a_thousandth_of_the_usual():
     X = np.array([[0.0], [1.0], [1.0], [2.0], [3.0]])
     found = border_ties(X, neighbors(X, 2), np.array([0, 0, 1, 1, 2]), 9)
-    zero = (found.first == 1) & (found.second == 2)
-    assert found.lengths[zero] == pytest.approx(
-        1e-3 * np.median(np.linalg.norm(X[found.first] - X[found.second], axis=1))
-    )
+    zero = (found.i == 1) & (found.j == 2)
+    assert found.lengths[zero] == pytest.approx(1e-3 * np.median(np.linalg.norm(X[found.i] - X[found.j], axis=1)))
 
 
 def test_pairs_to_stretch_are_all_that_are_apart():
@@ -158,11 +154,11 @@ def test_an_interior_point_solver_stretches_no_further(seed):
     goal = Goal(1e-7, 1e-2, 8)
     found = tessellate(pieces, borders, far, geodesic_start(pieces, graph, 2, Run(0, 1)), goal, Run(0, 1))
     Y = pieces.images @ found.V
-    ratios = (np.linalg.norm(Y[far.first] - Y[far.second], axis=1) / far.lengths) ** 2
+    ratios = (np.linalg.norm(Y[far.i] - Y[far.j], axis=1) / far.lengths) ** 2
     assert -found.certificate.objective == pytest.approx(ratios.mean(), rel=1e-12)
-    apart = far.differences(pieces.images).toarray()
+    apart = far.matrix(pieces.images).toarray()
     ones = np.ones(len(borders))
-    held = Bands(borders.differences(pieces.images), ones - 1e-2, ones + 1e-2)
+    held = Bands(borders.matrix(pieces.images), ones - 1e-2, ones + 1e-2)
     expected = most_stretch(apart.T @ apart / len(far), held, pieces.layout.sizes)
     # Clarabel stops at 1e-8; the barrier at 1e-7 of the stretch times the few digits that small problems lose.
     assert -found.certificate.objective == pytest.approx(expected, rel=1e-5)
@@ -178,40 +174,3 @@ def test_one_tessera_stays_as_it_is():
     found = tessellate(pieces, borders, far, start, Goal(), Run(0, 1))
     assert found.certificate.gap == 0
     np.testing.assert_allclose(pdist(pieces.images @ found.V), pdist(X), rtol=1e-10)
-
-
-def centred_kernel(A, X, width):
-    """Return kernel values (m, n) centred with the means of X."""
-    K, k = (np.exp(-(cdist(rows, X) ** 2) / (2 * width**2)) for rows in (X, A))
-    return k - k.mean(axis=1, keepdims=True) - K.mean(axis=0) + K.mean()
-
-
-def test_with_all_points_and_no_ridge_the_map_is_that_of_the_pseudo_inverse():
-    rng = np.random.default_rng(8)
-    X, Y, Q = rng.uniform(size=(40, 3)), rng.standard_normal((40, 2)), rng.uniform(size=(9, 3))
-    projection, missed = fit_kernel_map(X, Y, Kernel("gaussian", 0.2), X, 0.0, Run(0, 1))
-    inverse = np.linalg.pinv(centred_kernel(X, X, 0.2), rcond=1e-12, hermitian=True)
-    expected = centred_kernel(Q, X, 0.2) @ inverse @ (Y - Y.mean(axis=0)) + Y.mean(axis=0)
-    # Rounding times the condition of the kernel, about 1e3 at this width.
-    np.testing.assert_allclose(projection(Q, Run(0, 1)), expected, atol=1e-9)
-    assert missed < 1e-10
-
-
-def test_a_kernel_of_low_rank_projects_the_places():
-    rng = np.random.default_rng(9)
-    X, Y = rng.standard_normal((50, 3)), rng.standard_normal((50, 2))
-    projection, missed = fit_kernel_map(X, Y, Kernel("linear"), X, 0.0, Run(0, 1))
-    design = np.column_stack([np.ones(50), X])
-    expected = design @ np.linalg.lstsq(design, Y, rcond=None)[0]
-    np.testing.assert_allclose(projection(X, Run(0, 1)), expected, atol=1e-10)
-    assert missed == pytest.approx(np.linalg.norm(expected - Y) / np.linalg.norm(Y - Y.mean(axis=0)), rel=1e-8)
-
-
-def test_a_ridge_shrinks_the_map():
-    rng = np.random.default_rng(10)
-    X, Y = rng.uniform(size=(40, 2)), rng.standard_normal((40, 1))
-    sizes = [
-        np.linalg.norm(fit_kernel_map(X, Y, Kernel("gaussian", 0.2), X[::2], ridge, Run(0, 1))[0].weights)
-        for ridge in (0.0, 1e-3, 1e-1)
-    ]
-    assert sizes[0] > sizes[1] > sizes[2]

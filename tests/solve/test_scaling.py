@@ -13,7 +13,9 @@ from manifoldry.solve.scaling import (
     landmark_scaling,
     negative_part,
     place_columns,
+    principal_axes,
     principal_scaling,
+    principal_turn,
 )
 from manifoldry.values import Spectrum
 
@@ -251,6 +253,36 @@ def test_an_offset_or_single_precision_costs_principal_scaling_little():
     single, _ = principal_scaling(X.astype(np.float32), 3, Run(0))
     np.testing.assert_allclose(single.coordinates, plain.coordinates, atol=100 * 20 * 1.2e-7)
     assert single.coordinates.dtype == np.float64
+
+
+def test_principal_axes_are_principal_scaling_where_every_column_counts():
+    X = cloud(30, 60, 4, scale=np.array([8.0, 4.0, 2.0, 1.0])) + 5.0
+    coordinates, spectrum = principal_axes(X, 3)
+    expected = principal_scaling(X, 4, Run(0))[0]
+    np.testing.assert_allclose(coordinates, expected.coordinates[:, :3], atol=1e-11)
+    np.testing.assert_allclose(spectrum.values, expected.spectrum.values, rtol=1e-12)
+    np.testing.assert_allclose(spectrum.scaled(0.5)[:, :3], coordinates, atol=1e-12)
+    wider, _ = principal_axes(X, 6)
+    np.testing.assert_array_equal(wider[:, :3], coordinates)
+    np.testing.assert_array_equal(wider[:, 4:], 0.0)
+
+
+def test_turned_points_are_uncorrelated_and_their_axes_and_mean_lead_back():
+    X = cloud(31, 50, 3) @ np.random.default_rng(31).normal(size=(3, 3)) + 7.0
+    before = X.copy()
+    turned, axes, mean = principal_turn(X)
+    np.testing.assert_allclose(turned @ axes.T + mean, X, atol=1e-12 * np.abs(X).max())
+    products = turned.T @ turned
+    np.testing.assert_allclose(products, np.diag(np.diag(products)), atol=1e-12 * products[0, 0])
+    assert (np.diff(np.diag(products)) < 0).all()
+    assert (turned[np.abs(turned).argmax(axis=0), np.arange(3)] > 0).all()
+    np.testing.assert_array_equal(X, before)
+
+
+def test_coinciding_points_have_no_axes_but_zeros():
+    coordinates, spectrum = principal_axes(np.full((5, 2), 3.0), 2)
+    np.testing.assert_array_equal(coordinates, 0.0)
+    np.testing.assert_array_equal(spectrum.vectors, 0.0)
 
 
 # Distances that are not Euclidean

@@ -6,8 +6,7 @@ import scipy.sparse as sp
 
 from manifoldry import MVU, FastMVU, LandmarkMVU, NeighborGraph, datasets
 from manifoldry.quality import procrustes
-from manifoldry.run import Run
-from manifoldry.solve.unfolding import HeldPairs, _energy, _least_on_line, certify_directions, refine
+from manifoldry.solve.stretch.points import HeldPairs
 
 
 def graph_of(n, edges):
@@ -158,29 +157,6 @@ def test_noise_never_fails():
     assert broken.error_ > 0.01
 
 
-def test_a_refined_layout_is_a_minimum():
-    rng = np.random.default_rng(4)
-    flat = rng.uniform(size=(60, 2))
-    mvu = MVU(2, n_neighbors=8)
-    pairs = HeldPairs.of_graph(mvu._sample(flat, Run(0)).graph)
-    Y, trace = refine(pairs, flat + 0.01 * rng.standard_normal(flat.shape), 1e-6, 500, Run(0))
-    assert (np.diff(trace.objective) <= 0).all()
-    # With the pull of a millionth lengths stretch by about that.
-    assert np.abs(np.square(pairs.of_points(Y)).sum(axis=1) - 1).max() < 1e-3
-    assert rigid_error(Y, flat) < 1e-3
-
-
-def test_the_step_along_a_line_is_the_best_one():
-    rng = np.random.default_rng(5)
-    Y, move = rng.standard_normal((20, 2)), rng.standard_normal((20, 2))
-    i, j = np.triu_indices(20, 1)
-    pairs = HeldPairs.of(i[::5], j[::5], rng.uniform(0.5, 2.0, len(i[::5])), 20)
-    ends, along = pairs.of_points(Y), pairs.of_points(move)
-    best = _least_on_line(ends, along, Y, move, 0.1)
-    tried = np.array([_energy(ends + t * along, Y + t * move, 0.1) for t in np.linspace(-3, 3, 4001)])
-    assert _energy(ends + best * along, Y + best * move, 0.1) <= tried.min() * (1 + 1e-12)
-
-
 def test_fast_unfolding_opens_a_roll():
     roll = datasets.swiss_roll(600)
     fast = FastMVU(2, n_neighbors=6).fit(roll.X)
@@ -188,21 +164,6 @@ def test_fast_unfolding_opens_a_roll():
     assert rigid_error(fast.embedding_, roll.truth) < 0.05
     assert fast.certificate_.gap < 1e-3
     assert fast.error_ < 1e-3
-
-
-def test_no_directions_do_better_than_the_bound():
-    """The certificate's bound is below the penalised value of every matrix tried."""
-    rng = np.random.default_rng(6)
-    differences = rng.standard_normal((40, 3))
-    kappa = 1e3 * 3 / np.mean(np.square(differences).sum(axis=1))
-    bound = certify_directions(differences, np.eye(3) / 3).bound
-    for _ in range(200):
-        root = rng.standard_normal((3, 3))
-        direction = root @ root.T
-        l0 = np.einsum("em,mk,ek->e", differences, direction, differences)
-        # The best multiple t of the direction: -t tr + kappa/2 mean (t l - 1)^2.
-        t = (np.trace(direction) + kappa * l0.mean()) / (kappa * np.mean(l0**2))
-        assert -t * np.trace(direction) + kappa / 2 * np.mean((t * l0 - 1) ** 2) >= bound
 
 
 def test_landmarks_of_a_flat_sheet_find_it_and_exceed_nothing():

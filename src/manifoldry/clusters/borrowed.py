@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from manifoldry import check
 from manifoldry.base.estimator import stores
-from manifoldry.clusters.clusterer import BaseClusterer, Clusterer, Clustering
+from manifoldry.clusters.clusterer import BaseClusterer, Clustering, RestartedClusterer
 from manifoldry.clusters.subspaces import Subspaces, squared_distances
 from manifoldry.registry import register
 from manifoldry.run import Run
@@ -50,7 +50,7 @@ class NearestCentre:
     borrowed=True,
 )
 @stores
-class KMeans(Clusterer):
+class KMeans(RestartedClusterer):
     r"""K-means, scikit-learn's, from k-means++ seeds.
 
     .. math:: \min \sum_i \min_\ell |x_i - b_\ell|^2
@@ -96,15 +96,8 @@ class KMeans(Clusterer):
     5
     """
 
-    n_init: int = 10
     max_iter: int = 300
     tol: float = 1e-4
-
-    def _check_parameters(self, n_points: int) -> None:
-        super()._check_parameters(n_points)
-        check.integer("n_init", self.n_init, 1)
-        check.integer("max_iter", self.max_iter, 1)
-        check.number("tol", self.tol, 0.0)
 
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
         seeds = [int(run.rng(f"start {number}").integers(2**31 - 1)) for number in range(self.n_init)]

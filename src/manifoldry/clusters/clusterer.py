@@ -8,15 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.base.estimator import Estimator, stores
 from manifoldry.clusters.subspaces import Subspaces
-from manifoldry.neighbors.graph import symmetrise
+from manifoldry.neighbors.graph import label_pieces, symmetrise
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray, NeighborGraph, Trace
@@ -126,9 +124,13 @@ class BaseClusterer(ClusterMixin, Estimator):
         -------
         ndarray of shape (n_new,)
         """
-        check_is_fitted(self, "labels_")
-        points = self._validated(X, reset=False).astype(np.float64, copy=False)
+        points = self._new_points(X)
         return self._assign(points, self._run())
+
+    def _new_points(self, X: Any) -> FloatArray:
+        """Return points for a fitted clustering, validated and in double precision."""
+        check_is_fitted(self, "labels_")
+        return self._validated(X, reset=False).astype(np.float64, copy=False)
 
     @abstractmethod
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
@@ -168,7 +170,7 @@ class BaseClusterer(ClusterMixin, Estimator):
         self.objectives_: FloatArray = np.array([self.objective_]) if starts is None else starts
         self.reconstruction_errors_: FloatArray = clustering.subspaces.errors(X, clustering.labels)
         self.reconstruction_error_ = float(self.reconstruction_errors_.sum())
-        self.localized_: Any = pieces(clustering.labels, self.n_clusters_, graph)[1] == 1
+        self.localized_: Any = np.bincount(label_pieces(clustering.labels, graph)[1]) == 1
         self.n_nonlocalized_ = int(np.count_nonzero(~self.localized_))
         self._assign: Assign = clustering.assign
         for name in ("trace", "medoids"):
@@ -199,15 +201,16 @@ class Clusterer(BaseClusterer):
         check.integer("n_clusters", self.n_clusters, 1, n_points, f" for {n_points} points")
 
 
-def pieces(labels: IntArray, n_clusters: int, graph: NeighborGraph) -> tuple[IntArray, IntArray]:
-    """Return the connected piece of its own cluster that each point is in, and the number of pieces per cluster.
+@stores
+class RestartedClusterer(Clusterer):
+    """Base of the clusterings that go downhill from several starts and keep the best."""
 
-    Two points are in the same piece if a path of the graph leads from one to the other inside their cluster.
-    """
-    rows = graph.rows()
-    inside = labels[rows] == labels[graph.indices]
-    n = graph.n_points
-    links = csr_array((np.ones(int(inside.sum())), (rows[inside], graph.indices[inside])), shape=(n, n))
-    _, piece = connected_components(links, directed=False)
-    _, first = np.unique(piece, return_index=True)
-    return piece, np.bincount(labels[first], minlength=n_clusters)
+    n_init: int = 10
+    max_iter: int = 100
+    tol: float = 0.0
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        check.integer("n_init", self.n_init, 1)
+        check.integer("max_iter", self.max_iter, 1)
+        check.number("tol", self.tol, 0.0)

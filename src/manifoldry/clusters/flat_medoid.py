@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from manifoldry import check
 from manifoldry.base.estimator import stores
 from manifoldry.clusters.alternation import Problem, best_of, compact
-from manifoldry.clusters.clusterer import Clusterer, Clustering
+from manifoldry.clusters.clusterer import Clustering, RestartedClusterer
 from manifoldry.clusters.geodesics import Ways, ways
 from manifoldry.clusters.subspaces import Subspaces
 from manifoldry.neighbors.search import NeighborIndex
@@ -70,18 +69,8 @@ class LeastCost:
 
 
 @stores
-class FlatMedoidClusterer(Clusterer):
+class FlatMedoidClusterer(RestartedClusterer):
     """Base of LDLC and its two limits: what they have in common but the weight of geodesics."""
-
-    n_init: int = 10
-    max_iter: int = 100
-    tol: float = 0.0
-
-    def _check_parameters(self, n_points: int) -> None:
-        super()._check_parameters(n_points)
-        check.integer("n_init", self.n_init, 1)
-        check.integer("max_iter", self.max_iter, 1)
-        check.number("tol", self.tol, 0.0)
 
     def _ways(self, X: FloatArray, graph: NeighborGraph, run: Run) -> Ways:
         return ways(X, graph, self.n_clusters, self.metric, run)

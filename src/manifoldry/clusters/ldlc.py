@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from manifoldry.base.estimator import stores
-from manifoldry.clusters.clusterer import Clustering, pieces
+from manifoldry.clusters.clusterer import Clustering
 from manifoldry.clusters.flat_medoid import FlatMedoidClusterer, LeastCost, Routes
 from manifoldry.clusters.geodesics import Geodesics, Ways
+from manifoldry.neighbors.graph import label_pieces
 from manifoldry.neighbors.search import NeighborIndex
 from manifoldry.registry import register
 from manifoldry.run import Run
@@ -131,7 +132,7 @@ class LDLC(FlatMedoidClusterer):
 
         def at(rho: float) -> tuple[bool, Clustering]:
             best = self._best(X, replace(problem, rho=rho), index, run)
-            return bool((pieces(best.labels, len(best.subspaces), graph)[1] == 1).all()), best
+            return len(label_pieces(best.labels, graph)[1]) == len(best.subspaces), best
 
         problem = self._problem(X, 1.0, found)
         localized, best = at(LEAST_RHO)
@@ -158,7 +159,8 @@ def _split(
     best: Clustering, graph: NeighborGraph, geodesics: Geodesics, index: NeighborIndex, rho: float
 ) -> Clustering:
     """Return the clustering with every cluster in one piece: pieces share the flat and get medoids of their own."""
-    piece, counts = pieces(best.labels, len(best.subspaces), graph)
+    piece, owners = label_pieces(best.labels, graph)
+    counts = np.bincount(owners)
     notes = {"split": int(np.count_nonzero(counts > 1))}
     if notes["split"] == 0 or best.medoids is None:
         return replace(best, notes=notes)

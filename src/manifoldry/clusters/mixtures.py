@@ -7,11 +7,10 @@ from typing import Any, cast
 
 import numpy as np
 from sklearn.cluster import kmeans_plusplus
-from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.base.estimator import stores
-from manifoldry.clusters.clusterer import Clusterer, Clustering
+from manifoldry.clusters.clusterer import Clustering, RestartedClusterer
 from manifoldry.clusters.em import DENSE_COLUMNS, Fit, Rule, ascend, hard_start
 from manifoldry.clusters.gaussians import Frame, Likeliest, Mixture
 from manifoldry.clusters.subspaces import Subspaces
@@ -21,10 +20,9 @@ from manifoldry.values import FloatArray, NeighborGraph
 
 
 @stores
-class MixtureClusterer(Clusterer):
+class MixtureClusterer(RestartedClusterer):
     """Base of the mixtures: starts, the best of them, probabilities of new points."""
 
-    n_init: int = 10
     max_iter: int = 200
     tol: float = 1e-5
     min_variance: float = 1e-6
@@ -50,15 +48,11 @@ class MixtureClusterer(Clusterer):
         return self._probabilities(X)[1]
 
     def _probabilities(self, X: Any) -> tuple[FloatArray, FloatArray]:
-        check_is_fitted(self, "labels_")
-        points = self._validated(X, reset=False).astype(np.float64, copy=False)
+        points = self._new_points(X)
         return self._likeliest.probabilities(points, self._run())
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
-        check.integer("n_init", self.n_init, 1)
-        check.integer("max_iter", self.max_iter, 1)
-        check.number("tol", self.tol, 0.0)
         check.number("min_variance", self.min_variance, 0.0, open_low=True)
 
     @abstractmethod

@@ -16,11 +16,11 @@ from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.eigen import smallest
 from manifoldry.solve.factor import definite_factor
-from manifoldry.solve.scaling import landmark_scaling
+from manifoldry.solve.scaling import landmark_scaling, principal_axes
 from manifoldry.solve.spectrum import Suggestion, enough
 from manifoldry.solve.stretch import Goal
 from manifoldry.solve.stretch.convex import smooth_stretch
-from manifoldry.solve.unfolding import HeldPairs, certify_directions, cut_stretch, principal_axes, refine
+from manifoldry.solve.stretch.points import HeldPairs, certify_directions, cut_stretch, refine
 from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph, Spectrum
 
 SAMPLED = 10_000

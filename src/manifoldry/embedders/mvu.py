@@ -15,10 +15,10 @@ from manifoldry.neighbors.sample import Sample
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.lowrank.layout import Layout
-from manifoldry.solve.scaling import landmark_scaling, place_columns
+from manifoldry.solve.scaling import landmark_scaling, place_columns, principal_axes
 from manifoldry.solve.spectrum import Suggestion, enough
 from manifoldry.solve.stretch import Goal, Variance, stretch_out
-from manifoldry.solve.unfolding import HeldPairs, principal_axes
+from manifoldry.solve.stretch.points import HeldPairs
 from manifoldry.values import Embedding, FloatArray, NeighborGraph
 
 START_LANDMARKS = 300

@@ -12,7 +12,7 @@ from manifoldry import check
 from manifoldry.base.embedder import stores
 from manifoldry.base.graphs import GraphEmbedder
 from manifoldry.base.linear import dense
-from manifoldry.extend.kernel_image import ShiftedProjection
+from manifoldry.extend.kernel_image import ShiftedProjection, fit_kernel_map
 from manifoldry.extend.kernel_projection import Kernel
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
@@ -21,7 +21,6 @@ from manifoldry.patches.rigid import RigidPatches
 from manifoldry.patches.tesserae import (
     border_ties,
     far_ties,
-    fit_kernel_map,
     geodesic_start,
     lay_tesserae,
     tessellate,

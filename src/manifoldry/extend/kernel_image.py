@@ -1,4 +1,4 @@
-"""Points as a kernel sees them: the shapes that linear maps of their images can take, and such a map for new points."""
+"""Points as a kernel sees them: the shapes that linear maps of their images can take, and such maps of new points."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
+from threadpoolctl import threadpool_limits
 
 from manifoldry.extend.kernel_projection import Kernel, KernelProjection
 from manifoldry.run import Run
 from manifoldry.solve.scaling import centre_gram
-from manifoldry.values import FloatArray, IntArray
+from manifoldry.values import Array, FloatArray, IntArray
 
 RANK = 1e-10
 """Share of the kernel's largest eigenvalue below which a direction is not there: maps of new points divide by it."""
@@ -122,3 +123,56 @@ class ShiftedProjection:
         """Place new points."""
         rows = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=float)
         return self.projection(rows if self.origin is None else rows - self.origin, run)
+
+
+def fit_kernel_map(
+    X: Array, Y: FloatArray, kernel: Kernel, anchors: Array, ridge: float, run: Run
+) -> tuple[KernelProjection, float]:
+    r"""Return the map :math:`y = Y^\top K^\dagger \kappa(X, x)` of (3.22), and its error at the points themselves.
+
+    The kernel is centred at the points and approximated through the landmarks m by the features
+    :math:`F = K_{nm} K_{mm}^{-1/2}`; the map is :math:`(F^\top F + \rho)^{-1} F^\top Y` on them, with rho in units of
+    the largest eigenvalue. With all points as landmarks and no ridge it is (3.22).
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, D)
+        The points.
+    Y : ndarray of shape (n, r)
+        Where they are.
+    kernel : Kernel
+        The kernel.
+    anchors : ndarray of shape (m, D)
+        The landmarks.
+    ridge : float
+        Rho.
+    run : Run
+        Threads.
+
+    Returns
+    -------
+    projection : KernelProjection
+        The map.
+    error : float
+        Root mean square distance of the points' images from Y, relative to the spread of Y.
+
+    Notes
+    -----
+    References: khajehpour2013.
+    """
+    run.announce(f"kernel features {len(X)} x {len(anchors)}", 16 * len(X) * len(anchors), "take fewer landmarks")
+    among = kernel(anchors, anchors, run)
+    with threadpool_limits(1):
+        values, vectors = np.linalg.eigh((among + among.T) / 2)
+        real = values > max(float(values[-1]), 0.0) * len(values) * np.finfo(float).eps
+        whiten = vectors[:, real] / np.sqrt(values[real])
+        features = kernel(X, anchors, run) @ whiten
+        mean, middle = features.mean(axis=0), Y.mean(axis=0)
+        features -= mean
+        values, vectors = np.linalg.eigh(features.T @ features)
+        # Centring takes one direction away: what is left of it is rounding.
+        there = values > max(float(values.max(initial=0.0)), 0.0) * len(X) * np.finfo(float).eps
+        values, vectors = values[there] + ridge * values.max(initial=0.0), vectors[:, there]
+        slopes = vectors @ ((vectors.T @ (features.T @ (Y - middle))) / values[:, None])
+        missed = np.linalg.norm(features @ slopes - (Y - middle)) / (np.linalg.norm(Y - middle) or 1.0)
+    return KernelProjection(anchors, kernel, whiten @ slopes, mean @ slopes - middle), float(missed)

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 from threadpoolctl import threadpool_limits
 
-from manifoldry.neighbors.graph import local_scale
+from manifoldry.neighbors.graph import label_pieces, local_scale
 from manifoldry.patches.cover import BLOCK_ENTRIES, TREE_COLUMNS, VoronoiCover
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
@@ -63,7 +62,7 @@ def find_cells(X: Array, graph: NeighborGraph, n_cells: int, dimension: int, run
     centres = _means(X, room, n_cells, run)
     for _ in range(SPLIT_ROUNDS):
         labels = nearest_centre(X, centres, run)
-        pieces = _pieces(labels, graph)
+        pieces, _ = label_pieces(labels, graph)
         sizes = np.bincount(pieces)
         large = sizes >= max(2, FRAGMENT * len(X) / len(centres))
         if large.sum() <= len(centres):
@@ -110,15 +109,6 @@ def _means(X: Array, room: FloatArray, n_cells: int, run: Run) -> FloatArray:
     return centres
 
 
-def _pieces(labels: IntArray, graph: NeighborGraph) -> IntArray:
-    """Return the connected piece of its cell that each point is in."""
-    rows = graph.rows()
-    inside = labels[rows] == labels[graph.indices]
-    n = graph.n_points
-    ties = sp.csr_array((np.ones(int(inside.sum())), (rows[inside], graph.indices[inside])), shape=(n, n))
-    return np.asarray(connected_components(ties, directed=False)[1])
-
-
 def _spread_out(X: Array, room: FloatArray, n_cells: int, seed: int) -> FloatArray:
     """Return points drawn one by one with chances that grow with the distance from those already drawn."""
     from sklearn.cluster import kmeans_plusplus
@@ -139,7 +129,7 @@ def _without_empty(centres: FloatArray, labels: IntArray) -> tuple[FloatArray, I
 
 def _borders(labels: IntArray, graph: NeighborGraph, n_cells: int) -> IntArray:
     """Return the cells whose largest pieces are tied by an edge of the graph, as padded lists."""
-    pieces = _pieces(labels, graph)
+    pieces, _ = label_pieces(labels, graph)
     sizes = np.bincount(pieces)
     order = np.lexsort((sizes[pieces], labels))
     last = np.append(np.flatnonzero(np.diff(labels[order])), len(labels) - 1)

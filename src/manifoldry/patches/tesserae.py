@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 from threadpoolctl import threadpool_limits
 
-from manifoldry.extend.kernel_projection import Kernel, KernelProjection
 from manifoldry.neighbors.geodesic import geodesic_lengths
+from manifoldry.neighbors.graph import label_pieces
 from manifoldry.patches.charts import fit_charts
 from manifoldry.patches.cover import Membership
 from manifoldry.patches.rigid import RigidPatches
 from manifoldry.run import Run
 from manifoldry.solve.lowrank import Layout
 from manifoldry.solve.scaling import landmark_scaling, place_columns
-from manifoldry.solve.stretch import Bands, Goal, Pairs, Stretched, stretch_out
+from manifoldry.solve.stretch import Goal, Pairs, Stretched, stretch_out
+from manifoldry.solve.stretch.points import HeldPairs
 from manifoldry.values import Array, Certificate, FloatArray, IntArray, NeighborGraph, Stop, Trace
 
 START_LANDMARKS = 30
@@ -27,44 +25,16 @@ NEAREST = 1e-3
 """Shortest distance that is told from none, in units of the median one."""
 
 
-@dataclass(frozen=True)
-class Ties:
-    """Pairs of points and the distances between them.
-
-    Parameters
-    ----------
-    first, second : ndarray of shape (E,)
-        The pairs.
-    lengths : ndarray of shape (E,)
-        Their distances, positive.
-    """
-
-    first: IntArray
-    second: IntArray
-    lengths: FloatArray
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def differences(self, images: sp.csr_array) -> sp.csr_array:
-        """Return the differences of the pairs, divided by their distances, for points ``images @ V``."""
-        apart = sp.csr_array(images[self.first] - images[self.second])
-        return sp.csr_array(sp.diags_array(1 / self.lengths) @ apart)
-
-
 def whole_tesserae(labels: IntArray, graph: NeighborGraph, least: int) -> IntArray:
     """Return labels of which every one is in one piece on the graph.
 
     Clusters in several pieces are divided; a piece of fewer than ``least`` points joins the tessera across its
     shortest edge.
     """
-    rows, columns, n = graph.rows(), graph.indices, graph.n_points
-    inside = labels[rows] == labels[columns]
-    ties = sp.csr_array((np.ones(int(inside.sum())), (rows[inside], columns[inside])), shape=(n, n))
-    pieces = connected_components(ties, directed=False)[1].astype(np.int64)
+    pieces, _ = label_pieces(labels, graph)
     small = np.bincount(pieces) < least
     by_length = np.argsort(graph.lengths, kind="stable")
-    rows, columns = rows[by_length], columns[by_length]
+    rows, columns = graph.rows()[by_length], graph.indices[by_length]
     while True:
         out = small[pieces[rows]] & ~small[pieces[columns]]
         joining, shortest = np.unique(pieces[rows[out]], return_index=True)
@@ -101,7 +71,7 @@ def lay_tesserae(X: Array, labels: IntArray, width: int, kind: str, run: Run) ->
     return RigidPatches(members, f, Layout(charts.sizes), axes, np.zeros((c, 0))), charts.residuals
 
 
-def border_ties(X: Array, graph: NeighborGraph, labels: IntArray, most: int) -> Ties:
+def border_ties(X: Array, graph: NeighborGraph, labels: IntArray, most: int) -> HeldPairs:
     """Return edges between each two tesserae (3.16): the shortest, and up to ``most`` spread out along the border.
 
     More would fasten tesserae to each other where they should turn, and if all were close together the tesserae would
@@ -115,7 +85,7 @@ def border_ties(X: Array, graph: NeighborGraph, labels: IntArray, most: int) -> 
     edges, couple = across[order], np.unique(couple[order], return_inverse=True)[1]
     i, j = rows[edges], columns[edges]
     chosen = _spread_out((X[i] + X[j]) / 2, couple, most)
-    return Ties(i[chosen], j[chosen], _positive(graph.lengths[edges[chosen]].astype(float)))
+    return HeldPairs(i[chosen], j[chosen], _positive(graph.lengths[edges[chosen]].astype(float)), len(X))
 
 
 def _spread_out(places: FloatArray, groups: IntArray, most: int) -> IntArray:
@@ -137,7 +107,7 @@ def _spread_out(places: FloatArray, groups: IntArray, most: int) -> IntArray:
     return np.flatnonzero(taken)
 
 
-def far_ties(X: Array, graph: NeighborGraph, labels: IntArray, most: int, run: Run) -> Ties:
+def far_ties(X: Array, graph: NeighborGraph, labels: IntArray, most: int, run: Run) -> HeldPairs:
     """Return pairs of different tesserae to stretch: those that are no neighbours, or about ``most`` drawn of them.
 
     Where all points are neighbours, all pairs of different tesserae are taken.
@@ -154,7 +124,7 @@ def far_ties(X: Array, graph: NeighborGraph, labels: IntArray, most: int, run: R
     if not beside.all():
         i, j = i[~beside], j[~beside]
     lengths = np.linalg.norm(X[i] - X[j], axis=1)
-    return Ties(i, j, _positive(lengths))
+    return HeldPairs(i, j, _positive(lengths), n)
 
 
 def _positive(lengths: FloatArray) -> FloatArray:
@@ -172,7 +142,9 @@ def geodesic_start(pieces: RigidPatches, graph: NeighborGraph, n_components: int
     return pieces.fitted(place_columns(scaling, lengths, run), proper=False)
 
 
-def tessellate(pieces: RigidPatches, borders: Ties, far: Ties, start: FloatArray, goal: Goal, run: Run) -> Stretched:
+def tessellate(
+    pieces: RigidPatches, borders: HeldPairs, far: HeldPairs, start: FloatArray, goal: Goal, run: Run
+) -> Stretched:
     r"""Return the tessellation that stretches most with borders kept as well as they can be (3.18).
 
     Maximises the mean of :math:`|y_i - y_j|^2/\tau_{ij}^2` over the ``far`` pairs, with the same numbers of the
@@ -182,58 +154,7 @@ def tessellate(pieces: RigidPatches, borders: Ties, far: Ties, start: FloatArray
     if not len(borders):
         whole = Certificate(0.0, 0.0, 1.0, 0.0, pieces.layout.widest)
         return Stretched(start, whole, Trace(np.zeros(1), Stop.CONVERGED), np.zeros(0), 0.0)
-    apart = far.differences(images)
+    apart = far.matrix(images)
     form = Pairs(sp.csr_array(apart.T @ apart / len(far)))
-    ones = np.ones(len(borders))
-    bands = Bands(borders.differences(images), ones - goal.slack, ones + goal.slack)
     with threadpool_limits(1):
-        return stretch_out(form, bands, pieces.layout, start, goal, run)
-
-
-def fit_kernel_map(
-    X: Array, Y: FloatArray, kernel: Kernel, anchors: Array, ridge: float, run: Run
-) -> tuple[KernelProjection, float]:
-    r"""Return the map :math:`y = Y^\top K^\dagger \kappa(X, x)` of (3.22), and its error at the points themselves.
-
-    The kernel is centred at the points and approximated through the landmarks m by the features
-    :math:`F = K_{nm} K_{mm}^{-1/2}`; the map is :math:`(F^\top F + \rho)^{-1} F^\top Y` on them, with rho in units of
-    the largest eigenvalue. With all points as landmarks and no ridge it is (3.22).
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, D)
-        The points.
-    Y : ndarray of shape (n, r)
-        Where they are.
-    kernel : Kernel
-        The kernel.
-    anchors : ndarray of shape (m, D)
-        The landmarks.
-    ridge : float
-        Rho.
-    run : Run
-        Threads.
-
-    Returns
-    -------
-    projection : KernelProjection
-        The map.
-    error : float
-        Root mean square distance of the points' images from Y, relative to the spread of Y.
-    """
-    run.announce(f"kernel features {len(X)} x {len(anchors)}", 16 * len(X) * len(anchors), "take fewer landmarks")
-    among = kernel(anchors, anchors, run)
-    with threadpool_limits(1):
-        values, vectors = np.linalg.eigh((among + among.T) / 2)
-        real = values > max(float(values[-1]), 0.0) * len(values) * np.finfo(float).eps
-        whiten = vectors[:, real] / np.sqrt(values[real])
-        features = kernel(X, anchors, run) @ whiten
-        mean, middle = features.mean(axis=0), Y.mean(axis=0)
-        features -= mean
-        values, vectors = np.linalg.eigh(features.T @ features)
-        # Centring takes one direction away: what is left of it is rounding.
-        there = values > max(float(values.max(initial=0.0)), 0.0) * len(X) * np.finfo(float).eps
-        values, vectors = values[there] + ridge * values.max(initial=0.0), vectors[:, there]
-        slopes = vectors @ ((vectors.T @ (features.T @ (Y - middle))) / values[:, None])
-        missed = np.linalg.norm(features @ slopes - (Y - middle)) / (np.linalg.norm(Y - middle) or 1.0)
-    return KernelProjection(anchors, kernel, whiten @ slopes, mean @ slopes - middle), float(missed)
+        return stretch_out(form, borders.bands(goal.slack, images), pieces.layout, start, goal, run)

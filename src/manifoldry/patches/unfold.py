@@ -14,7 +14,7 @@ from manifoldry.patches.cover import ListedCover, Membership, VoronoiCover
 from manifoldry.patches.overlaps import Overlaps
 from manifoldry.patches.stitch import Stitched, blend
 from manifoldry.run import Run
-from manifoldry.solve.eigen import column_signs
+from manifoldry.solve.scaling import principal_turn, turned_spectrum
 from manifoldry.values import Array, FloatArray, Spectrum
 
 PLACE_ROWS = 200_000
@@ -54,13 +54,9 @@ def unfold(members: Membership, f: FloatArray, stitched: Stitched, n_components:
         mine, patches = home == part, stitched.components == part
         if not mine.any():
             continue
-        mean = wide[mine].mean(axis=0)
-        away = wide[mine] - mean
-        axes = np.linalg.eigh(away.T @ away)[1][:, ::-1]
-        axes = axes * column_signs(away @ axes)
-        wide[mine] = away @ axes
+        wide[mine], axes, mean = principal_turn(wide[mine])
         frames[patches], shifts[patches] = frames[patches] @ axes, (shifts[patches] - mean) @ axes
-    spectrum = _spectrum(wide)
+    spectrum = turned_spectrum(wide)
     p = wide.shape[1]
     if p < n_components:
         wide = np.pad(wide, ((0, 0), (0, n_components - p)))
@@ -81,15 +77,6 @@ def _at_home(members: Membership, stitched: Stitched) -> tuple[Membership, Array
         return members, np.arange(len(members.points))
     kept = members.at_home(stitched.components)
     return members[kept], kept
-
-
-def _spectrum(wide: FloatArray) -> Spectrum:
-    """Return the eigenpairs of the Gram matrix of points given in their principal axes."""
-    values = np.square(wide).sum(axis=0)
-    order = np.argsort(-values, kind="stable")
-    values = values[order]
-    vectors = wide[:, order] / np.sqrt(np.where(values > 0, values, 1.0))
-    return Spectrum(values, vectors, np.zeros(len(values)), "largest", "lowrank")
 
 
 @dataclass(frozen=True)

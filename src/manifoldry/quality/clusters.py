@@ -9,7 +9,7 @@ from scipy.linalg import svdvals
 from scipy.special import xlogy
 
 from manifoldry import check
-from manifoldry.neighbors.graph import components
+from manifoldry.neighbors.graph import label_pieces
 from manifoldry.quality.rows import as_points
 from manifoldry.values import Array, FloatArray, NeighborGraph
 
@@ -144,9 +144,8 @@ def nonlocalized(labels: Any, graph: Any) -> Array:
     """
     graph = graph if isinstance(graph, NeighborGraph) else NeighborGraph.from_sparse(graph)
     names = _partition("labels", labels, graph.n_points, "the points of the graph")
-    members = (np.flatnonzero(names == name) for name in range(names.max() + 1))
-    pieces = np.array([len(components(graph.subset(rows))) for rows in members])
-    return np.unique(np.asarray(labels))[pieces > 1]
+    _, owners = label_pieces(names, graph)
+    return np.unique(np.asarray(labels))[np.bincount(owners) > 1]
 
 
 def _left_out(centred: FloatArray, r: int) -> float:

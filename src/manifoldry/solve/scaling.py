@@ -170,6 +170,34 @@ def principal_scaling(X: Array, n_components: int, run: Run) -> tuple[Scaling, F
     return Scaling(spectrum, squares + squares.mean()), directions
 
 
+def principal_turn(points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return points about their mean in their principal axes, those axes in columns, and the mean."""
+    mean = points.mean(axis=0)
+    away = points - mean
+    axes = np.linalg.eigh(away.T @ away)[1][:, ::-1]
+    turned = away @ axes
+    signs = column_signs(turned)
+    return turned * signs, axes * signs, mean
+
+
+def turned_spectrum(turned: FloatArray) -> Spectrum:
+    """Return the eigenpairs of the Gram matrix of points given in their principal axes, the longest first."""
+    values = np.square(turned).sum(axis=0)
+    vectors = turned / np.sqrt(np.where(values > 0, values, 1.0))
+    return Spectrum(values, vectors, np.zeros(len(values)), "largest", "lowrank")
+
+
+def principal_axes(points: FloatArray, n_components: int) -> tuple[FloatArray, Spectrum]:
+    """Return points (n, p) of few columns in their first principal axes, and all p eigenpairs of their Gram matrix.
+
+    Directions at rounding are kept as they are, where `principal_scaling` takes them for nothing; columns beyond p are
+    zeros.
+    """
+    turned, _, _ = principal_turn(points)
+    short = max(0, n_components - turned.shape[1])
+    return np.pad(turned, ((0, 0), (0, short)))[:, :n_components], turned_spectrum(turned)
+
+
 def negative_part(gram: FloatArray, run: Run) -> dict[str, float | None]:
     """Return how far from positive semidefinite: the lowest eigenvalue, and the negative share of all magnitudes.
 

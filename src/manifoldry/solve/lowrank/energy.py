@@ -75,6 +75,10 @@ class Distances:
         """Return the errors without those that a bound allows."""
         return np.clip(self.errors(V), self.least, self.most)
 
+    def active(self, forces: FloatArray) -> Array:
+        """Return which of the forces follow the errors: those that no bound has cut off."""
+        return (self.least < forces) & (forces < self.most)
+
 
 @dataclass(frozen=True)
 class Energy:
@@ -129,7 +133,7 @@ class Energy:
         """Return what the penalty adds to half the second derivative, in a basis of moves."""
         if self.distances is None:
             return None
-        active = (self.distances.least < forces) & (forces < self.distances.most)
+        active = self.distances.active(forces)
         B = self.distances.differences[active]
         return pulled(B, B @ V, 2 * self.penalty / self.distances.units[active] ** 2, basis)
 
@@ -137,7 +141,7 @@ class Energy:
         """Return what the penalty adds to half the second derivative as a function of a move."""
         if self.distances is None:
             return None
-        active = (self.distances.least < forces) & (forces < self.distances.most)
+        active = self.distances.active(forces)
         B = self.distances.differences[active]
         back, ends = sp.csr_array(B.T), B @ V
         pulls = (2 * self.penalty / self.distances.units[active] ** 2)[:, None] * ends
@@ -148,7 +152,7 @@ class Energy:
         if self.distances is None:
             return self.quadratic
         forces = self.forces(V)
-        active = (self.distances.least < forces) & (forces < self.distances.most)
+        active = self.distances.active(forces)
         B, units = self.distances.differences[active], self.distances.units[active]
         squares = np.square(B @ V).sum(axis=1) / V.shape[1]
         weights = np.maximum(forces[active], 0) / units + 2 * self.penalty * squares / units**2

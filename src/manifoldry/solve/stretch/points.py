@@ -1,4 +1,4 @@
-"""What the ways of unfolding single points share: pairs to hold, smooth directions, refinement, principal axes."""
+"""What the ways of unfolding single points share: pairs to hold, smooth directions, refinement."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from manifoldry.run import Run
-from manifoldry.solve.eigen import column_signs
 from manifoldry.solve.factor import definite_factor
 from manifoldry.solve.lowrank.layout import Layout
+from manifoldry.solve.scaling import principal_axes
 from manifoldry.solve.stretch.band import Bands
 from manifoldry.solve.stretch.convex import penalty
 from manifoldry.solve.stretch.forms import Pairs
 from manifoldry.solve.stretch.path import Goal, stretch_out
-from manifoldry.values import Certificate, FloatArray, IntArray, NeighborGraph, Spectrum, Stop, Trace
+from manifoldry.values import Certificate, FloatArray, IntArray, NeighborGraph, Stop, Trace
 
 SHORTEST = 1e-3
 """Held distances, as a share of the median, below which they count as that: duplicates have no relative error."""
@@ -33,7 +33,7 @@ SETTLED = 1e-9
 
 @dataclass(frozen=True)
 class HeldPairs:
-    """Pairs of points whose distances are held.
+    """Pairs of points and the distances between them: to be held, or those that stretch is relative to.
 
     Parameters
     ----------
@@ -71,31 +71,17 @@ class HeldPairs:
         """Return the differences of the rows of Q, relative to the distances."""
         return (Q[self.i] - Q[self.j]) / self.lengths[:, None]
 
-    def matrix(self) -> sp.csr_array:
-        """Return the sparse matrix that takes points to their relative differences."""
-        each, inverse = np.arange(len(self)), 1 / self.lengths
-        where = np.concatenate([each, each]), np.concatenate([self.i, self.j])
-        return sp.csr_array((np.concatenate([inverse, -inverse]), where), shape=(len(self), self.n_points))
+    def matrix(self, images: sp.csr_array | None = None) -> sp.csr_array:
+        """Return the sparse matrix that takes V to the relative differences of the points ``images @ V``, or V."""
+        images = sp.eye_array(self.n_points, format="csr") if images is None else images
+        return sp.csr_array(sp.diags_array(1 / self.lengths) @ (images[self.i] - images[self.j]))
 
-    def bands(self, slack: float | None) -> Bands:
+    def bands(self, slack: float | None, images: sp.csr_array | None = None) -> Bands:
         """Return squared relative lengths kept within ``slack`` of 1; without a slack only not exceeded."""
         ones = np.ones(len(self))
         if slack is None:
-            return Bands(self.matrix(), -np.inf * ones, ones)
-        return Bands(self.matrix(), (1 - slack) * ones, (1 + slack) * ones)
-
-
-def principal_axes(V: FloatArray, n_components: int) -> tuple[FloatArray, Spectrum]:
-    """Return centred points in their first principal axes, and the eigenpairs of their Gram matrix."""
-    away = V - V.mean(axis=0)
-    axes = np.linalg.eigh(away.T @ away)[1][:, ::-1]
-    turned = away @ axes
-    turned *= column_signs(turned)
-    values = np.square(turned).sum(axis=0)
-    vectors = turned / np.sqrt(np.where(values > 0, values, 1.0))
-    spectrum = Spectrum(values, vectors, np.zeros(len(values)), "largest", "lowrank")
-    width = max(0, n_components - V.shape[1])
-    return np.pad(turned, ((0, 0), (0, width)))[:, :n_components], spectrum
+            return Bands(self.matrix(images), -np.inf * ones, ones)
+        return Bands(self.matrix(images), (1 - slack) * ones, (1 + slack) * ones)
 
 
 def certify_directions(differences: FloatArray, P: FloatArray) -> Certificate:

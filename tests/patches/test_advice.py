@@ -1,0 +1,170 @@
+"""What the doctor says: every sentence where it is due, with the right numbers, and nowhere else."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from manifoldry import IPA
+from manifoldry.neighbors.graph import symmetrise
+from manifoldry.neighbors.search import NeighborRule, neighbor_graph
+from manifoldry.patches.advice import BEYOND, NOT_FLAT, TORN, advice
+from manifoldry.patches.survey import Charting, try_cells
+from manifoldry.run import Run
+from manifoldry.values import Spectrum
+
+NOT_FLAT_ENOUGH, TOO_LITTLE, IN_PIECES = "are not flat enough", "share too little", "The patch graph is in"
+TORN_APART, LARGER = "are torn apart", "intrinsic dimension looks larger"
+SENTENCES = (NOT_FLAT_ENOUGH, TOO_LITTLE, IN_PIECES, TORN_APART, LARGER)
+
+
+def said(findings):
+    """Return which sentences there are, each of which must be one of the known ones."""
+    found = [[sentence for sentence in SENTENCES if sentence in finding] for finding in findings]
+    assert all(len(names) == 1 for names in found)
+    return {names[0] for names in found}
+
+
+def grid(columns, rows):
+    """Return a unit grid, column after column, and the column of each point."""
+    x, y = (part.ravel() for part in np.meshgrid(np.arange(columns), np.arange(rows), indexing="ij"))
+    return np.column_stack([x, y]).astype(float), x
+
+
+def strips(x, *bounds):
+    """Return the members of patches that reach from one column to another, both included."""
+    return [np.flatnonzero((x >= low) & (x <= high)) for low, high in bounds]
+
+
+def sheet():
+    points, x = grid(15, 6)
+    return points, {"patches": strips(x, (0, 6), (4, 10), (8, 14))}
+
+
+def arch(angle):
+    """Return a bent sheet in three patches, each over an arc of twice that ``angle``, for flat charts."""
+    points, x = grid(31, 6)
+    turn = points[:, 0] / 30 * 4 * angle
+    bent = np.column_stack([np.sin(turn), np.cos(turn), points[:, 1] * angle / 7.5])
+    return bent, {"patches": strips(x, (0, 15), (8, 22), (15, 30)), "chart": "flat"}
+
+
+def hinge():
+    """Return three patches of a sheet, of which the last holds to the others by one line of points."""
+    points, x = grid(15, 6)
+    return points, {"patches": strips(x, (0, 6), (4, 10), (10, 14))}
+
+
+def two_pairs():
+    """Return four patches, held together two by two, and a line of points between the pairs."""
+    points, x = grid(15, 6)
+    return points, {"patches": strips(x, (0, 4), (2, 7), (7, 12), (10, 14))}
+
+
+def two_sheets():
+    points, x = grid(14, 6)
+    points[x > 6, 0] += 100
+    return points, {"patches": strips(x, (0, 4), (2, 6), (7, 11), (9, 13))}
+
+
+def torn():
+    """Return a sheet whose patches leave a border between two columns that none of them crosses."""
+    points, x = grid(14, 6)
+    return points, {"patches": strips(x, (0, 4), (2, 6), (7, 11), (9, 13))}
+
+
+def squashed():
+    """Return a sheet of three columns to be laid on a line, on which edges across it have no length."""
+    points, _ = grid(3, 40)
+    return points, {"patches": strips(points[:, 1], (0, 24), (15, 39)), "n_components": 1}
+
+
+def ring():
+    """Return a ring of arcs, which bend too little to tell from segments but close only in the plane."""
+    angle = np.arange(120) * np.pi / 60
+    lists = [np.arange(start, start + 20) % 120 for start in range(0, 120, 10)]
+    return np.column_stack([np.cos(angle), np.sin(angle)]), {"patches": lists, "n_components": 1, "n_neighbors": 2}
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (sheet, set()),
+        (lambda: arch(0.3), set()),
+        (lambda: arch(0.9), {NOT_FLAT_ENOUGH}),
+        (hinge, {TOO_LITTLE, IN_PIECES}),
+        (two_pairs, {IN_PIECES}),
+        (two_sheets, {IN_PIECES}),
+        (torn, {IN_PIECES, TORN_APART}),
+        (squashed, {NOT_FLAT_ENOUGH, TORN_APART}),
+        (ring, {LARGER}),
+    ],
+)
+def test_every_shape_gets_its_sentences_and_no_other(make, expected):
+    X, settings = make()
+    model = IPA(**{"n_neighbors": 8, **settings}).fit(X)
+    assert said(model.diagnostics_["advice"]) == expected
+
+
+def all_firm(overlaps):
+    return np.ones(len(overlaps), dtype=bool)
+
+
+def consulted(residuals=0.0, changes=(0.0,), parts=1, values=(3.0, 1.0), firm=all_firm):
+    """Return the advice for two dimensions on four patches of a plane of which such numbers are told, and the patches.
+
+    They are a ring with one diagonal: 0 overlaps with all others, 3 too, 1 and 2 not with each other.
+    """
+    X = np.random.default_rng(1).uniform(size=(120, 2))
+    graph = symmetrise(neighbor_graph(X, NeighborRule(8).resolve(120), Run(0, 1))[0])
+    survey = try_cells(X, graph, 4, Charting(2, "flat", None, 0.3, False), Run(0, 1))
+    charts = replace(survey.charts, residuals=np.broadcast_to(residuals, 4))
+    survey, overlaps = replace(survey, charts=charts, changes=np.asarray(changes)), survey.overlaps
+    spectrum = Spectrum(np.asarray(values), np.zeros((120, len(values))), np.zeros(len(values)))
+    return advice(survey, overlaps, firm(overlaps), 2, parts, spectrum), overlaps
+
+
+def test_flat_firm_whole_patches_need_no_word():
+    findings, overlaps = consulted()
+    assert findings == ()
+    assert (overlaps.first.tolist(), overlaps.second.tolist()) == ([0, 0, 0, 1, 2], [1, 2, 3, 3, 3])
+
+
+@pytest.mark.parametrize(
+    ("told", "sentence", "numbers"),
+    [
+        ({"residuals": [0.0, 1.001 * NOT_FLAT, 0.25, NOT_FLAT]}, NOT_FLAT_ENOUGH, ("2 of 4", "25%")),
+        ({"parts": 2}, IN_PIECES, ("2 pieces",)),
+        ({"changes": np.repeat([0.0, 1.0], [9, 1])}, TORN_APART, ("10%",)),
+        ({"changes": np.repeat([0.0, -0.51, np.nan], [6, 3, 1])}, TORN_APART, ("30%",)),
+        ({"values": [5.0, 3.0, 1.5, 0.5]}, LARGER, ("need 3 dimensions", "2 lose 20%")),
+        ({"values": [0.5, 0.5 - 1.01 * BEYOND, 1.01 * BEYOND]}, LARGER, ("need 3 dimensions", "2 lose 5%")),
+    ],
+)
+def test_sentences_count_what_is_wrong(told, sentence, numbers):
+    findings, _ = consulted(**told)
+    assert said(findings) == {sentence}
+    assert all(number in findings[0] for number in numbers)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"residuals": NOT_FLAT},
+        {"changes": np.repeat([0.0, 1.0], [round(1 / TORN) - 1, 1])},
+        {"changes": [0.5, -0.5, np.nan, np.nan]},  # without a common patch, but in patches that overlap
+        {"changes": []},
+        {"values": [0.5, 0.5 - 0.99 * BEYOND, 0.99 * BEYOND]},
+        {"values": [0.0, 0.0, 0.0]},
+    ],
+)
+def test_what_is_within_its_limit_is_not_worth_a_word(told):
+    assert consulted(**told)[0] == ()
+
+
+def test_only_patches_without_any_firm_overlap_hang_loose():
+    findings, _ = consulted(firm=lambda overlaps: overlaps.first > 0)
+    assert said(findings) == {TOO_LITTLE}
+    assert findings[0].startswith("1 of 4 patches")
+    # One firm overlap of each patch is enough, however thin the others are.
+    assert consulted(firm=lambda overlaps: overlaps.first == 0)[0] == ()

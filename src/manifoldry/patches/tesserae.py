@@ -21,9 +21,6 @@ from manifoldry.values import Array, Certificate, FloatArray, IntArray, Neighbor
 START_LANDMARKS = 30
 """Points whose geodesics give the start: it only has to be unrolled, not right."""
 
-NEAREST = 1e-3
-"""Shortest distance that is told from none, in units of the median one."""
-
 
 def whole_tesserae(labels: IntArray, graph: NeighborGraph, least: int) -> IntArray:
     """Return labels of which every one is in one piece on the graph.
@@ -85,7 +82,7 @@ def border_ties(X: Array, graph: NeighborGraph, labels: IntArray, most: int) -> 
     edges, couple = across[order], np.unique(couple[order], return_inverse=True)[1]
     i, j = rows[edges], columns[edges]
     chosen = _spread_out((X[i] + X[j]) / 2, couple, most)
-    return HeldPairs(i[chosen], j[chosen], _positive(graph.lengths[edges[chosen]].astype(float)), len(X))
+    return HeldPairs.of(i[chosen], j[chosen], graph.lengths[edges[chosen]], len(X))
 
 
 def _spread_out(places: FloatArray, groups: IntArray, most: int) -> IntArray:
@@ -124,13 +121,7 @@ def far_ties(X: Array, graph: NeighborGraph, labels: IntArray, most: int, run: R
     if not beside.all():
         i, j = i[~beside], j[~beside]
     lengths = np.linalg.norm(X[i] - X[j], axis=1)
-    return HeldPairs(i, j, _positive(lengths), n)
-
-
-def _positive(lengths: FloatArray) -> FloatArray:
-    """Return lengths of which the shortest is no shorter than a share of the median, or 1 where all are none."""
-    typical = float(np.median(lengths)) if len(lengths) else 0.0
-    return np.maximum(lengths, NEAREST * typical if typical > 0 else 1.0)
+    return HeldPairs.of(i, j, lengths, n)
 
 
 def geodesic_start(pieces: RigidPatches, graph: NeighborGraph, n_components: int, run: Run) -> FloatArray:

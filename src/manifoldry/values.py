@@ -196,6 +196,7 @@ class Stop(enum.Enum):
     CONVERGED = "The iteration converged to the requested tolerance."
     LIMIT = "The iteration reached its limit before the tolerance; raise max_iter or tol."
     ASKED = "The callback asked to stop; the result is the best one reached so far."
+    INTERRUPTED = "The fit was interrupted; the result is the one reached so far."
 
 
 @dataclass(frozen=True)
@@ -204,19 +205,28 @@ class Trace:
 
     Parameters
     ----------
-    objective : ndarray of shape (n_iter + 1,)
+    objective : ndarray of shape (n_iter + 1,), or of the shape of ``steps``
         The objective at the start and after each iteration.
     stop : Stop
         Why the iteration ended.
+    steps : ndarray, optional
+        After how many iterations the objective was computed, where that was not after each.
     """
 
     objective: FloatArray
     stop: Stop
+    steps: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        if self.steps is not None and len(self.steps) != len(self.objective):
+            raise ValueError(
+                f"A trace needs one step per objective; got {len(self.steps)} and {len(self.objective)}."
+            )
 
     @property
     def n_iter(self) -> int:
         """Number of iterations done."""
-        return len(self.objective) - 1
+        return len(self.objective) - 1 if self.steps is None else int(self.steps[-1])
 
 
 @dataclass(frozen=True)

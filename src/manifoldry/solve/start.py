@@ -1,0 +1,143 @@
+"""Where a descent begins: principal components, slow eigenvectors of the ties, chance, or a given layout."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+from scipy.sparse.csgraph import connected_components
+
+from manifoldry.geometry.laplacian import laplacian
+from manifoldry.run import Run
+from manifoldry.solve.eigen import column_signs, smallest
+from manifoldry.solve.scaling import classical_scaling, principal_scaling
+from manifoldry.values import FloatArray, IntArray
+
+STARTS = ("auto", "pca", "spectral", "random")
+ROUGH = 1e-2
+"""Residual of a start's eigenvectors, relative to the largest possible eigenvalue: the descent bends them anyway."""
+SHAKE, FLAT = 1e-4, 1e-8
+"""Random part, in units of the spread, that parts places which coincide; share of it that counts as none."""
+ROOM = 2.5
+"""Distance of the centres of unconnected pieces, in half-widths of the larger."""
+
+
+def check_init(init: Any, n_points: int, n_components: int, graph: bool) -> None:
+    """Refuse what cannot be a start of ``n_points`` in ``n_components`` dimensions, of a graph or of more than that."""
+    if isinstance(init, str):
+        if init not in STARTS:
+            raise ValueError(f"init must be one of {', '.join(map(repr, STARTS))} or an array; got {init!r}.")
+        if init == "pca" and graph:
+            raise ValueError(
+                "init='pca' needs rows of features or all distances; of a graph take 'spectral' or 'random'."
+            )
+        return
+    given = np.asarray(init)
+    if given.shape != (n_points, n_components) or not np.issubdtype(given.dtype, np.number):
+        raise ValueError(
+            f"A given init needs one row for each of the {n_points} points and {n_components} columns; got shape "
+            f"{given.shape}."
+        )
+    if not np.isfinite(given).all():
+        raise ValueError("A given init must be finite; got NaN or infinity in it.")
+
+
+def first_layout(
+    init: str, X: Any, ties: csr_array, n_components: int, run: Run, *, pairwise: bool = False
+) -> FloatArray:
+    """Return a centred start whose widest column has standard deviation 1.
+
+    Parameters
+    ----------
+    init : {"auto", "pca", "spectral", "random"}
+        "auto" is "pca" where there are rows or all distances, of which it is classical scaling, else "spectral".
+    X : array or sparse matrix of shape (n, D), array of shape (n, n) if ``pairwise``, or None
+        The rows or distances, where there are any.
+    ties : csr_array of shape (n, n)
+        Symmetric non-negative affinities.
+    n_components : int
+        Number of columns.
+    run : Run
+        Gets the stage "start".
+    pairwise : bool
+        Whether ``X`` holds distances.
+    """
+    with run.stage("start"):
+        n = ties.shape[0]
+        if init == "auto":
+            init = "spectral" if X is None else "pca"
+        if init == "spectral":
+            Y = _spectral(ties, n_components, run)
+        elif init == "random":
+            Y = np.zeros((n, n_components))
+        elif pairwise:
+            Y = classical_scaling(np.array(X, dtype=np.float64), n_components, run, overwrite=True).coordinates
+        else:
+            Y = _principal(X, n_components, run)
+        Y = _parted(Y - Y.mean(axis=0), run)
+        return Y - Y.mean(axis=0)
+
+
+def _parted(Y: FloatArray, run: Run) -> FloatArray:
+    """Return the layout in units of its spread; places that coincide and columns without spread are shaken a little."""
+    noise = run.rng("start").standard_normal(Y.shape)
+    spread = Y.std(axis=0)
+    widest = float(spread.max())
+    if widest == 0:
+        return noise
+    Y = Y / widest
+    # Of different places one projection onto a line of its own is different too.
+    _, first, copies = np.unique(Y @ np.sqrt(np.arange(2.0, Y.shape[1] + 2)), return_inverse=True, return_counts=True)
+    shaken = (copies[first] > 1)[:, None] | (spread <= FLAT * widest)
+    return np.where(shaken, Y + SHAKE * noise, Y)
+
+
+def _principal(X: Any, n_components: int, run: Run) -> FloatArray:
+    if not issparse(X):
+        return principal_scaling(X, n_components, run)[0].coordinates
+    from sklearn.decomposition import PCA
+
+    found = min(n_components, min(X.shape) - 1)
+    seed = int(run.rng("sparse start").integers(2**31 - 1))
+    scores = PCA(found, svd_solver="arpack", random_state=seed).fit_transform(X)
+    return np.pad(scores * column_signs(scores), ((0, 0), (0, n_components - found)))
+
+
+def _spectral(ties: csr_array, n_components: int, run: Run) -> FloatArray:
+    """Return slow eigenvectors of the ties' random walk; unconnected pieces each by themselves, in a lattice."""
+    count, label = connected_components(ties, directed=False)
+    if count == 1:
+        return _eigenmap(ties, n_components, run)
+    order = np.argsort(label, kind="stable")
+    groups = np.split(order, np.cumsum(np.bincount(label, minlength=count))[:-1])
+    Y = np.zeros((ties.shape[0], n_components))
+    for members, centre in zip(groups, _lattice(np.bincount(label), n_components), strict=True):
+        piece = _eigenmap(csr_array(ties[members][:, members]), n_components, run)
+        size = np.abs(piece).max(initial=0.0)
+        Y[members] = centre + (piece / size if size > 0 else piece) * len(members) ** (1 / n_components)
+    return Y
+
+
+def _eigenmap(ties: csr_array, n_components: int, run: Run) -> FloatArray:
+    n = ties.shape[0]
+    found = min(n_components, n - 1)
+    if found == 0:
+        return np.zeros((n, n_components))
+    L = laplacian(csr_array(ties, dtype=np.float64))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a rough answer is what is asked for
+        vectors = smallest(L.matrix, found, B=L.degrees, null=L.null, tol=ROUGH, tolerable=np.inf, run=run).vectors
+    # Columns of one size: an eigenvector of a few outlying points would else leave the others in a heap.
+    vectors = vectors / np.maximum(vectors.std(axis=0), np.finfo(float).tiny)
+    return np.pad(vectors, ((0, 0), (0, n_components - found)))
+
+
+def _lattice(sizes: IntArray, n_components: int) -> FloatArray:
+    """Return places for pieces, the largest first, so far apart that none overlap."""
+    rank = np.empty(len(sizes), dtype=np.int64)
+    rank[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
+    per_side = int(np.ceil(len(sizes) ** (1 / n_components) - 1e-9))
+    places = np.stack(np.unravel_index(rank, (per_side,) * n_components), axis=1)
+    return ROOM * sizes.max() ** (1 / n_components) * places

@@ -1,0 +1,125 @@
+"""The one descent: phases, looks, reasons to stop."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from manifoldry.run import Run
+from manifoldry.solve.descent import Momentum, Phase, descend
+from manifoldry.values import Stop, Trace
+
+
+def bowl(rate=0.1, momentum=0.5, curvature=(1.0, 4.0)):
+    weights = np.array(curvature)
+    return Momentum(lambda Y: 2 * weights * Y, lambda Y: 1 + float((weights * Y**2).sum()), rate, momentum)
+
+
+def pair():
+    return np.array([[1.0, -2.0], [-1.0, 2.0]])
+
+
+def test_the_first_step_is_the_plain_gradient_step():
+    Y = pair()
+    bowl(rate=0.1).advance(Y, 0)
+    # Gains start at 1 and shrink once, to 0.8, because no velocity points downhill yet.
+    np.testing.assert_allclose(Y, pair() * (1 - 0.1 * 0.8 * 2 * np.array([1.0, 4.0])))
+
+
+@pytest.mark.parametrize("brake", ["whole", "each"])
+def test_steps_are_momentum_gains_and_brake_written_out(brake):
+    mover, Y = replace(bowl(rate=0.05, momentum=0.9), brake=brake), pair()
+    Z, V, G = pair(), np.zeros((2, 2)), np.ones((2, 2))
+    braked = 0
+    for step in range(60):
+        mover.advance(Y, step)
+        slope = 2 * np.array([1.0, 4.0]) * Z
+        climb = V * slope
+        if brake == "whole" and climb.sum() > 0:
+            V, climb, braked = np.zeros((2, 2)), np.zeros((2, 2)), braked + 1
+        for i in range(2):
+            if brake == "each" and climb[i].sum() > 0:
+                V[i], braked = V[i] / 2, braked + 1
+        for i in np.ndindex(2, 2):
+            G[i] = max(0.01, G[i] + 0.2 if climb[i] < 0 else G[i] * 0.8)
+            V[i] = 0.9 * V[i] - 0.05 * G[i] * slope[i]
+        Z += V
+        Z -= Z.mean(axis=0)
+    np.testing.assert_allclose(Y, Z, rtol=1e-10, atol=1e-15)
+    assert braked > 0
+
+
+def test_no_coordinate_moves_farther_than_allowed():
+    Y = np.array([[1000.0], [-1000.0]])
+    Momentum(lambda Y: Y, lambda _: 0.0, rate=1.0, longest=5.0).advance(Y, 0)
+    np.testing.assert_allclose(Y, [[995.0], [-995.0]])
+
+
+def test_it_converges_and_says_so():
+    Y = pair()
+    trace = descend(Y, [Phase("down", bowl(), 5000, tol=1e-9, look=100)], Run())
+    assert trace.stop is Stop.CONVERGED
+    assert trace.n_iter < 5000
+    assert trace.n_iter == trace.steps[-1]
+    # 100 steps gained less than 1e-9 of the bottom's 1, so the square of the way left is about that.
+    assert np.abs(Y).max() < 1e-4
+
+
+def test_the_limit_is_kept_and_told():
+    trace = descend(pair(), [Phase("a", bowl(), 3), Phase("b", bowl(), 4, tol=1e-9, look=2)], Run())
+    assert trace.stop is Stop.LIMIT
+    np.testing.assert_array_equal(trace.steps, [0, 3, 5, 7])
+
+
+def test_looks_are_the_objective_at_that_moment():
+    Y, watched = pair(), []
+    mover = bowl()
+    run = Run(callback=lambda _: watched.append(mover.objective(Y)))
+    trace = descend(Y, [Phase("a", mover, 10, look=4)], run)
+    np.testing.assert_array_equal(trace.objective[1:], np.array(watched)[[3, 7, 9]])
+
+
+def test_the_callback_hears_every_step_and_can_stop_it():
+    heard = []
+
+    def listen(progress):
+        heard.append((progress.done, progress.total, progress.message))
+        return progress.done == 5
+
+    trace = descend(pair(), [Phase("a", bowl(), 3), Phase("b", bowl(), 10)], Run(callback=listen))
+    assert trace.stop is Stop.ASKED
+    assert heard == [(1, 13, "a"), (2, 13, "a"), (3, 13, "a"), (4, 13, "b"), (5, 13, "b")]
+    assert trace.n_iter == 5
+
+
+def test_an_interrupt_keeps_the_layout_reached():
+    def interrupt(progress):
+        if progress.done == 7:
+            raise KeyboardInterrupt
+
+    Y, whole = pair(), pair()
+    trace = descend(Y, [Phase("a", bowl(), 100)], Run(callback=interrupt))
+    descend(whole, [Phase("a", bowl(), 7)], Run())
+    assert trace.stop is Stop.INTERRUPTED
+    assert trace.n_iter == 7
+    np.testing.assert_array_equal(Y, whole)
+
+
+def test_a_trace_needs_a_step_for_each_objective():
+    with pytest.raises(ValueError, match="one step per objective; got 1 and 2"):
+        Trace(np.zeros(2), Stop.LIMIT, np.zeros(1, dtype=int))
+
+
+def test_without_a_tolerance_a_rising_objective_does_not_stop_it():
+    climb = Momentum(lambda Y: -Y, lambda Y: float((Y**2).sum()), rate=0.1)
+    trace = descend(pair(), [Phase("up", climb, 40, look=5)], Run())
+    assert trace.n_iter == 40
+    assert trace.objective[-1] > trace.objective[0]
+
+
+def test_a_phase_ends_when_its_layout_says_so():
+    phases = [Phase("a", bowl(), 100, over=lambda Y: np.abs(Y).max() < 0.5), Phase("b", bowl(), 3)]
+    Y = pair()
+    trace = descend(Y, phases, Run())
+    assert 3 < trace.n_iter < 100
+    assert len(trace.steps) == 3

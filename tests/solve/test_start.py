@@ -1,0 +1,94 @@
+"""Starts of a descent: what they are, that they are centred and of one size, and what is refused."""
+
+import numpy as np
+import pytest
+from scipy.linalg import eigh
+from scipy.sparse import block_diag, csr_array
+from scipy.spatial.distance import cdist
+
+from manifoldry.run import Run
+from manifoldry.solve.start import SHAKE, check_init, first_layout
+
+
+def ties(n, seed=0):
+    """A ring with random ties, and chords."""
+    rng = np.random.default_rng(seed)
+    i = np.arange(n)
+    W = csr_array((rng.uniform(0.5, 1, n), (i, (i + 1) % n)), shape=(n, n))
+    W = W + csr_array((rng.uniform(0.1, 0.2, n), (i, (i + 3) % n)), shape=(n, n))
+    return csr_array(W + W.T)
+
+
+@pytest.mark.parametrize("init", ["pca", "spectral", "random", "auto"])
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_starts_are_centred_and_the_widest_column_has_deviation_one(init, d):
+    X = np.random.default_rng(1).standard_normal((50, 4))  # fewer columns than dimensions asked for
+    Y = first_layout(init, X, ties(50), d, Run(0))
+    assert Y.shape == (50, d)
+    np.testing.assert_allclose(Y.mean(axis=0), 0.0, atol=1e-12)
+    # Exact for the slow ones up to the random part; a random column deviates by 1 / sqrt(2 n).
+    assert Y.std(axis=0).max() == pytest.approx(1.0, abs=4 / np.sqrt(100) if init == "random" else 5 * SHAKE)
+
+
+def test_pca_start_is_the_scores():
+    X = np.random.default_rng(2).standard_normal((40, 3)) * [5, 2, 1]
+    Y = first_layout("pca", X, ties(40), 2, Run(0))
+    centred = X - X.mean(axis=0)
+    U, s, _ = np.linalg.svd(centred, full_matrices=False)
+    scores = U[:, :2] * s[:2]
+    cosines = np.abs((Y * scores).sum(axis=0) / np.linalg.norm(Y, axis=0) / np.linalg.norm(scores, axis=0))
+    assert cosines.min() > 1 - 1e-12
+    sparse = first_layout("pca", csr_array(X), ties(40), 2, Run(0))
+    np.testing.assert_allclose(np.abs(sparse), np.abs(Y), atol=1e-6)
+    distances = first_layout("pca", cdist(X, X), ties(40), 2, Run(0), pairwise=True)
+    np.testing.assert_allclose(distances, Y, atol=1e-10)
+
+
+def test_spectral_start_is_the_slow_eigenvectors():
+    W = ties(60)
+    Y = first_layout("spectral", None, W, 2, Run(0))
+    D = np.diag(W.sum(axis=1))
+    _, vectors = eigh(D - W.toarray(), D)
+    slow = vectors[:, 1:3] - vectors[:, 1:3].mean(axis=0)
+    # The two span the same plane: a ring's pair of waves may turn in it.
+    left = Y - slow @ np.linalg.lstsq(slow, Y, rcond=None)[0]
+    assert np.linalg.norm(left) < 1e-2 * np.linalg.norm(Y)
+
+
+def test_unconnected_pieces_start_apart():
+    pieces = [ties(30, 1), ties(20, 2), ties(9, 3)]
+    Y = first_layout("spectral", None, csr_array(block_diag(pieces)), 2, Run(0))
+    parts = np.split(Y, [30, 50])
+    for a in range(3):
+        for b in range(a):
+            gap = np.linalg.norm(parts[a].mean(axis=0) - parts[b].mean(axis=0))
+            radii = [np.linalg.norm(part - part.mean(axis=0), axis=1).max() for part in (parts[a], parts[b])]
+            assert gap > max(radii)
+    assert all(part.std() > 0 for part in parts)
+
+
+def test_copies_start_apart():
+    X = np.repeat(np.eye(3), 5, axis=0)
+    Y = first_layout("pca", X, ties(15), 2, Run(0))
+    assert len(np.unique(Y, axis=0)) == 15
+
+
+def test_same_seed_same_start():
+    X = np.random.default_rng(3).standard_normal((30, 3))
+    one, two, other = (first_layout("random", X, ties(30), 2, Run(seed)) for seed in (0, 0, 1))
+    assert np.array_equal(one, two)
+    assert not np.array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("init", "graph", "sentence"),
+    [
+        ("best", False, "init must be one of 'auto', 'pca', 'spectral', 'random' or an array; got 'best'"),
+        ("pca", True, "needs rows of features or all distances"),
+        (np.zeros((9, 2)), False, r"one row for each of the 10 points and 2 columns; got shape \(9, 2\)"),
+        (np.full((10, 2), np.nan), False, "must be finite"),
+    ],
+)
+def test_what_cannot_be_a_start_is_refused(init, graph, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        check_init(init, 10, 2, graph)

@@ -1,0 +1,55 @@
+"""The potential of a layout and its gradient, summed over all pairs."""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+
+from manifoldry.kernels.profiles import FAST, weigh
+
+BLOCK = 512
+"""Points summed at a time: their squared distances, weights and slopes stay in the first-level cache."""
+
+
+@nb.njit(
+    "void(float64[:, ::1], float64[:, ::1], float64[::1], int64[::1], int64, float64, float64[::1], float64[:, ::1], "
+    "int64, int64)",
+    cache=True,
+    **FAST,
+)
+def sum_pairs(places, columns, charges, own, kind, dof, phi, grad, lo, hi):  # type: ignore[no-untyped-def]
+    """For places lo..hi write ``phi = sum_j c_j w(s)`` and ``grad = sum_j 2 c_j w'(s) (y - y_j)``.
+
+    ``columns`` (d, n) are the layout's coordinates, one row per dimension so that the loops over j run through
+    memory. Place i leaves out the layout's point ``own[i]``, or none if that is negative.
+    """
+    n_dims, n = columns.shape
+    squares, weights, slopes = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
+    for i in range(lo, hi):
+        phi[i] = 0.0
+        for c in range(n_dims):
+            grad[i, c] = 0.0
+        for start in range(0, n, BLOCK):
+            end = min(start + BLOCK, n)
+            # Indices into slices need no test for negative ones.
+            square, weight, slope = squares[: end - start], weights[: end - start], slopes[: end - start]
+            for j in range(len(square)):
+                square[j] = 0.0
+            for c in range(n_dims):
+                here, there = places[i, c], columns[c, start:end]
+                for j in range(len(square)):
+                    step = here - there[j]
+                    square[j] += step * step
+            weigh(square, charges[start:end], kind, dof, weight, slope)
+            if start <= own[i] < end:
+                weight[own[i] - start] = 0.0
+            total = 0.0
+            for j in range(len(weight)):
+                total += weight[j]
+            phi[i] += total
+            for c in range(n_dims):
+                here, there = places[i, c], columns[c, start:end]
+                total = 0.0
+                for j in range(len(weight)):
+                    total += slope[j] * (here - there[j])
+                grad[i, c] += total

@@ -4,6 +4,7 @@
 
 PYTHON ?= python3
 JOBS ?= 2
+BENCH ?= spectral
 DATA ?= $(or $(MANIFOLDRY_DATA),../shared/data)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -32,8 +33,8 @@ check: .venv/dev  ## tests, without the heavy ones
 heavy: .venv/dev  ## tests marked heavy: large experiments
 	$(BIN)/pytest -m heavy
 
-bench: .venv/peers  ## speed against other libraries
-	$(BIN)/python benchmarks/spectral.py
+bench: .venv/peers  ## speed against other libraries; BENCH names one of benchmarks/: spectral, search, neighbours
+	MANIFOLDRY_DATA=$(DATA) $(BIN)/python benchmarks/$(BENCH).py
 
 experiments: .venv/app  ## what papers show, re-run and judged; DATA names the folder of real sets
 	MANIFOLDRY_DATA=$(DATA) OPENBLAS_NUM_THREADS=1 $(BIN)/python experiments/run.py

@@ -53,7 +53,7 @@ class Cells:
         self.mean = X.mean(axis=0, dtype=np.float64)
         self.basis = None
         if columns > PROJECT_ABOVE:
-            self.basis = _principal(X[rng.choice(n, min(n, 10_000), replace=False)] - self.mean, PROJECT_TO)
+            self.basis = principal_directions(X[rng.choice(n, min(n, 10_000), replace=False)] - self.mean, PROJECT_TO)
         Z = self._project(X)
         n_cells = int(2 * np.sqrt(n))
         self.index = faiss.IndexIVFFlat(faiss.IndexFlatL2(Z.shape[1]), Z.shape[1], n_cells)
@@ -111,7 +111,7 @@ class Cells:
         return Z
 
 
-def _principal(centred: Array, m: int) -> FloatArray:
+def principal_directions(centred: Array, m: int) -> FloatArray:
     """Return the ``m`` leading principal directions in columns."""
     from scipy.linalg import eigh
 

@@ -11,12 +11,12 @@ RUN = 256
 """Points per compact run: their coordinates fill a few pages."""
 
 
-def local_order(ties: csr_array) -> IntArray:
-    """Return an order of the points in which runs of neighbours follow each other."""
+def local_order(ties: csr_array, run: int = RUN) -> IntArray:
+    """Return an order of the points in which compact runs of so many neighbours follow each other."""
     from manifoldry.kernels.paths import compact_order
 
     return compact_order(
-        np.ascontiguousarray(ties.indptr, dtype=np.int64), np.ascontiguousarray(ties.indices, dtype=np.int32), RUN
+        np.ascontiguousarray(ties.indptr, dtype=np.int64), np.ascontiguousarray(ties.indices, dtype=np.int32), run
     )
 
 

@@ -67,6 +67,10 @@ INVERSE_STEPS, MULTIGRID_STEPS = 40, 250
 """Steps with an inverse. Measured needs: 3 to 12 with a factor on manifolds, 25 on random data in 50-D; 24 to 140
 with multigrid."""
 
+ROUGH = 1e-6
+"""Tolerances from which multigrid comes first: a few of its steps cost less than a factor. Seconds for a start at
+1e-2, ties of 10,000 digits: 0.3 and 11."""
+
 SHARPER_SHIFTS = 3
 """How often a matrix is factored anew because a shift nearer to its spectrum became known."""
 
@@ -88,7 +92,7 @@ def _climb(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[Ritz
     start = np.random.Generator(np.random.Philox(key=0)).standard_normal((pencil.n, width))
     best = Ritz(np.zeros(width), start, np.full(width, np.inf), 0.0)
     name, tried = "", []
-    for title, rung in _order(pencil, k):
+    for title, rung in _order(pencil, k, tolerance):
         found = rung(pencil, best, k, tolerance, run)
         if found is None:
             continue
@@ -105,16 +109,16 @@ def _climb(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[Ritz
     )
 
 
-def _order(pencil: Pencil, k: int) -> list[tuple[str, Rung]]:
+def _order(pencil: Pencil, k: int, tolerance: Tolerance) -> list[tuple[str, Rung]]:
     """Return the rungs for a pencil, cheapest first."""
     dense: list[tuple[str, Rung]] = [("lapack", _lapack)] if 24 * pencil.n**2 <= physical_memory() / 2 else []
     if dense and pencil.n <= max(LAPACK_SIZE, LAPACK_SHARE * k):
         return dense
     first = FIRST_STEPS_GRAPH if pencil.sparse and pencil.sign > 0 else FIRST_STEPS
+    inverses: list[tuple[str, Rung]] = [("shift-invert", _shift_invert), ("multigrid", _multigrid)]
     return [
         ("krylov", partial(_krylov, steps=first)),
-        ("shift-invert", _shift_invert),
-        ("multigrid", _multigrid),
+        *(inverses[::-1] if tolerance.aim >= ROUGH else inverses),
         ("krylov", partial(_krylov, steps=LAST_STEPS)),
         *dense,
     ]

@@ -45,7 +45,10 @@ if TYPE_CHECKING:
     from manifoldry.embedders.mvu import MVU
     from manifoldry.embedders.npp import NPP, ONPP
     from manifoldry.embedders.pursuit import ProjectionPursuit
+    from manifoldry.embedders.sne import SNE, SymmetricSNE
     from manifoldry.embedders.tesseramap import TesseraMap
+    from manifoldry.embedders.tsne import TSNE
+    from manifoldry.embedders.umap import UMAP
     from manifoldry.patches.align import PatchAlignment, align_patches
     from manifoldry.run import Progress
     from manifoldry.values import Certificate, Embedding, NeighborGraph, Spectrum, Stop, Trace
@@ -84,6 +87,9 @@ __all__ = [
     "NPP",
     "ONPP",
     "PCA",
+    "SNE",
+    "TSNE",
+    "UMAP",
     "VQPCA",
     "AffinityPropagation",
     "Card",
@@ -122,6 +128,7 @@ __all__ = [
     "SparseRandomProjection",
     "Spectrum",
     "Stop",
+    "SymmetricSNE",
     "TesseraMap",
     "Trace",
     "align_patches",

@@ -50,6 +50,10 @@ METHODS: Mapping[str, str] = {
     "FastMVU": "manifoldry.embedders.fastmvu",
     "LandmarkMVU": "manifoldry.embedders.fastmvu",
     "TesseraMap": "manifoldry.embedders.tesseramap",
+    "SNE": "manifoldry.embedders.sne",
+    "SymmetricSNE": "manifoldry.embedders.sne",
+    "TSNE": "manifoldry.embedders.tsne",
+    "UMAP": "manifoldry.embedders.umap",
 }
 """Where each method lives, so that a name is imported only when it is used."""
 

@@ -32,7 +32,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     _local_inverse = False
     """Whether the way back is the local rule: a place is led to where its neighbours in the embedding came from."""
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Embed the rows of ``X``.
 
         Parameters
@@ -51,7 +51,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         self._check_metric()
         points = self._validated(X, reset=True)
         self._check_parameters(_n_points(points))
-        embedding = self._embed(points, run)
+        embedding = self._embed_with(points, y, run)
         if self._local_inverse and embedding.inverse is None and self._rows(points):
             embedding = replace(embedding, inverse=backward(points, embedding.coordinates, run))
         self._keep(embedding, run, getattr(points, "dtype", np.dtype(float)))
@@ -114,6 +114,10 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     @abstractmethod
     def _embed(self, X: Any, run: Run) -> Embedding:
         """Embed validated input."""
+
+    def _embed_with(self, X: Any, y: Any, run: Run) -> Embedding:  # noqa: ARG002
+        """Embed validated input, with the targets ``y`` where a method has a use for them."""
+        return self._embed(X, run)
 
     def _check_parameters(self, n_points: int) -> None:
         check.n_components(self.n_components, n_points)

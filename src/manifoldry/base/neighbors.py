@@ -1,0 +1,60 @@
+"""Methods that match neighbourhoods: what they begin with, and where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from manifoldry import check
+from manifoldry.base.embedder import Embedder, stores
+from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
+from manifoldry.run import Run
+from manifoldry.solve.start import check_init, first_layout
+from manifoldry.values import FloatArray, NeighborGraph
+
+
+@stores
+class NeighborEmbedder(Embedder):
+    """Base of the neighbour embeddings: lists of neighbours from rows, distances or a graph, and a start.
+
+    Their layouts need no connected graph: pieces without ties repel each other.
+    """
+
+    metric: Any = "euclidean"
+    metric_params: dict[str, Any] | None = None
+    search: str = "auto"
+    init: Any = "auto"
+
+    _takes_graphs = True
+    _invertible = _local_inverse = True
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        check.choice("search", self.search, ("auto", "exact", "approximate"))
+        check_init(self.init, n_points, self.n_components, graph=False)
+
+    def _lists(self, X: Any, n_neighbors: int, run: Run) -> tuple[NeighborGraph, NeighborIndex]:
+        """Return each point's own list of neighbours, and the index that knows those of new points."""
+        if isinstance(X, NeighborGraph):
+            graph, index = X, NeighborIndex.of_graph(X.n_points)
+        else:
+            rule = NeighborRule(n_neighbors, None, self.metric, self.metric_params, self.search)
+            graph, index = neighbor_graph(X, rule.resolve(X.shape[0]), run)
+        alone = np.flatnonzero(graph.degrees == 0)
+        if len(alone):
+            raise ValueError(
+                f"The given graph leaves {len(alone)} points without a neighbour (the first is {alone[0]}), and "
+                "nothing says where they belong; add edges or leave those points out."
+            )
+        return graph, index
+
+    def _start(self, X: Any, ties: csr_array, run: Run) -> FloatArray:
+        """Return the layout to begin with: the given one as it is, others centred with standard deviation 1."""
+        if not isinstance(self.init, str):
+            return np.array(self.init, dtype=np.float64)
+        graph = isinstance(X, NeighborGraph) or (self._pairwise and issparse(X))
+        check_init(self.init, ties.shape[0], self.n_components, graph)
+        given = None if graph else X
+        return first_layout(self.init, given, ties, self.n_components, run, pairwise=self._pairwise)

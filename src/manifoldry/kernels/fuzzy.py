@@ -1,0 +1,70 @@
+"""How strongly each point holds on to its listed neighbours: the rows of a fuzzy simplicial set."""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+
+STEPS = 200
+ENOUGH = 1e-12
+"""Relative change of the precision at which Newton's method has arrived."""
+
+
+@nb.njit(
+    "void(int64[::1], float64[::1], float64, float64, float64, float32[::1], float64[::1], float64[::1], int64, int64)",
+    nogil=True,
+    cache=True,
+)
+def strength_rows(indptr, lengths, nearest, share, typical, strength, rho, sigma, lo, hi):  # type: ignore[no-untyped-def]
+    """For rows lo..hi write ``exp(-max(0, d - rho) / sigma)``, which sum to log2(k + 1) over the row's k entries.
+
+    Lengths ascend within rows. rho is the ``nearest``-th positive length, interpolated between two of them, or the
+    largest positive one of fewer. sigma is at least ``share`` of the mean length, the point itself counted at 0; of
+    ``typical`` where rho is 0.
+    """
+    for i in range(lo, hi):
+        a, b = indptr[i], indptr[i + 1]
+        first = a
+        total = 0.0
+        for e in range(a, b):
+            total += lengths[e]
+            if lengths[e] == 0.0:
+                first = e + 1
+        whole = int(np.floor(nearest))
+        part = nearest - whole
+        if first == b:
+            near = 0.0
+        elif b - first < nearest:
+            near = lengths[b - 1]
+        else:
+            near = lengths[first + whole - 1] if whole > 0 else 0.0
+            if part > 0.0:
+                near += part * (lengths[first + whole] - near)
+        target = np.log2(b - a + 1.0)
+        sure = 0
+        for e in range(a, b):
+            if lengths[e] <= near:
+                sure += 1
+        # The sum falls and is convex in t = 1 / sigma, so from t = 0 Newton's method rises to the root and never
+        # passes it; with as many sure neighbours as the target there is no root and sigma is its floor.
+        floor = share * (total / (b - a + 1.0) if near > 0.0 else typical)
+        t = 0.0
+        if sure < target:
+            for _ in range(STEPS):
+                excess, slope = sure - target, 0.0
+                for e in range(a + sure, b):
+                    d = lengths[e] - near
+                    w = np.exp(-t * d)
+                    excess += w
+                    slope += w * d
+                step = excess / slope
+                t += step
+                if not step > ENOUGH * t or t * floor > 1.0:
+                    break
+            width = max(1.0 / t, floor) if t > 0.0 else np.inf
+        else:
+            width = floor
+        for e in range(a, b):
+            away = lengths[e] - near
+            strength[e] = 1.0 if away <= 0.0 or width == 0.0 else np.exp(-away / width)
+        rho[i], sigma[i] = near, width

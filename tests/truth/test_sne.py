@@ -1,0 +1,289 @@
+"""SNE, symmetric SNE and t-SNE: what must be true of their layouts, and of the points that join them."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from scipy.spatial.distance import cdist
+from sklearn.neighbors import kneighbors_graph
+
+from manifoldry import SNE, TSNE, NeighborGraph, Stop, SymmetricSNE
+from manifoldry.geometry.entropic import perplexity_choices
+from manifoldry.neighbors.search import NeighborRule, neighbor_graph
+from manifoldry.run import Run
+
+ALL = pytest.mark.parametrize("method", [SNE, SymmetricSNE, TSNE])
+
+
+def blobs(n=90, classes=3, gap=8.0, seed=0):
+    """Unit Gaussians in ten dimensions, their centres ``gap`` along the axes."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(n) % classes
+    return gap * np.eye(10)[labels] + rng.standard_normal((n, 10)), labels
+
+
+def first_neighbour_right(Y, labels):
+    D = cdist(Y, Y)
+    np.fill_diagonal(D, np.inf)
+    return np.mean(labels[D.argmin(axis=1)] == labels)
+
+
+@ALL
+def test_separated_clusters_stay_separated(method):
+    X, labels = blobs()
+    model = method(perplexity=20).fit(X)
+    assert first_neighbour_right(model.embedding_, labels) == 1.0
+    assert model.kl_divergence_ < model.trace_.objective[0]
+    np.testing.assert_allclose(model.embedding_.mean(axis=0), 0.0, atol=1e-10)
+
+
+@ALL
+def test_the_divergence_is_that_of_the_layout_from_the_affinities(method):
+    X, _ = blobs()
+    model = method(perplexity=20).fit(X)
+    Y = model.embedding_
+    s = cdist(Y, Y, "sqeuclidean")
+    w = 1 / (1 + s) if method is TSNE else np.exp(-s)
+    np.fill_diagonal(w, 0.0)
+    if method is SNE:
+        graph, _ = neighbor_graph(X, NeighborRule(60).resolve(90), Run(0))
+        P, Q = perplexity_choices(graph, [20.0], Run(0)).matrix.toarray() / 90, w / w.sum(axis=1, keepdims=True) / 90
+    else:
+        P, Q = model.affinity_.toarray(), w / w.sum()
+    on = P > 0
+    assert model.kl_divergence_ == pytest.approx((P[on] * np.log(P[on] / Q[on])).sum(), rel=1e-10)
+    assert model.diagnostics_["kl_divergence"] == "exact"
+
+
+@ALL
+def test_attraction_and_repulsion_balance_in_the_end(method):
+    X, _ = blobs()
+    model = method(perplexity=20, tol=0.0, max_iter=2000).fit(X)
+    Y, P = model.embedding_, model.affinity_.toarray()
+    s = cdist(Y, Y, "sqeuclidean")
+    w = 1 / (1 + s) if method is TSNE else np.exp(-s)
+    np.fill_diagonal(w, 0.0)
+    pull = w if method is TSNE else np.ones_like(w)
+    if method is SNE:
+        rows = w / w.sum(axis=1, keepdims=True) / 180
+        Q = rows + rows.T
+    else:
+        Q = w / w.sum()
+    step = Y[:, None] - Y[None]
+    left = np.einsum("ij,ijc->ic", (P - Q) * pull, step)
+    attraction = np.einsum("ij,ijc->ic", P * pull, step)
+    # At the start nothing balances; what is left are clusters that still drift apart.
+    assert np.linalg.norm(left) < 1e-2 * np.linalg.norm(attraction)
+
+
+def test_t_sne_makes_room_where_sne_crowds():
+    X, labels = blobs(300, 10, gap=5.0)
+
+    def gap(Y):
+        centres = np.array([Y[labels == k].mean(axis=0) for k in range(10)])
+        spread = np.mean([np.linalg.norm(Y[labels == k] - centres[k], axis=1).mean() for k in range(10)])
+        return np.sort(cdist(centres, centres) + 1e9 * np.eye(10), axis=1)[:, 0].mean() / spread
+
+    assert gap(TSNE().fit_transform(X)) > 1.5 * gap(SymmetricSNE().fit_transform(X))
+
+
+@ALL
+@pytest.mark.parametrize("n", [90, 2500])  # exact, and by grid
+def test_same_bits_for_any_number_of_threads(method, n):
+    X, _ = blobs(n)
+    one, two, eight = (method(max_iter=60, n_jobs=jobs).fit(X) for jobs in (1, 2, 8))
+    assert np.array_equal(one.embedding_, two.embedding_)
+    assert np.array_equal(one.embedding_, eight.embedding_)
+    Q, _ = blobs(40, seed=1)
+    assert np.array_equal(one.transform(Q), eight.transform(Q))
+
+
+def test_approximate_forces_lead_to_as_low_a_divergence():
+    X, _ = blobs(1200, 6)
+    each = {forces: TSNE(forces=forces).fit(X) for forces in ("exact", "grid", "tree")}
+    assert {name: model.diagnostics_["forces"] for name, model in each.items()} == {name: name for name in each}
+    exact = each["exact"].kl_divergence_
+    for model in each.values():
+        # Layouts part for good when anything is rounded otherwise; what they reach is the same to a few per cent.
+        assert model.kl_divergence_ == pytest.approx(exact, rel=0.05)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4])
+def test_any_dimension(d):
+    X, labels = blobs(120)
+    model = TSNE(d).fit(X)
+    assert model.embedding_.shape == (120, d)
+    assert first_neighbour_right(model.embedding_, labels) > 0.95
+
+
+def test_several_perplexities_and_fixed_bandwidths():
+    X, labels = blobs(120)
+    several = TSNE(perplexity=[5, 30]).fit(X)
+    assert several.bandwidths_.shape == (120, 2)
+    assert several.graph_.degrees[0] == 90
+    fixed = TSNE(bandwidth=2.0).fit(X)
+    np.testing.assert_array_equal(fixed.bandwidths_, 2.0)
+    for model in (several, fixed, TSNE(bandwidth=np.linspace(1, 2, 120)).fit(X)):
+        assert first_neighbour_right(model.embedding_, labels) == 1.0
+
+
+def test_heavier_tails_and_late_exaggeration_tighten_clusters():
+    X, labels = blobs(300, 5, gap=5.0)
+
+    def tightness(Y):
+        inside = np.mean([Y[labels == k].std() for k in range(5)])
+        return Y.std() / inside
+
+    plain = tightness(TSNE().fit_transform(X))
+    assert tightness(TSNE(dof=0.5).fit_transform(X)) > plain
+    assert tightness(TSNE(late_exaggeration=4.0).fit_transform(X)) > plain
+
+
+def test_a_layout_that_would_collapse_does_not():
+    # One round cloud: exaggerated ties draw all of it into a point.
+    X = np.random.default_rng(3).standard_normal((60, 20))
+    model = TSNE().fit(X)
+    assert model.trace_.steps[1] < 250
+    assert model.embedding_.std() > 1.0
+    nudged = TSNE().fit(X + 1e-12 * np.random.default_rng(4).standard_normal(X.shape))
+    np.testing.assert_allclose(nudged.embedding_, model.embedding_, atol=1e-3)
+
+
+@ALL
+def test_starts(method):
+    X, labels = blobs()
+    for init in ("pca", "spectral", "random", np.random.default_rng(0).standard_normal((90, 2))):
+        assert first_neighbour_right(method(init=init).fit_transform(X), labels) > 0.95
+
+
+@ALL
+def test_graphs_sparse_rows_and_other_metrics(method):
+    X, labels = blobs()
+    graph = kneighbors_graph(X, 30, mode="distance")
+    lists, _ = neighbor_graph(X, NeighborRule(30).resolve(90), Run(0))
+    given = [method(perplexity=10, metric="precomputed").fit(graph), method(perplexity=10).fit(lists)]
+    np.testing.assert_allclose(given[0].affinity_.toarray(), given[1].affinity_.toarray(), rtol=1e-9)
+    for model in (*given, method(metric="cosine").fit(X), method().fit(csr_array(np.maximum(X, 0)))):
+        assert first_neighbour_right(model.embedding_, labels) > 0.9
+    new = kneighbors_graph(X, 5, mode="distance")[:7]
+    assert np.isfinite(given[0].transform(new)).all()
+
+
+def test_short_lists_of_a_graph_lower_the_automatic_perplexity_and_refuse_a_larger_one():
+    X, _ = blobs()
+    graph = kneighbors_graph(X, 15, mode="distance")
+    model = TSNE(metric="precomputed", max_iter=10).fit(graph)
+    assert model.diagnostics_["perplexity_missed"] == 0
+    rows = perplexity_choices(NeighborGraph.from_sparse(graph), [5.0], Run(0))
+    np.testing.assert_allclose(model.bandwidths_, rows.bandwidths)
+    with pytest.raises(ValueError, match="perplexity 40 needs lists of at least that many neighbours; got 15"):
+        TSNE(metric="precomputed", perplexity=40).fit(graph)
+
+
+def test_isolated_points_of_a_graph_are_refused():
+    lonely = NeighborGraph(np.array([0, 1, 2, 2]), np.array([1, 0]), np.ones(2))
+    with pytest.raises(ValueError, match=r"leaves 1 points without a neighbour \(the first is 2\)"):
+        TSNE(perplexity=1).fit(lonely)
+
+
+@ALL
+def test_pieces_without_ties_are_laid_out_together_and_silently(method):
+    X, labels = blobs(120, 3, gap=500.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Y = method(perplexity=5).fit_transform(X)
+    assert np.isfinite(Y).all()
+    assert first_neighbour_right(Y, labels) == 1.0
+
+
+@ALL
+def test_copies_of_a_point_stay_together(method):
+    X, _ = blobs(60)
+    X = np.concatenate([X, np.repeat(X[:1], 40, axis=0)])  # more copies than any perplexity here
+    model = method(perplexity=10).fit(X)
+    assert np.isfinite(model.embedding_).all()
+    assert model.diagnostics_["perplexity_missed"] >= 41
+    copies = model.embedding_[[0, *range(60, 100)]]
+    others = model.embedding_[1:60]
+    assert np.abs(copies - copies.mean(axis=0)).max() < np.abs(others - others.mean(axis=0)).max()
+
+
+@ALL
+def test_new_points_join_their_cluster_whatever_comes_with_them(method):
+    X, labels = blobs(150)
+    Q, kinds = blobs(60, seed=5)
+    model = method(perplexity=10).fit(X)
+    placed = model.transform(Q)
+    assert (labels[cdist(placed, model.embedding_).argmin(axis=1)] == kinds).all()
+    np.testing.assert_array_equal(model.transform(Q), placed)  # twice the same
+    np.testing.assert_array_equal(model.transform(Q[::-1]), placed[::-1])
+    np.testing.assert_array_equal(np.concatenate([model.transform(q[None]) for q in Q]), placed)
+    np.testing.assert_array_equal(model.transform(X[:9]), model.embedding_[:9])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).transform(Q), placed)
+
+
+def test_a_new_point_is_where_its_own_divergence_is_least():
+    X, _ = blobs(150)
+    Q, _ = blobs(10, seed=6)
+    model = TSNE(perplexity=10).fit(X)
+    placed = model.transform(Q)
+    rule = model._extension
+    neighbors, distances = rule.index.query(Q, Run(0))
+    p = rule._choices(neighbors, distances, Run(0))
+
+    def value(places):
+        s = cdist(places, model.embedding_, "sqeuclidean")
+        near = np.take_along_axis(s, neighbors, 1)
+        return (p * np.log1p(near)).sum(axis=1) + np.log((1 / (1 + s)).sum(axis=1))
+
+    best = value(placed)
+    for direction in ((0.05, 0), (-0.05, 0), (0, 0.05), (0, -0.05)):
+        assert (value(placed + direction) >= best - 1e-9).all()
+
+
+@ALL
+def test_the_callback_stops_it_and_an_interrupt_keeps_the_layout(method):
+    X, _ = blobs()
+    stopped = method(callback=lambda progress: progress.stage == "descent" and progress.done == 40).fit(X)
+    assert stopped.n_iter_ == 40
+    assert stopped.trace_.stop is Stop.ASKED
+
+    def interrupt(progress):
+        if progress.stage == "descent" and progress.done == 40:
+            raise KeyboardInterrupt
+
+    broken = method(callback=interrupt).fit(X)
+    assert broken.trace_.stop is Stop.INTERRUPTED
+    np.testing.assert_array_equal(broken.embedding_, stopped.embedding_)
+    assert np.isfinite(broken.transform(X[:3] + 0.1)).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"perplexity": 0.5}, "perplexity must be at least 1"),
+        ({"perplexity": 90}, "perplexity must be at most n - 1 = 89"),
+        ({"perplexity": 30, "n_neighbors": 20}, "perplexity 30 needs lists of at least that many neighbours; got 20"),
+        ({"perplexity": "many"}, "perplexity must be one of 'auto'"),
+        ({"perplexity": []}, "perplexity must be a number, several, or 'auto'"),
+        ({"bandwidth": -1.0}, "bandwidth must be a positive number, or one for each of the 90 points"),
+        ({"bandwidth": np.ones(3)}, "bandwidth must be a positive number, or one for each of the 90 points"),
+        ({"learning_rate": 0.0}, "learning_rate must be above 0"),
+        ({"max_iter": 0}, "max_iter must be at least 1"),
+        ({"forces": "magic"}, "forces must be one of"),
+        ({"accuracy": 0.0}, "accuracy must be above 0"),
+        ({"dof": 0.0}, "dof must be above 0"),
+        ({"early_exaggeration": 0.5}, "early_exaggeration must be at least 1"),
+        ({"late_steps": -1}, "late_steps must be at least 0"),
+        ({"init": "best"}, "init must be one of"),
+        ({"init": np.zeros((3, 2))}, "one row for each of the 90 points"),
+    ],
+)
+def test_bad_settings_are_refused_before_any_work(settings, sentence):
+    def never(progress):
+        raise AssertionError(progress)
+
+    with pytest.raises(ValueError, match=sentence):
+        TSNE(callback=never, **settings).fit(blobs()[0])

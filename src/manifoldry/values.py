@@ -219,9 +219,7 @@ class Trace:
 
     def __post_init__(self) -> None:
         if self.steps is not None and len(self.steps) != len(self.objective):
-            raise ValueError(
-                f"A trace needs one step per objective; got {len(self.steps)} and {len(self.objective)}."
-            )
+            raise ValueError(f"A trace needs one step per objective; got {len(self.steps)} and {len(self.objective)}.")
 
     @property
     def n_iter(self) -> int:

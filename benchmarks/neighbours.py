@@ -299,7 +299,9 @@ def main() -> None:
     options = parser.parse_args()
     if options.cell:
         X, _ = load(options.cell[1])
-        result = measure(lambda X: layout(LIBRARIES[options.cell[0]](), X), X, 1 if len(X) > 20_000 else 2)
+        library = options.cell[0]
+        repeats = 1 if len(X) > 20_000 and library in ("openTSNE", "scikit-learn t-SNE") else 2
+        result = measure(lambda X: layout(LIBRARIES[library](), X), X, repeats)
         np.save(options.save, result.pop("Y"))
         print(json.dumps(result))
     elif options.place:

@@ -132,17 +132,25 @@ class MatchingEmbedder(NeighborEmbedder):
             wanted = [max(1.0, min(wanted[0], listed / REACH))]
         return perplexity_choices(graph, wanted, run)
 
-    def _rate(self, n_points: int, exaggeration: float) -> float:
-        """Return the step length: twice the usual n / exaggeration, which is for a gradient without the factor 4."""
-        return n_points / (2.0 * exaggeration) if self.learning_rate == "auto" else float(self.learning_rate)
+    def _rate(self, degrees: FloatArray, exaggeration: float) -> float | FloatArray:
+        """Return the step length, or each point's.
 
-    def _phase(self, name: str, divergence: Divergence, steps: int, n_points: int, exaggeration: float = 1.0) -> Phase:
+        A point that many choose is held by many springs, and a step that suits the others would overshoot. With
+        springs as usual it is twice the usual n / exaggeration, which is for a gradient without the factor 4.
+        """
+        if self.learning_rate != "auto":
+            return float(self.learning_rate)
+        n = len(degrees)
+        rates: FloatArray = n / (2.0 * exaggeration * np.maximum(n * degrees, 1.0)[:, None])
+        return rates
+
+    def _phase(self, name: str, divergence: Divergence, steps: int, exaggeration: float = 1.0) -> Phase:
         """Return a phase of momentum steps; what is looked at is the divergence from the ties as they are."""
         gentle = exaggeration > 1
         mover = Momentum(
             lambda Y: divergence.gradient(Y, exaggeration),
             divergence.value,
-            self._rate(n_points, exaggeration),
+            self._rate(divergence.degrees, exaggeration),
             GENTLE_MOMENTUM if gentle else MOMENTUM,
             "each" if gentle else "whole",
             LONGEST,

@@ -26,8 +26,8 @@ class _GaussianMatching(MatchingEmbedder):
     def _profile(self) -> Profile:
         return Profile.gaussian()
 
-    def _phases(self, divergence: Divergence, start: FloatArray) -> list[Phase]:
-        return [self._phase("main", divergence, self.max_iter, len(start))]
+    def _phases(self, divergence: Divergence, start: FloatArray) -> list[Phase]:  # noqa: ARG002
+        return [self._phase("main", divergence, self.max_iter)]
 
 
 @register(
@@ -64,7 +64,8 @@ class SNE(_GaussianMatching):
     n_neighbors : int or "auto"
         Listed neighbours; "auto" is three times the (largest) perplexity. n - 1 lists everyone.
     learning_rate : float or "auto"
-        Step length for the gradient of the mean divergence; "auto" is n / 2.
+        Step length for the gradient of the mean divergence; "auto" is n / 2, less for points that very
+        many others choose.
     max_iter : int
         At most so many steps.
     tol : float
@@ -154,7 +155,8 @@ class SymmetricSNE(_GaussianMatching):
     n_neighbors : int or "auto"
         Listed neighbours; "auto" is three times the (largest) perplexity.
     learning_rate : float or "auto"
-        Step length for the gradient of the divergence; "auto" is n / 2.
+        Step length for the gradient of the divergence; "auto" is n / 2, less for points that very
+        many others choose.
     max_iter : int
         At most so many steps.
     tol : float

@@ -75,7 +75,8 @@ class TSNE(MatchingEmbedder):
     late_steps : int
         How many steps that phase has.
     learning_rate : float or "auto"
-        Step length for the gradient of the divergence; "auto" is n / (2 exaggeration).
+        Step length for the gradient of the divergence; "auto" is n / (2 exaggeration), less for
+        points that very many others choose.
     max_iter : int
         At most so many steps in all.
     tol : float
@@ -167,11 +168,10 @@ class TSNE(MatchingEmbedder):
         smallest = COLLAPSED * min(float(start.std(axis=0).max()), self._width)
         early = min(self.early_steps, self.max_iter)
         late = min(self.late_steps, self.max_iter - early) if self.late_exaggeration > 1 else 0
-        n = len(start)
-        gather = self._phase("early exaggeration", divergence, early, n, self.early_exaggeration)
+        gather = self._phase("early exaggeration", divergence, early, self.early_exaggeration)
         phases = [
             replace(gather, over=lambda Y: bool(Y.std(axis=0).max() < smallest)),
-            self._phase("main", divergence, self.max_iter - early - late, n),
-            self._phase("late exaggeration", divergence, late, n, self.late_exaggeration),
+            self._phase("main", divergence, self.max_iter - early - late),
+            self._phase("late exaggeration", divergence, late, self.late_exaggeration),
         ]
         return [phase for phase in phases if phase.steps > 0]

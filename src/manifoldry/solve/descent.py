@@ -118,8 +118,8 @@ class Momentum:
     ----------
     gradient, value : callable
         Of the layout.
-    rate : float
-        Step length.
+    rate : float or ndarray of shape (n, 1)
+        Step length, of all points or of each.
     momentum : float
         Share of the velocity that is kept.
     brake : {"whole", "each"}
@@ -134,7 +134,7 @@ class Momentum:
 
     gradient: Callable[[FloatArray], FloatArray]
     value: Callable[[FloatArray], float]
-    rate: float
+    rate: float | FloatArray
     momentum: float = 0.8
     brake: str = "whole"
     longest: float = np.inf

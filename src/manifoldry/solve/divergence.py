@@ -37,11 +37,17 @@ class Divergence(ABC):
         Gives the potential and its gradient; where it is exact all is computed in double precision.
     run : Run
         Threads.
+
+    Attributes
+    ----------
+    degrees : ndarray of shape (n,)
+        Sum of each point's ties.
     """
 
     def __init__(self, ties: csr_array, information: float, profile: Profile, field: Field, run: Run) -> None:
         self.information, self.profile, self.field, self.run = information, profile, field, run
         self.real = np.float64 if field.exact else np.float32
+        self.degrees: FloatArray = np.asarray(ties.sum(axis=1), dtype=np.float64).reshape(-1)
         self._rows = (
             np.ascontiguousarray(ties.indptr, dtype=np.int64),
             np.ascontiguousarray(ties.indices, dtype=np.int32),

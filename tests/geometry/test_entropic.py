@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
+from manifoldry.geometry import entropic
 from manifoldry.geometry.entropic import TOLERANCE, choice_rows, fixed_choices, perplexity_choices
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
@@ -107,6 +108,16 @@ def test_fixed_bandwidths_are_the_plain_formula():
         np.testing.assert_allclose(P.data[P.indptr[i] : P.indptr[i + 1]], w / w.sum(), rtol=1e-13)
     far = fixed_choices(graph, 1e-6).matrix
     np.testing.assert_allclose(far.sum(axis=1), 1.0)  # the nearest is chosen, not nobody
+
+
+def test_single_precision_beyond_very_many_pairs(monkeypatch):
+    graph = lists(np.random.default_rng(6).standard_normal((50, 3)), 12)
+    double = perplexity_choices(graph, [4.0], Run(0)).joint()
+    monkeypatch.setattr(entropic, "SINGLE_ABOVE", 100)
+    single = perplexity_choices(graph, [4.0], Run(0)).joint()
+    assert single.dtype == np.float32
+    # Two numbers, their sum and its division: a few roundings of 6e-8 each.
+    np.testing.assert_allclose(single.toarray(), double.toarray(), rtol=3e-7)
 
 
 def test_same_bits_for_any_number_of_threads():

@@ -162,6 +162,8 @@ class MatchingEmbedder(NeighborEmbedder):
         n = graph.n_points
         choices = self._choices(graph, run)
         joint = choices.joint()
+        information, bandwidths, missed = self._information(choices, joint), choices.bandwidths, choices.missed
+        del choices  # as large as the graph
         Y = self._start(X, joint, run)
         if isinstance(self.init, str):
             Y *= self._width
@@ -169,7 +171,7 @@ class MatchingEmbedder(NeighborEmbedder):
         # Passes over all ties are exact for few points, and else spend their time on fetching coordinates.
         order = np.arange(n) if field.exact else local_order(joint)
         ties = joint if field.exact else renumbered(joint, order)
-        divergence = self._divergence(ties, self._information(choices, joint), self._profile, field, run)
+        divergence = self._divergence(ties, information, self._profile, field, run)
         with run.stage("descent"):
             moving = Y[order]
             trace = descend(moving, self._phases(divergence, moving), run)
@@ -182,12 +184,12 @@ class MatchingEmbedder(NeighborEmbedder):
             extension=MatchedPlacement.of(index, Y, self._profile, self._perplexity_of_new(n), run),
             notes={
                 **index.notes,
-                "perplexity_missed": choices.missed,
+                "perplexity_missed": missed,
                 "forces": field.name,
                 "kl_divergence": how,
                 "stop": trace.stop.value,
             },
-            fitted={"kl_divergence_": value, "affinity_": joint, "bandwidths_": choices.bandwidths},
+            fitted={"kl_divergence_": value, "affinity_": joint, "bandwidths_": bandwidths},
         )
 
     def _reached(self, divergence: Divergence, Y: FloatArray, ties: csr_array, run: Run) -> tuple[float, str]:

@@ -15,6 +15,8 @@ from manifoldry.values import FloatArray, IntArray, NeighborGraph
 TOLERANCE = 1e-7
 """Error of a row's entropy in nats, which is the relative error of its perplexity."""
 ROWS = 4096
+SINGLE_ABOVE = 10_000_000
+"""Listed pairs beyond which probabilities are kept in single precision."""
 
 
 @dataclass(frozen=True)
@@ -127,4 +129,5 @@ def fixed_choices(graph: NeighborGraph, bandwidth: float | FloatArray) -> Choice
 def _rows(graph: NeighborGraph, p: FloatArray) -> csr_array:
     n = graph.n_points
     index = np.int32 if max(n, graph.n_edges) < 2**31 else np.int64
+    p = p.astype(np.float32) if len(p) > SINGLE_ABOVE else p
     return csr_array((p, graph.indices.astype(index), graph.indptr.astype(index)), shape=(n, n))

@@ -7,16 +7,17 @@ from scipy.sparse import csr_array
 
 from manifoldry.values import IntArray
 
+ROWS = 1 << 16
 RUN = 256
 """Points per compact run: their coordinates fill a few pages."""
 
 
-def local_order(ties: csr_array, run: int = RUN) -> IntArray:
-    """Return an order of the points in which compact runs of so many neighbours follow each other."""
+def local_order(ties: csr_array) -> IntArray:
+    """Return an order of the points in which compact runs of neighbours follow each other."""
     from manifoldry.kernels.paths import compact_order
 
     return compact_order(
-        np.ascontiguousarray(ties.indptr, dtype=np.int64), np.ascontiguousarray(ties.indices, dtype=np.int32), run
+        np.ascontiguousarray(ties.indptr, dtype=np.int64), np.ascontiguousarray(ties.indices, dtype=np.int32), RUN
     )
 
 
@@ -35,6 +36,12 @@ def renumbered(ties: csr_array, order: IntArray) -> csr_array:
     place[order] = np.arange(n, dtype=place.dtype)
     counts = np.diff(ties.indptr)[order]
     ends = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-    entries = np.arange(ends[-1]) + np.repeat(ties.indptr[order] - ends[:-1], counts)
-    indptr = ends.astype(ties.indptr.dtype)
-    return csr_array((ties.data[entries], place[ties.indices[entries]], indptr), shape=ties.shape)
+    data, indices = np.empty_like(ties.data), np.empty_like(ties.indices)
+    for lo in range(0, n, ROWS):  # the places of all entries at once would be larger than the ties
+        rows = slice(lo, lo + ROWS)
+        block = slice(ends[lo], ends[min(lo + ROWS, n)])
+        entries = np.arange(block.start, block.stop) + np.repeat(
+            ties.indptr[order[rows]] - ends[:-1][rows], counts[rows]
+        )
+        data[block], indices[block] = ties.data[entries], place[ties.indices[entries]]
+    return csr_array((data, indices, ends.astype(ties.indptr.dtype)), shape=ties.shape)

@@ -18,8 +18,8 @@ from manifoldry.values import FloatArray, IntArray
 STARTS = ("auto", "pca", "spectral", "random")
 ROUGH = 1e-3
 """Residual of a start's eigenvectors, relative to the largest possible eigenvalue: the descent bends them anyway. Not
-too rough, for it does not untangle neighbours: UMAP of a Swiss roll of 50,000 points has trustworthiness 0.994, with 1e-2
-0.988, and 0.971 from vectors of a sixteen times coarser graph."""
+too rough, for it does not untangle neighbours: UMAP of a Swiss roll of 50,000 points has trustworthiness 0.994, with
+1e-2 0.988, and 0.971 from vectors of a sixteen times coarser graph."""
 SHAKE, FLAT = 1e-4, 1e-8
 """Random part, in units of the spread, that parts places which coincide; share of it that counts as none."""
 ROOM = 2.5

@@ -8,7 +8,7 @@ from manifoldry.apps import demo
 from manifoldry.apps.cli import main
 from manifoldry.registry import methods
 
-NAMES = [card.name for card in demo.shown()]
+NAMES = [card.name for card in demo.shown(200)]
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +37,12 @@ def test_figures_are_those_of_the_score_and_agree_with_the_alignment(results):
 def test_all_our_planar_methods_and_pca_are_shown():
     ours = {card.name for card in methods() if not card.borrowed and card.tiny.get("n_components") == 2}
     assert set(NAMES) == ours | {"PCA"}
+
+
+def test_methods_for_few_points_are_left_out_of_many():
+    for name, most in demo.MOST_POINTS.items():
+        assert name in [card.name for card in demo.shown(most)]
+        assert name not in [card.name for card in demo.shown(most + 1)]
 
 
 def test_settings_name_methods_and_their_parameters():

@@ -21,8 +21,11 @@ LEAST_POINTS = 50
 HEIGHT = 42.0
 """Makes a sheet about twice as long as wide, which fills a panel."""
 
-SETTINGS: Mapping[str, Mapping[str, Any]] = {"NonmetricMDS": {"tol": 1e-4}}
+SETTINGS: Mapping[str, Mapping[str, Any]] = {"NonmetricMDS": {"tol": 1e-4}, "MVU": {"constraints": "at most"}}
 """Where a picture needs less than the default; all other methods run with theirs."""
+
+MOST_POINTS: Mapping[str, int] = {"EAT": 400}
+"""Methods made for fewer points than these; of more they are left out, and that is said."""
 
 FIGURES: Mapping[str, str] = {
     "trust": "trustworthiness",
@@ -67,13 +70,20 @@ def demo(out: Path, n: int) -> None:
         _show("Swiss roll", datasets.swiss_roll(n, height=HEIGHT), out / "swiss_roll.png"),
         _show("Swiss roll with a hole", datasets.swiss_roll(n, height=HEIGHT, hole=True), out / "swiss_roll_hole.png"),
     ]
+    for name, most in MOST_POINTS.items():
+        if n > most:
+            print(f"{name} is left out: it is for up to {most} points, see --n.\n")
     print(f"{LEGEND}\n\nThe embeddings are drawn in {' and '.join(map(str, pictures))}.")
 
 
-def shown() -> list[Card]:
-    """Return the cards of the methods that lay data out in a plane: ours, and PCA to compare with."""
+def shown(n: int) -> list[Card]:
+    """Return the cards of the methods that lay n points out in a plane: ours, and PCA to compare with."""
     return [
-        card for card in methods() if (not card.borrowed or card.name == "PCA") and card.tiny.get("n_components") == 2
+        card
+        for card in methods()
+        if (not card.borrowed or card.name == "PCA")
+        and card.tiny.get("n_components") == 2
+        and n <= MOST_POINTS.get(card.name, n)
     ]
 
 
@@ -82,7 +92,7 @@ def unfold(data: Dataset) -> Iterator[Result]:
 
     Seconds are those of the fit; the first use of a compiled kernel includes loading it.
     """
-    for card in shown():
+    for card in shown(len(data.X)):
         model = card.cls(n_components=2, **SETTINGS.get(card.name, {}))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

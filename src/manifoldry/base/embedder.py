@@ -50,7 +50,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         run = self._run()
         self._check_metric()
         points = self._validated(X, reset=True)
-        self._check_parameters(_n_points(points))
+        self._check_parameters(count_points(points))
         embedding = self._embed_with(points, y, run)
         if self._local_inverse and embedding.inverse is None and self._rows(points):
             embedding = replace(embedding, inverse=backward(points, embedding.coordinates, run))
@@ -151,5 +151,6 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         return tags
 
 
-def _n_points(X: Any) -> int:
+def count_points(X: Any) -> int:
+    """Return the number of points of validated input, rows or a graph."""
     return int(X.n_points if isinstance(X, NeighborGraph) else X.shape[0])

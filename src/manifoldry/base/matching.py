@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from manifoldry import check
-from manifoldry.base.embedder import stores
+from manifoldry.base.embedder import count_points, stores
 from manifoldry.base.neighbors import NeighborEmbedder
 from manifoldry.extend.matched import MatchedPlacement
 from manifoldry.geometry.entropic import Choices, fixed_choices, perplexity_choices
@@ -158,7 +158,7 @@ class MatchingEmbedder(NeighborEmbedder):
         return Phase(name, mover, steps, 0.0 if gentle else self.tol, LOOK)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
-        graph, index = self._lists(X, self._n_listed(_n_points(X)), run)
+        graph, index = self._lists(X, self._n_listed(count_points(X)), run)
         n = graph.n_points
         choices = self._choices(graph, run)
         joint = choices.joint()
@@ -207,7 +207,3 @@ class MatchingEmbedder(NeighborEmbedder):
 def negative_entropy(p: FloatArray) -> float:
     """Return the sum of p ln p."""
     return float((p * np.log(p, where=p > 0, out=np.zeros_like(p))).sum())
-
-
-def _n_points(X: Any) -> int:
-    return int(X.n_points if isinstance(X, NeighborGraph) else X.shape[0])

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from manifoldry import check
-from manifoldry.base.embedder import stores
+from manifoldry.base.embedder import count_points, stores
 from manifoldry.base.neighbors import NeighborEmbedder
 from manifoldry.extend.sampled import SampledPlacement
 from manifoldry.geometry.fuzzy import curve, fuzzy_set, meet_labels, meet_targets, typical_length
@@ -171,7 +171,7 @@ class UMAP(NeighborEmbedder):
         return self._embed_with(X, None, run)
 
     def _embed_with(self, X: Any, y: Any, run: Run) -> Embedding:
-        n = X.n_points if isinstance(X, NeighborGraph) else X.shape[0]
+        n = count_points(X)
         graph, index = self._lists(X, self._k(n), run)
         with run.stage("ties"):
             ties = fuzzy_set(graph, run, self.local_connectivity, self.set_op_mix_ratio)

@@ -131,8 +131,7 @@ def label_score(Y: np.ndarray, labels: np.ndarray, Q: np.ndarray | None = None, 
 
 def divergence(X: np.ndarray):
     """Return the function from a layout to its Kullback-Leibler divergence from perplexity 30, Z to 1e-4."""
-    from manifoldry.base.matching import negative_entropy
-    from manifoldry.geometry.entropic import perplexity_choices
+    from manifoldry.geometry.entropic import negative_entropy, perplexity_choices
     from manifoldry.neighbors.search import NeighborRule, neighbor_graph
     from manifoldry.run import Run
     from manifoldry.solve.divergence import JointDivergence

@@ -287,3 +287,12 @@ def test_bad_settings_are_refused_before_any_work(settings, sentence):
 
     with pytest.raises(ValueError, match=sentence):
         TSNE(callback=never, **settings).fit(blobs()[0])
+
+
+def test_a_start_that_a_graph_cannot_have_is_refused_before_any_work():
+    def never(progress):
+        raise AssertionError(progress)
+
+    graph = kneighbors_graph(blobs()[0], 30, mode="distance")
+    with pytest.raises(ValueError, match="init='pca' needs rows of features or all distances"):
+        TSNE(metric="precomputed", init="pca", callback=never).fit(graph)

@@ -14,7 +14,7 @@ from manifoldry import check
 from manifoldry.base.embedder import count_points, stores
 from manifoldry.base.neighbors import NeighborEmbedder
 from manifoldry.extend.matched import MatchedPlacement
-from manifoldry.geometry.entropic import Choices, fixed_choices, perplexity_choices
+from manifoldry.geometry.entropic import REACH, Choices, fixed_choices, negative_entropy, perplexity_choices
 from manifoldry.run import Run
 from manifoldry.solve.descent import Momentum, Phase, descend
 from manifoldry.solve.divergence import Divergence
@@ -23,8 +23,6 @@ from manifoldry.solve.order import local_order, renumbered
 from manifoldry.values import Embedding, FloatArray, NeighborGraph
 
 USUAL_PERPLEXITY = 30.0
-REACH = 3.0
-"""Listed neighbours per unit of perplexity: beyond, the probabilities are below a few thousandths."""
 EXACT_VALUE = 20_000
 """Points up to which the divergence reached is computed from all pairs, in half a second."""
 LOOK = 50
@@ -202,8 +200,3 @@ class MatchingEmbedder(NeighborEmbedder):
     def _information(self, choices: Choices, joint: csr_array) -> float:  # noqa: ARG002
         """Return the sum of p ln p of the joint probabilities."""
         return negative_entropy(joint.data)
-
-
-def negative_entropy(p: FloatArray) -> float:
-    """Return the sum of p ln p."""
-    return float((p * np.log(p, where=p > 0, out=np.zeros_like(p))).sum())

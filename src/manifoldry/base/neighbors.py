@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from manifoldry import check
-from manifoldry.base.embedder import Embedder, stores
+from manifoldry.base.embedder import Embedder, count_points, stores
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.run import Run
 from manifoldry.solve.start import check_init, first_layout
@@ -33,10 +33,10 @@ class NeighborEmbedder(Embedder):
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
         check.choice("search", self.search, ("auto", "exact", "approximate"))
-        check_init(self.init, n_points, self.n_components, graph=False)
 
     def _lists(self, X: Any, n_neighbors: int, run: Run) -> tuple[NeighborGraph, NeighborIndex]:
         """Return each point's own list of neighbours, and the index that knows those of new points."""
+        check_init(self.init, count_points(X), self.n_components, self._is_graph(X))
         if isinstance(X, NeighborGraph):
             graph, index = X, NeighborIndex.of_graph(X.n_points)
         else:
@@ -50,11 +50,12 @@ class NeighborEmbedder(Embedder):
             )
         return graph, index
 
+    def _is_graph(self, X: Any) -> bool:
+        return isinstance(X, NeighborGraph) or (self._pairwise and issparse(X))
+
     def _start(self, X: Any, ties: csr_array, run: Run) -> FloatArray:
         """Return the layout to begin with: the given one as it is, others centred with standard deviation 1."""
         if not isinstance(self.init, str):
             return np.array(self.init, dtype=np.float64)
-        graph = isinstance(X, NeighborGraph) or (self._pairwise and issparse(X))
-        check_init(self.init, ties.shape[0], self.n_components, graph)
-        given = None if graph else X
+        given = None if self._is_graph(X) else X
         return first_layout(self.init, given, ties, self.n_components, run, pairwise=self._pairwise)

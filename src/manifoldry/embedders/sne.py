@@ -5,8 +5,8 @@ from __future__ import annotations
 from scipy.sparse import csr_array
 
 from manifoldry.base import stores
-from manifoldry.base.matching import MatchingEmbedder, negative_entropy
-from manifoldry.geometry.entropic import Choices
+from manifoldry.base.matching import MatchingEmbedder
+from manifoldry.geometry.entropic import Choices, negative_entropy
 from manifoldry.registry import register
 from manifoldry.solve.descent import Phase
 from manifoldry.solve.divergence import Divergence, JointDivergence, RowDivergence

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from manifoldry.geometry.entropic import choice_rows
+from manifoldry.geometry.entropic import REACH, choice_rows
 from manifoldry.neighbors.search import NeighborIndex
 from manifoldry.run import Run
 from manifoldry.solve.fields import Landscape, Profile, choose_field
 from manifoldry.values import Array, FloatArray, IntArray
 
-REACH = 3.0
-"""Listed neighbours per unit of perplexity."""
 STEPS, RATE, MOMENTUM, LONGEST = 250, 0.5, 0.6, 1.0
 ARRIVED = 1e-5
 """A step this short, in units of the kernel's width, is the last."""

@@ -12,6 +12,8 @@ from scipy.sparse import csr_array
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
+REACH = 3.0
+"""Listed neighbours per unit of perplexity: beyond, the probabilities are below a few thousandths."""
 TOLERANCE = 1e-7
 """Error of a row's entropy in nats, which is the relative error of its perplexity."""
 ROWS = 4096
@@ -124,6 +126,17 @@ def fixed_choices(graph: NeighborGraph, bandwidth: float | FloatArray) -> Choice
     exponent -= np.minimum.reduceat(exponent, starts)[rows]
     p = np.exp(-exponent)
     return Choices(_rows(graph, p / np.add.reduceat(p, starts)[rows]), np.array(sigma))
+
+
+def negative_entropy(p: FloatArray) -> float:
+    """Return the sum of p ln p.
+
+    Examples
+    --------
+    >>> round(negative_entropy(np.array([0.5, 0.5, 0.0])), 4)
+    -0.6931
+    """
+    return float((p * np.log(p, where=p > 0, out=np.zeros_like(p))).sum())
 
 
 def _rows(graph: NeighborGraph, p: FloatArray) -> csr_array:

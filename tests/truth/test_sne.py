@@ -10,6 +10,7 @@ from scipy.spatial.distance import cdist
 from sklearn.neighbors import kneighbors_graph
 
 from manifoldry import SNE, TSNE, NeighborGraph, Stop, SymmetricSNE
+from manifoldry.base import matching
 from manifoldry.geometry.entropic import perplexity_choices
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
@@ -296,3 +297,14 @@ def test_a_start_that_a_graph_cannot_have_is_refused_before_any_work():
     graph = kneighbors_graph(blobs()[0], 30, mode="distance")
     with pytest.raises(ValueError, match="init='pca' needs rows of features or all distances"):
         TSNE(metric="precomputed", init="pca", callback=never).fit(graph)
+
+
+def test_a_divergence_that_was_estimated_says_so(monkeypatch):
+    X, _ = blobs(400)
+    exact = TSNE(forces="grid", max_iter=100).fit(X)
+    monkeypatch.setattr(matching, "EXACT_VALUE", 100)
+    estimated = TSNE(forces="grid", max_iter=100).fit(X)
+    assert exact.diagnostics_["kl_divergence"] == "exact"
+    assert estimated.diagnostics_["kl_divergence"] == "estimated (grid)"
+    # The field is good to 1e-2, of which the divergence has the logarithm of a sum.
+    assert estimated.kl_divergence_ == pytest.approx(exact.kl_divergence_, abs=1e-2)

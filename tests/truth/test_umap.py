@@ -133,9 +133,9 @@ def test_the_estimated_objective_is_the_sum_over_pairs():
 
 def test_same_bits_for_any_number_of_threads():
     X = np.random.default_rng(5).standard_normal((5000, 3))
-    one, two, three = (UMAP(n_epochs=10, init="pca", n_jobs=jobs).fit_transform(X) for jobs in (1, 2, 3))
+    one, two, eight = (UMAP(n_epochs=10, init="pca", n_jobs=jobs).fit_transform(X) for jobs in (1, 2, 8))
     assert np.array_equal(one, two)
-    assert np.array_equal(one, three)
+    assert np.array_equal(one, eight)
     assert not np.array_equal(one, UMAP(n_epochs=10, init="pca", random_state=1).fit_transform(X))
 
 

@@ -33,7 +33,7 @@ check: .venv/dev  ## tests, without the heavy ones
 heavy: .venv/dev  ## tests marked heavy: large experiments
 	$(BIN)/pytest -m heavy
 
-bench: .venv/peers  ## speed against other libraries; BENCH names one of benchmarks/: spectral, search, neighbours
+bench: .venv/peers  ## speed against other libraries; BENCH names one of benchmarks/: spectral, search, neighbor_embeddings
 	MANIFOLDRY_DATA=$(DATA) $(BIN)/python benchmarks/$(BENCH).py
 
 experiments: .venv/app  ## what papers show, re-run and judged; DATA names the folder of real sets

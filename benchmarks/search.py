@@ -1,4 +1,4 @@
-"""Neighbour search against pynndescent, FAISS, scipy and scikit-learn, k = 15, same data, one run, as ratios.
+"""Neighbor search against pynndescent, FAISS, scipy and scikit-learn, k = 15, same data, one run, as ratios.
 
     MANIFOLDRY_DATA=folder python benchmarks/search.py
 
@@ -91,9 +91,9 @@ def load(name: str) -> np.ndarray:
     X = datasets.load("mnist").X.astype(np.float32)
     if name == "mnist784":
         return X
-    centred = X - X.mean(axis=0)
-    _, vectors = np.linalg.eigh(centred.T @ centred)
-    return np.ascontiguousarray(centred @ vectors[:, ::-1][:, :50])
+    centered = X - X.mean(axis=0)
+    _, vectors = np.linalg.eigh(centered.T @ centered)
+    return np.ascontiguousarray(centered @ vectors[:, ::-1][:, :50])
 
 
 def recall(X: np.ndarray, found: np.ndarray) -> float:

@@ -19,10 +19,10 @@ POINTS = 800
 
 
 def embed(card: Card, roll: datasets.Dataset) -> np.ndarray:
-    """Return a method's coordinates: ten neighbours where it has neighbours, two dimensions where it can."""
+    """Return a method's coordinates: ten neighbors where it has neighbors, two dimensions where it can."""
     known = card.cls().get_params()
     wanted = {"n_components": 2, "random_state": 0}
-    if card.family != "neighbour":  # whose lists are longer
+    if card.family != "neighbor":  # whose lists are longer
         wanted["n_neighbors"] = 10
     settings = {name: value for name, value in wanted.items() if name in known}
     if card.tiny.get("n_components") == 1:

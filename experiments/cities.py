@@ -29,7 +29,7 @@ def cities(lab: Lab) -> None:
     error = quality.distance_error(X[:TRAIN], model.embedding_, n_neighbors=8, sample=2000)
     lab.claim("local distance error of the cities", error, at_most(0.05, within=0))
     off = _off(X, model.embedding_, placed)
-    lab.claim("new cities off their old neighbours, median", float(np.median(off)), at_most(0.02, within=0))
+    lab.claim("new cities off their old neighbors, median", float(np.median(off)), at_most(0.02, within=0))
     lab.note(
         f"{TEST:,} new cities in {lab.seconds['new']:.1f} s; 95 % of them less than {np.quantile(off, 0.95):.2g} off, "
         f"islands more; certificate gap {model.certificate_.gap:.1e}"

@@ -47,7 +47,7 @@ def mean_error(model: Any) -> float:
 
 
 def digits(lab: Lab, which: Iterable[int], each: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return ``each`` random images of every digit in ``which``, grey values in [0, 1], and the digits."""
+    """Return ``each`` random images of every digit in ``which``, gray values in [0, 1], and the digits."""
     data = lab.load("mnist")
     rng = np.random.default_rng(0)
     labels = np.asarray(data.labels)
@@ -58,7 +58,7 @@ def digits(lab: Lab, which: Iterable[int], each: int) -> tuple[NDArray[Any], NDA
 
 
 def draw_clusters(axes: Any, X: NDArray[Any], labels: NDArray[Any], title: str) -> None:
-    """Draw points of two or three dimensions, coloured by cluster."""
+    """Draw points of two or three dimensions, colored by cluster."""
     axes.scatter(*X.T, c=labels, cmap=COLORS, s=5, linewidths=0)
     axes.set_title(title, fontsize=9)
     axes.set_axis_off()

@@ -33,7 +33,7 @@ def digits_tesserae(lab: Lab) -> None:
     order = np.random.default_rng(0).permutation(len(y))
     one, other = order[::2], order[1::2]
     share = near.fit(model.embedding_[one], y[one]).score(model.embedding_[other], y[other])
-    lab.claim("digits told apart by 15 neighbours in the embedding", share, SEPARATED, reason=FLAT)
+    lab.claim("digits told apart by 15 neighbors in the embedding", share, SEPARATED, reason=FLAT)
     with lab.time("new"):
         placed = model.transform(images[rows])
     share = near.fit(model.embedding_, y).score(placed, data.labels[rows])

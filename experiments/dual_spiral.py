@@ -10,7 +10,7 @@ from manifoldry.solve.align import rigid_fit
 
 WIDTH = 2.0
 GRAPH = {"n_neighbors": 6, "radius": 0.55}
-"""The sheets of the spirals are 0.6 apart: no neighbour may be farther."""
+"""The sheets of the spirals are 0.6 apart: no neighbor may be farther."""
 
 
 @experiment("The dual spiral keeps its width around a hole", source="khajehpour2013, Fig. 3.1-3.2")
@@ -67,9 +67,9 @@ def _draw(
         scroll.scatter(*X[:, [0, 2, 1]].T, c=truth[:, 0], cmap="turbo", s=6, linewidths=0)
         scroll.set_axis_off()
         shown = [*((name, Y, truth) for name, Y in layouts.items()), ("TesseraMap, new points", placed, placed_truth)]
-        for row, (name, Y, colours) in enumerate(shown):
+        for row, (name, Y, colors) in enumerate(shown):
             axes = figure.add_subplot(3, 2, 2 + 2 * row)
-            axes.scatter(*Y.T, c=colours[:, 0], cmap="turbo", s=4, linewidths=0)
+            axes.scatter(*Y.T, c=colors[:, 0], cmap="turbo", s=4, linewidths=0)
             axes.set_aspect("equal")
             axes.set_title(name, fontsize=9)
 

@@ -23,29 +23,29 @@ def eat_kernels(lab: Lab) -> None:
     rbf = [EAT(kernel="rbf", sigma=w * unit, n_neighbors=N_NEIGHBORS).fit(X) for w in WIDTHS]
     errors = {}
     for name, models in (("poly", poly), ("rbf", rbf)):
-        learnt = np.array([error(model.embedding_, truth) for model in models])
+        learned = np.array([error(model.embedding_, truth) for model in models])
         placed = np.array([error(model.transform(others), places) for model in models])
-        errors[name] = learnt, placed
+        errors[name] = learned, placed
         ratios = [round(model.rank_ratio_, 2) for model in models]
-        lab.note(f"{name}: rank over n - 1 {shown(ratios)}; errors {shown(learnt)}; of new points {shown(placed)}.")
-    learnt, placed = errors["poly"]
-    lab.claim("rigid error with degree 1", float(learnt[0]), at_least(0.5, within=0, said="not unfolded"))
-    lab.claim("largest error, degrees 2 to 10", float(learnt[1:].max()), at_most(0.1, within=0, said="proper"))
+        lab.note(f"{name}: rank over n - 1 {shown(ratios)}; errors {shown(learned)}; of new points {shown(placed)}.")
+    learned, placed = errors["poly"]
+    lab.claim("rigid error with degree 1", float(learned[0]), at_least(0.5, within=0, said="not unfolded"))
+    lab.claim("largest error, degrees 2 to 10", float(learned[1:].max()), at_most(0.1, within=0, said="proper"))
     lab.claim("the same of new points", float(placed[1:].max()), at_most(0.1, within=0, said="proper"))
-    learnt, placed = errors["rbf"]
-    lab.claim("largest error, widths below 1", float(learnt[:3].max()), at_most(0.1, within=0, said="faithful"))
+    learned, placed = errors["rbf"]
+    lab.claim("largest error, widths below 1", float(learned[:3].max()), at_most(0.1, within=0, said="faithful"))
     lab.claim("error of new points at width 1/3", float(placed[0]), at_least(0.5, within=0, said="failed"))
-    lab.claim("largest error, widths 1 to 10", float(learnt[3:8].max()), at_most(0.1, within=0, said="proper"))
+    lab.claim("largest error, widths 1 to 10", float(learned[3:8].max()), at_most(0.1, within=0, said="proper"))
     lab.claim("the same of new points", float(placed[3:8].max()), at_most(0.15, within=0, said="proper"))
     if not lab.quick:
         lab.claim(
             "least error, widths 20 and 50",
-            float(learnt[8:].min()),
+            float(learned[8:].min()),
             at_least(0.3, within=0, said="not unfolded"),
             reason="directions of the kernel count down to 1e-10 of the largest; a quarter of them unfold the roll",
         )
     lab.note(
-        f"A grid on a roll of height {HEIGHT:g}, {N_NEIGHBORS} neighbours, lengths divided by {UNIT:g}: none is "
+        f"A grid on a roll of height {HEIGHT:g}, {N_NEIGHBORS} neighbors, lengths divided by {UNIT:g}: none is "
         "stated, and high degrees need numbers about 1."
     )
     for name, models in (("poly", poly), ("rbf", rbf)):

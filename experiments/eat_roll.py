@@ -1,4 +1,4 @@
-"""A Swiss roll learnt from 50 points: the map of EAT against reconstruction by neighbours."""
+"""A Swiss roll learned from 50 points: the map of EAT against reconstruction by neighbors."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def eat_roll(lab: Lab) -> None:
     }
     fitted = {name: model.fit(X) for name, model in models.items()}
     placed = {name: model.transform(roll.X[test]) for name, model in fitted.items()}
-    learnt = {name: error(model.embedding_, roll.truth[train]) for name, model in fitted.items()}
+    learned = {name: error(model.embedding_, roll.truth[train]) for name, model in fitted.items()}
     others = {name: error(Y, roll.truth[test]) for name, Y in placed.items()}
-    lab.claim("rigid error of EAT's training points", learnt["EAT"], at_most(0.15, within=0, said="unfolded"))
+    lab.claim("rigid error of EAT's training points", learned["EAT"], at_most(0.15, within=0, said="unfolded"))
     lab.claim("rigid error of its new points", others["EAT"], at_most(0.15, within=0, said="faithful"))
     lab.claim("the same over Isomap's", others["EAT"] / others["Isomap"], at_most(1.0))
     if not lab.quick:
@@ -41,10 +41,10 @@ def eat_roll(lab: Lab) -> None:
         )
     lab.claim("EAT's gap to the most stretch", fitted["EAT"].certificate_.gap, at_most(1e-5, within=0, said="global"))
     for name in models:
-        lab.note(f"{name}: rigid error {learnt[name]:.3f} of the 50, {others[name]:.3f} of the 950.")
+        lab.note(f"{name}: rigid error {learned[name]:.3f} of the 50, {others[name]:.3f} of the 950.")
     lab.note(
-        f"A roll of height {HEIGHT:g}, {N_NEIGHBORS} neighbours, sigma {WIDTH:g} mean neighbour distances: none is "
-        "stated, and on a higher roll 50 points have neighbours across the windings."
+        f"A roll of height {HEIGHT:g}, {N_NEIGHBORS} neighbors, sigma {WIDTH:g} mean neighbor distances: none is "
+        "stated, and on a higher roll 50 points have neighbors across the windings."
     )
     with lab.figure(size=(9.6, 4.8)) as figure:
         for column, name in zip(figure.subplots(2, 3).T, models, strict=True):

@@ -1,4 +1,4 @@
-"""Frey faces: how many clusters fall into several parts of the neighbour graph."""
+"""Frey faces: how many clusters fall into several parts of the neighbor graph."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ TABLE = {
 }
 
 CHANCE = (
-    "it hangs on which 500 images and how many neighbours: four random draws have 4 to 9 in all at rho 0.01, 1 to 2 at "
-    "0.05 and 0 to 1 at 0.10; with 8 neighbours instead of 6 one of them has none at 0.01"
+    "it hangs on which 500 images and how many neighbors: four random draws have 4 to 9 in all at rho 0.01, 1 to 2 at "
+    "0.05 and 0 to 1 at 0.10; with 8 neighbors instead of 6 one of them has none at 0.01"
 )
 
 

@@ -37,7 +37,7 @@ def half_globe(lab: Lab) -> None:
     lab.claim("rigid error of places inside the mesh", inside, at_most(0.1, within=0, said="faithful"))
     lab.claim("error beyond the mesh over error inside", beyond / inside, at_least(1.0, within=0, said="distorted"))
     lab.note(
-        f"{len(mesh.X)} mesh points up to 84 degrees, {N_NEIGHBORS} neighbours; {int(half.sum())} places, of which "
+        f"{len(mesh.X)} mesh points up to 84 degrees, {N_NEIGHBORS} neighbors; {int(half.sum())} places, of which "
         f"{1 - within.mean():.0%} lie beyond the mesh; fit {lab.seconds['fit']:.1f} s, map {lab.seconds['map']:.1f} s."
     )
     with lab.figure(size=(9.6, 4.4)) as figure:

@@ -1,4 +1,4 @@
-"""The holed Swiss roll on a grid of 700 points: which method keeps neighbourhoods best."""
+"""The holed Swiss roll on a grid of 700 points: which method keeps neighborhoods best."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SIZES = np.arange(1, 101)
 MEASURES = {"knn_error": "KNN intersection error", "mrre_x": "MRRE of X", "mrre_y": "MRRE of Y"}
 
 
-@experiment("Neighbourhoods kept on the holed roll, k = 1..100", source="khajehpour2013, Fig. 5.2-5.3", quick=True)
+@experiment("Neighborhoods kept on the holed roll, k = 1..100", source="khajehpour2013, Fig. 5.2-5.3", quick=True)
 def holed_roll(lab: Lab) -> None:
     roll = datasets.swiss_roll(700, hole=True, grid=True)
     methods = {
@@ -48,7 +48,7 @@ def _draw(lab: Lab, roll: datasets.Dataset, layouts: dict, curves: dict) -> None
             for name, curve in curves.items():
                 axes.plot(SIZES, curve[measure], label=name)
             axes.set_title(words, fontsize=9)
-            axes.set_xlabel("neighbours")
+            axes.set_xlabel("neighbors")
         axes.legend(fontsize=8)
 
 

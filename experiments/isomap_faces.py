@@ -1,4 +1,4 @@
-"""698 rendered faces: a linear map learnt from 35 of them orders all the others by pose."""
+"""698 rendered faces: a linear map learned from 35 of them orders all the others by pose."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from manifoldry import EAT, PCA
 TRAIN, N_NEIGHBORS = 35, 4
 LIGHT, PAN, TILT = range(3)
 LIT = (
-    "of the three degrees of freedom the second axis follows the light more than the tilt, for any of 3 to 5 neighbours"
+    "of the three degrees of freedom the second axis follows the light more than the tilt, for any of 3 to 5 neighbors"
 )
 
 

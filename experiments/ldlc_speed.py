@@ -1,4 +1,4 @@
-"""Speed of LDLC: one start, neighbour graph and geodesics included."""
+"""Speed of LDLC: one start, neighbor graph and geodesics included."""
 
 from __future__ import annotations
 

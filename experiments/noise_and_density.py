@@ -46,7 +46,7 @@ def noise_and_density(lab: Lab) -> None:
     for name, of in middle.items():
         lab.note(f"{name}: " + ", ".join(f"{kind} {value:.2g}" for kind, value in of.items()))
     lab.note(
-        "The surface is an S-curve. The map learnt from noisy points is judged at the clean ones, for no map can tell "
+        "The surface is an S-curve. The map learned from noisy points is judged at the clean ones, for no map can tell "
         f"noise along the surface from position. The claims are on {PATCHES} patches: with a number of its own IPA is "
         "ten times better on clean points, which noise and thin sampling then limit."
     )

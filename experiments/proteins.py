@@ -25,7 +25,7 @@ BOND = 1.25
 """Atoms are bonded below this multiple of the sum of their radii."""
 
 PLANE = 0.2
-"""Angstrom by which a carbon is at most out of the plane of its neighbours in a flat group; 0.5 where it has four."""
+"""Angstrom by which a carbon is at most out of the plane of its neighbors in a flat group; 0.5 where it has four."""
 
 REACH = 6.0
 NOISE = 0.1
@@ -68,8 +68,8 @@ def bonds(protein: Protein) -> sp.csr_array:
 def groups(protein: Protein, ties: sp.csr_array) -> list[tuple[NDArray[Any], int]]:
     """Return the rigid groups, members and dimension.
 
-    Carbons in the plane of their three neighbours, and nitrogens that have such a carbon among three, are flat, and so
-    is all that is bonded to a connected set of them: peptide planes, rings, amides. Other atoms hold their neighbours.
+    Carbons in the plane of their three neighbors, and nitrogens that have such a carbon among three, are flat, and so
+    is all that is bonded to a connected set of them: peptide planes, rings, amides. Other atoms hold their neighbors.
     """
     X, degree = protein.X, np.diff(ties.indptr)
     three = np.flatnonzero(degree == 3)
@@ -84,9 +84,9 @@ def groups(protein: Protein, ties: sp.csr_array) -> list[tuple[NDArray[Any], int
     inside = sp.csr_array((np.ones(len(planes)), (label, planes)), shape=(label.max() + 1, len(X)))
     whole = sp.csr_array(inside + inside @ ties)
     found = [(members, _dimension(X[members])) for members in np.split(whole.indices, whole.indptr[1:-1])]
-    for centre in np.flatnonzero(~flat & (degree > 1)):
-        around = ties.indices[ties.indptr[centre] : ties.indptr[centre + 1]]
-        found.append((np.append(around, centre), 2 if len(around) == 2 else 3))
+    for center in np.flatnonzero(~flat & (degree > 1)):
+        around = ties.indices[ties.indptr[center] : ties.indptr[center + 1]]
+        found.append((np.append(around, center), 2 if len(around) == 2 else 3))
     return found
 
 

@@ -16,7 +16,7 @@ RANKS = tuple(range(1, 11))
 @experiment("Red wine over the rank", source="khajehpour2013, Fig. 4.8 and 4.9", needs=("wine_quality",))
 def red_wine(lab: Lab) -> None:
     data = lab.load("wine_quality")
-    X = standard(data.X[data.extras["colour"] == 0])
+    X = standard(data.X[data.extras["color"] == 0])
     error: dict[str, list[float]] = {name: [] for name in METHODS}
     seconds: dict[str, list[float]] = {name: [] for name in METHODS}
     for rank in RANKS:

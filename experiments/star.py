@@ -1,4 +1,4 @@
-"""Four twisted strips joined at a centre: stitched patches lie in the plane."""
+"""Four twisted strips joined at a center: stitched patches lie in the plane."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ ERROR = {"LDLC": 0.0168, "APC": 0.0612, "k-means": 0.0532, "k-medoids": 0.0680, 
 HEIGHT = 11.0
 PREFERENCE = -1050.0
 SOME = at_least(1, within=0, said="some")
-SLOWER = {"k-medoids": "ours holds neighbours and geodesics, without which a start takes 0.012"}
+SLOWER = {"k-medoids": "ours holds neighbors and geodesics, without which a start takes 0.012"}
 OTHER_ORDER = (
     "our MPPCA starts from clusters around seeds far apart: of 25 single starts the median error is 0.0094, below "
     "LDLC, and the best 0.0075; k-means, affinity propagation and k-medoids change places with the roll's height "

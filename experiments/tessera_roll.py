@@ -59,11 +59,11 @@ def _draw(
         roll.scatter(*train.X[:, [0, 2, 1]].T, c=shades, cmap="prism", s=1, linewidths=0)
         roll.view_init(12, -78)
         roll.set_axis_off()
-        for row, (points, colours, title) in enumerate(
+        for row, (points, colors, title) in enumerate(
             ((Y, shades, "training points"), (placed, test.truth[:, 0], "new points"))
         ):
             axes = figure.add_subplot(2, 2, 2 + 2 * row)
-            axes.scatter(*points.T, c=colours, cmap="turbo" if row else "prism", s=1, linewidths=0)
+            axes.scatter(*points.T, c=colors, cmap="turbo" if row else "prism", s=1, linewidths=0)
             axes.set_aspect("equal")
             axes.set_title(title, fontsize=9)
 

@@ -13,7 +13,7 @@ STARTS = 20
 PREFERENCE = -1500.0
 """With it affinity propagation makes 19 clusters."""
 ERROR = {"LDLC": 17.4234, "APC": 18.3383, "k-means": 17.7434, "k-medoids": 18.4624, "MPPCA": 17.4607, "VQPCA": 17.3032}
-SLOWER = {"k-medoids": "ours holds neighbours and geodesics, without which a start takes 0.02"}
+SLOWER = {"k-medoids": "ours holds neighbors and geodesics, without which a start takes 0.02"}
 
 
 @experiment("MNIST 3, 6, 9 in 19 clusters of rank 5", source="khajehpour2013, Table 4.5", needs=("mnist",))
@@ -27,7 +27,7 @@ def three_digits(lab: Lab) -> None:
     purity = {name: quality.purity(model.labels_, y) for name, model in models.items()}
     nmi = {name: quality.nmi(model.labels_, y) for name, model in models.items()}
     lab.note(
-        f"Grey values in [0, 1], error per image, {STARTS} starts. Of 5, 8 and 10 neighbours, 8 fit best; with 5 the "
+        f"Grey values in [0, 1], error per image, {STARTS} starts. Of 5, 8 and 10 neighbors, 8 fit best; with 5 the "
         "order of NMI fails (k-medoids 0.512, LDLC 0.506). The preference of affinity propagation was set to give "
         "19 clusters. TesseraMap's rows: tessera_clusters."
     )

@@ -31,7 +31,7 @@ def twin_peaks(lab: Lab) -> None:
         for panel, (title, model) in zip(axes, panels.items(), strict=False):
             draw_clusters(panel, X[:, :2], model.labels_, f"{title}: {model.n_nonlocalized_} in several parts")
         draw_lines(axes[-1], errors, {"LDLC": list(errors.values())}, ("rho", "error per point"))
-        axes[-1].axhline(mean_error(mppca), linestyle="--", color="grey")
+        axes[-1].axhline(mean_error(mppca), linestyle="--", color="gray")
         axes[-1].set_xscale("symlog", linthresh=1e-3)
         axes[-1].set_xlim(left=0)
 

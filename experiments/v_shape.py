@@ -1,4 +1,4 @@
-"""Two sheets in V form: a linear map that unfolds them, learnt from 28 points."""
+"""Two sheets in V form: a linear map that unfolds them, learned from 28 points."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def v_shape(lab: Lab) -> None:
     lab.claim("rigid error of kernel PCA", error(kernel, truth), at_least(0.3, within=0, said="not satisfactory"))
     locked = EAT(3, kernel="linear", n_neighbors=N_NEIGHBORS).fit(X)
     lab.note(
-        "Kept pairs are neighbours in the same sheet. One pair across the fold, kept at its length, fixes the angle of "
+        "Kept pairs are neighbors in the same sheet. One pair across the fold, kept at its length, fixes the angle of "
         f"a linear map: with those pairs the stretch is {locked.stretch_:.3f} instead of {eat.stretch_:.3f}. Angle, "
-        "sizes and neighbours are not stated by the source."
+        "sizes and neighbors are not stated by the source."
     )
     with lab.figure(size=(9.6, 3.0)) as figure:
         panels = {
@@ -56,7 +56,7 @@ def thinned(X: np.ndarray, n_points: int) -> np.ndarray:
 
 
 def pairs_of_sheets(X: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return the pairs of neighbours among the points of each sheet."""
+    """Return the pairs of neighbors among the points of each sheet."""
     distances = np.linalg.norm(X[:, None] - X, axis=2) + np.where(right[:, None] != right, np.inf, 0.0)
     near = np.argsort(distances, axis=1)[:, 1 : N_NEIGHBORS + 1]
     return np.column_stack([np.repeat(np.arange(len(X)), N_NEIGHBORS), near.ravel()])

@@ -1,4 +1,4 @@
-"""Wine type: localised flats tell three cultivars apart without labels; flats alone do not."""
+"""Wine type: localized flats tell three cultivars apart without labels; flats alone do not."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def wine_type(lab: Lab) -> None:
     likeliest = max(starts, key=lambda model: model.log_likelihood_)
     of_likeliest = quality.purity(likeliest.labels_, data.labels)
     lab.note(
-        "The source does not state its normalisation. Of some twenty, columns of variance one, then rows of length "
+        "The source does not state its normalization. Of some twenty, columns of variance one, then rows of length "
         "one, and ten times the error per point fit its figures best; the factor ten is unexplained, and columns of "
         "variance one alone give LDLC a purity between 0.65 and 0.90, by seed. MPPCA is its start of least error, "
         "whose error is the table's; its likeliest start, which the class keeps, has error "

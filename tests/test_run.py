@@ -259,7 +259,7 @@ def test_physical_memory_is_what_the_system_lists():
 def test_stages_speak_on_the_error_stream_only_when_asked(verbose, capsys, monkeypatch):
     monkeypatch.setattr(run_module, "physical_memory", lambda: 10**12)
     run = Run(0, verbose=verbose)
-    with run.stage("neighbours"):
+    with run.stage("neighbors"):
         run.step(1, 2)
         run.announce("table", 200_000_000)
         run.announce("small table", 1000)
@@ -270,5 +270,5 @@ def test_stages_speak_on_the_error_stream_only_when_asked(verbose, capsys, monke
         assert lines == []
     else:
         assert lines[0] == "[manifoldry] table: 200 MB"
-        assert lines[1].startswith("[manifoldry] neighbours: ")
+        assert lines[1].startswith("[manifoldry] neighbors: ")
         assert len(lines) == 2

@@ -50,12 +50,12 @@ def one_sentence(error):
     ],
 )
 def test_a_graph_that_is_none_is_refused(indptr, indices, lengths):
-    with pytest.raises(ValueError, match="neighbour") as error:
+    with pytest.raises(ValueError, match="neighbor") as error:
         NeighborGraph(np.array(indptr, dtype=int), np.array(indices, dtype=int), np.array(lengths))
     assert one_sentence(error)
 
 
-def test_points_without_neighbours_are_welcome():
+def test_points_without_neighbors_are_welcome():
     graph = NeighborGraph(np.array([0, 0, 1, 1]), np.array([2]), np.array([0.0]))
     assert (graph.n_points, graph.n_edges, graph.degrees.tolist()) == (3, 1, [0, 1, 0])
     lonely = NeighborGraph(np.zeros(5, dtype=int), np.empty(0, dtype=int), np.empty(0))

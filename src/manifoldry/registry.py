@@ -82,7 +82,7 @@ class Card:
     family : str
         The shelf it stands on.
     problem : str
-        The one problem it solves: eigen, descent, majorisation, alternation, expectation maximisation, semidefinite.
+        The one problem it solves: eigen, descent, majorization, alternation, expectation maximization, semidefinite.
     papers : tuple of str
         Keys into references.bib.
     gives : tuple of str

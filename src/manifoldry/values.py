@@ -27,7 +27,7 @@ Extension = Callable[[Array, "Run"], FloatArray]
 class NeighborGraph:
     """Who is near whom, and how far, in compressed rows.
 
-    Row ``i`` lists the neighbours of point ``i``, never ``i`` itself: in ascending order of length where a search
+    Row ``i`` lists the neighbors of point ``i``, never ``i`` itself: in ascending order of length where a search
     made it, in the order of their indices where it was made symmetric. An absent pair is *not* a pair of length
     zero: duplicates are listed with length 0.
 
@@ -36,7 +36,7 @@ class NeighborGraph:
     indptr : ndarray of shape (n_points + 1,)
         Row ``i`` occupies ``indices[indptr[i]:indptr[i + 1]]``.
     indices : ndarray of shape (n_edges,)
-        The neighbours, row after row.
+        The neighbors, row after row.
     lengths : ndarray of shape (n_edges,)
         The distances to them, finite and non-negative.
     symmetric : bool
@@ -51,22 +51,22 @@ class NeighborGraph:
     def __post_init__(self) -> None:
         n = len(self.indptr) - 1
         if n < 0 or self.indptr[0] != 0 or (np.diff(self.indptr) < 0).any():
-            raise ValueError("The row ends of a neighbour graph must begin with 0 and never fall.")
+            raise ValueError("The row ends of a neighbor graph must begin with 0 and never fall.")
         if len(self.indices) != len(self.lengths) or self.indptr[-1] != len(self.indices):
             raise ValueError(
-                f"A neighbour graph needs one length per listed neighbour; got {len(self.indices)} indices, "
+                f"A neighbor graph needs one length per listed neighbor; got {len(self.indices)} indices, "
                 f"{len(self.lengths)} lengths and row ends up to {self.indptr[-1]}."
             )
         if len(self.indices) and (self.indices.min() < 0 or self.indices.max() >= n):
-            raise ValueError(f"A neighbour graph of {n} points lists an index outside 0..{n - 1}.")
+            raise ValueError(f"A neighbor graph of {n} points lists an index outside 0..{n - 1}.")
         if (self.indices == self.rows()).any():
-            raise ValueError("A neighbour graph lists a point as its own neighbour; leave such pairs out.")
+            raise ValueError("A neighbor graph lists a point as its own neighbor; leave such pairs out.")
         if len(self.lengths) and not (np.isfinite(self.lengths).all() and self.lengths.min() >= 0):
-            raise ValueError("The lengths of a neighbour graph must be finite and non-negative.")
+            raise ValueError("The lengths of a neighbor graph must be finite and non-negative.")
 
     @classmethod
     def from_rows(cls, indices: IntArray, distances: FloatArray) -> NeighborGraph:
-        """Build the directed graph of a k-nearest-neighbour search: two arrays of shape (n, k)."""
+        """Build the directed graph of a k-nearest-neighbor search: two arrays of shape (n, k)."""
         n, k = indices.shape
         indptr = np.arange(0, n * k + 1, k, dtype=np.int64)
         return cls(indptr, indices.reshape(-1), distances.reshape(-1))
@@ -97,16 +97,16 @@ class NeighborGraph:
 
     @property
     def degrees(self) -> IntArray:
-        """Number of neighbours of each point."""
+        """Number of neighbors of each point."""
         return np.diff(self.indptr)
 
     def row(self, i: int) -> tuple[IntArray, FloatArray]:
-        """Neighbours of point ``i`` and their distances."""
+        """Neighbors of point ``i`` and their distances."""
         span = slice(self.indptr[i], self.indptr[i + 1])
         return self.indices[span], self.lengths[span]
 
     def rows(self) -> IntArray:
-        """Return the point that lists each neighbour: the first column of the edge list."""
+        """Return the point that lists each neighbor: the first column of the edge list."""
         return np.repeat(np.arange(self.n_points, dtype=self.indices.dtype), self.degrees)
 
     def to_sparse(self) -> csr_array:

@@ -34,19 +34,19 @@ def test_the_picture_grows_by_rows(tmp_path, n_panels, n_rows):
     assert np.abs(np.array(drawn(tmp_path, n_panels).shape[:2]) - plots.DPI * np.array([height, width])).max() <= 1
 
 
-def test_every_panel_holds_colour_and_unused_places_none(tmp_path):
+def test_every_panel_holds_color_and_unused_places_none(tmp_path):
     picture = drawn(tmp_path, 5)
-    coloured = [np.ptp(region(picture, i), axis=2).max() > 0.5 for i in range(10)]
-    assert coloured == [True] * 7 + [False] * 3
+    colored = [np.ptp(region(picture, i), axis=2).max() > 0.5 for i in range(10)]
+    assert colored == [True] * 7 + [False] * 3
 
 
-def test_a_perfect_embedding_hides_the_grey_sheet_and_one_elsewhere_shows_it(tmp_path):
-    def grey(scale):
+def test_a_perfect_embedding_hides_the_gray_sheet_and_one_elsewhere_shows_it(tmp_path):
+    def gray(scale):
         pixels = region(drawn(tmp_path, 1, scale), 2)
         return np.isclose(pixels, to_rgb(plots.GHOST), atol=1 / 255).all(axis=2).mean()
 
-    # A dot's rim, one of its six or so pixels across, is smoothed towards the paper and may pass for grey by chance.
-    assert grey(1.0) < grey(0.2) / 20
+    # A dot's rim, one of its six or so pixels across, is smoothed towards the paper and may pass for gray by chance.
+    assert gray(1.0) < gray(0.2) / 20
 
 
 def test_the_frame_holds_the_sheet_and_nearly_all_else_and_has_the_shape_of_a_panel():

@@ -9,7 +9,7 @@ from manifoldry import quality
 from manifoldry.clusters import geodesics
 from manifoldry.clusters.alternation import Problem, _State, alternate, best_of, compact
 from manifoldry.clusters.geodesics import Paths, Table, ways
-from manifoldry.neighbors.graph import symmetrise
+from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
 from manifoldry.values import NeighborGraph, Stop
@@ -33,7 +33,7 @@ def clouds(seed):
 
 
 def graph_of(X, k=4):
-    return symmetrise(neighbor_graph(X, NeighborRule(k), Run(0, 1))[0])
+    return symmetrize(neighbor_graph(X, NeighborRule(k), Run(0, 1))[0])
 
 
 def lengths_of(graph):

@@ -9,9 +9,9 @@ from manifoldry import AffinityPropagation, KMeans
 
 def blobs(seed=0, n=25):
     rng = np.random.default_rng(seed)
-    centres = np.array([[0.0, 0.0, 0.0], [9.0, 0.0, 0.0], [0.0, 9.0, 0.0], [0.0, 0.0, 9.0]])
+    centers = np.array([[0.0, 0.0, 0.0], [9.0, 0.0, 0.0], [0.0, 9.0, 0.0], [0.0, 0.0, 9.0]])
     truth = np.repeat(np.arange(4), n)
-    return centres[truth] + rng.uniform(-1, 1, (4 * n, 3)), truth
+    return centers[truth] + rng.uniform(-1, 1, (4 * n, 3)), truth
 
 
 def test_k_means_finds_blobs_and_its_objective_is_the_scatter_about_the_means():
@@ -25,7 +25,7 @@ def test_k_means_finds_blobs_and_its_objective_is_the_scatter_about_the_means():
     assert model.n_iter_ >= 1
 
 
-def test_k_means_labels_are_the_nearest_centres_far_from_the_origin():
+def test_k_means_labels_are_the_nearest_centers_far_from_the_origin():
     X, truth = blobs(seed=1)
     near, far = KMeans(4).fit(X), KMeans(4).fit(X + 1e6)
     for model in (near, far):

@@ -1,4 +1,4 @@
-"""Mixtures of probabilistic PCA and of factor analysers against dense twins, closed forms and known truths."""
+"""Mixtures of probabilistic PCA and of factor analyzers against dense twins, closed forms and known truths."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal, ortho_group
 from sklearn import decomposition
 
 from manifoldry import MFA, MPPCA, Stop
-from manifoldry.clusters.em import Rule, _discarded, ascend, hard_start, maximise
+from manifoldry.clusters.em import Rule, _discarded, ascend, hard_start, maximize
 from manifoldry.clusters.gaussians import Beliefs, Frame, Mixture, coordinates, expect
 from manifoldry.quality import flat_error, nmi
 from manifoldry.run import Run
@@ -56,7 +56,7 @@ def believed(Z, responsibilities, mixture):
 
 
 def step(Z, responsibilities, mixture, rule):
-    return maximise(Z, Z**2, mixture, believed(Z, responsibilities, mixture), rule)[0]
+    return maximize(Z, Z**2, mixture, believed(Z, responsibilities, mixture), rule)[0]
 
 
 def flats_apart(seed, n=600, noise=0.1):
@@ -64,9 +64,9 @@ def flats_apart(seed, n=600, noise=0.1):
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 3, size=n)
     frames = np.stack([ortho_group.rvs(5, random_state=rng)[:, :2] for _ in range(3)])
-    centres = 12.0 * np.eye(5)[:3]
+    centers = 12.0 * np.eye(5)[:3]
     inside = rng.uniform(-2.0, 2.0, size=(n, 2))
-    X = centres[labels] + np.einsum("nr,ndr->nd", inside, frames[labels]) + noise * rng.normal(size=(n, 5))
+    X = centers[labels] + np.einsum("nr,ndr->nd", inside, frames[labels]) + noise * rng.normal(size=(n, 5))
     return X, labels
 
 
@@ -108,7 +108,7 @@ def test_flats_span_the_loadings_and_tell_the_variances(factors):
         assert variance[0] >= variance[1]
 
 
-# The maximisation
+# The maximization
 
 
 def perturbed(rng, mixture, size, *, floor=0.0):
@@ -123,7 +123,7 @@ def perturbed(rng, mixture, size, *, floor=0.0):
 
 
 @pytest.mark.parametrize("floor", [1e-9, 0.7])
-def test_probabilistic_pca_is_maximised_in_one_step(floor):
+def test_probabilistic_pca_is_maximized_in_one_step(floor):
     rng = np.random.default_rng(5)
     X = rng.normal(size=(80, 4)) * [3.0, 2.0, 1.0, 0.5]
     responsibilities = soft(rng, 80, 2)
@@ -161,8 +161,8 @@ def test_steps_with_many_columns_lead_to_the_eigenvectors():
     for _ in range(40):
         mixture = step(X, responsibilities, mixture, Rule(1e-9))
     for k, weights in enumerate(responsibilities.T / responsibilities.sum(axis=0)[:, None]):
-        centred = X - weights @ X
-        values = np.linalg.eigvalsh((centred.T * weights) @ centred)[::-1]
+        centered = X - weights @ X
+        values = np.linalg.eigvalsh((centered.T * weights) @ centered)[::-1]
         # errors in the eigenvalues shrink at least by (gap ratio)^-2 < 1/4 a step: 4^-40 is below rounding
         np.testing.assert_allclose(mixture.spreads[k], values[:r], rtol=d * r * EPS * 10)
         assert mixture.noise[k] == pytest.approx(values[r:].mean(), rel=d * r * EPS * 10)
@@ -210,7 +210,7 @@ def test_the_likelihood_never_falls(make, rule):
         for _ in range(25):
             beliefs = expect(X, X**2, mixture)
             levels.append(beliefs.level)
-            mixture = maximise(X, X**2, mixture, beliefs, rule)[0]
+            mixture = maximize(X, X**2, mixture, beliefs, rule)[0]
         least = (mixture.noise[:, None] * mixture.columns).min()
         # a squared length, a sum of d products, over the least variance: the rounding of a log-density
         rounding = 8 * d * EPS * (X**2).sum(axis=1).max() / least
@@ -247,7 +247,7 @@ def test_steps_against_a_dense_twin_also_with_more_columns_than_points(n, d, r):
     assert Z.shape[1] == min(n, d)
     mixture = hard_start(Z, labels, Z[:2], d, r, rule)
     for _ in range(3):
-        mixture = maximise(Z, Z**2, mixture, expect(Z, Z**2, mixture), rule)[0]
+        mixture = maximize(Z, Z**2, mixture, expect(Z, Z**2, mixture), rule)[0]
     weights, means, matrices, densities = dense_twin(X, labels, r, 1e-3, 3)
     # d^2 n products a step; the gaps between the eigenvalues kept and discarded magnify less than a thousandfold
     tolerance = 1e3 * d * n * EPS
@@ -331,7 +331,7 @@ def test_one_component_is_factor_analysis(shared, d, r):
     np.testing.assert_allclose(np.atleast_2d(model.noise_variances_)[0], peer.noise_variance_, rtol=1e-3)
 
 
-def test_units_of_columns_do_not_matter_to_factor_analysers():
+def test_units_of_columns_do_not_matter_to_factor_analyzers():
     rng = np.random.default_rng(11)
     X = rng.normal(size=(100, 2)) @ rng.normal(size=(2, 5)) + rng.normal(size=(100, 5))
     units = np.array([0.5, 2.0, 1.0, 4.0, 0.25])

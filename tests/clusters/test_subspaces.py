@@ -27,8 +27,8 @@ def test_flats_are_those_of_the_singular_value_decomposition(n, d, c, r):
     assert flats.n_components == r
     for label in range(c):
         members = X[labels == label]
-        centred = members - members.mean(axis=0)
-        _, singular, directions = np.linalg.svd(centred, full_matrices=False)
+        centered = members - members.mean(axis=0)
+        _, singular, directions = np.linalg.svd(centered, full_matrices=False)
         np.testing.assert_allclose(flats.means[label], members.mean(axis=0), rtol=0, atol=1e-14)
         np.testing.assert_allclose(flats.bases[label].T @ flats.bases[label], np.eye(r), rtol=0, atol=100 * EPS * d)
         # A decomposition of the squared matrix is backward stable: values to d eps of the largest, and vectors to
@@ -117,5 +117,5 @@ def test_groups_and_distances_against_loops():
     rng = np.random.default_rng(1)
     A, B = rng.standard_normal((4, 3)) + 1e6, rng.standard_normal((5, 3)) + 1e6
     expected = [[((a - b) ** 2).sum() for b in B] for a in A]
-    # The shift costs the inputs 1e6 eps each, the products nothing more because they are centred first.
+    # The shift costs the inputs 1e6 eps each, the products nothing more because they are centered first.
     np.testing.assert_allclose(squared_distances(A, B), expected, rtol=1e-9)

@@ -1,4 +1,4 @@
-"""What every registered clustering must honour, enumerated from the cards."""
+"""What every registered clustering must honor, enumerated from the cards."""
 
 import importlib.util
 import inspect

@@ -1,4 +1,4 @@
-"""What every registered method must honour, enumerated from the cards.
+"""What every registered method must honor, enumerated from the cards.
 
 Methods borrowed from scikit-learn have its words and its numerics; tests of ours leave them out.
 """
@@ -102,7 +102,7 @@ def test_permuted_rows_permute_the_result(card):
     if settings:
         settings = {"landmarks": np.flatnonzero(np.isin(order, settings["landmarks"]))}
     permuted = make(card, **settings).fit_transform(X[order])
-    # Majorisation stops when the stress settles to 1e-6 of itself, so layouts agree to about its root.
+    # Majorization stops when the stress settles to 1e-6 of itself, so layouts agree to about its root.
     assert same_shape(permuted, straight[order]) < (1e-2 if "trace" in card.gives else 1e-8)
 
 

@@ -104,7 +104,7 @@ def test_twin_peaks_is_a_graph():
     assert_uniform(x, -1, 1)
 
 
-def test_star_is_flat_in_the_centre_and_winds_around_four_cylinders():
+def test_star_is_flat_in_the_center_and_winds_around_four_cylinders():
     data = datasets.star(3000, random_state=8)
     radius = 4 * np.sqrt(0.5) / (1.5 * np.pi)
     axis = np.array([-np.sqrt(0.5), np.sqrt(0.5), 0.0])
@@ -224,12 +224,12 @@ def test_gaussian_clusters_have_unit_variance_and_the_asked_separation():
     n = 30_000
     data = datasets.gaussian_clusters(n, n_clusters=100, n_features=20, separation=8.0, random_state=19)
     sizes = np.bincount(data.labels, minlength=100)
-    centres = np.stack([np.bincount(data.labels, column) / sizes for column in data.X.T], axis=1)
-    residual = data.X - centres[data.labels]
+    centers = np.stack([np.bincount(data.labels, column) / sizes for column in data.X.T], axis=1)
+    residual = data.X - centers[data.labels]
     # The variance of a mean of N squared standard normals is 2 / N; a cluster loses 1 / size to its mean.
     freedom = 20 * (n - 100)
     assert abs((residual**2).sum() / freedom - 1) < 5 * np.sqrt(2 / freedom)
-    # The mean squared distance of pairs is twice the sample variance of the centres summed over axes, a
-    # chi-square with 99 * 20 degrees of freedom; the noise of the estimated centres adds 2 * 20 / size.
-    squared = (pdist(centres) ** 2).mean() - 2 * 20 * (1 / sizes).mean()
+    # The mean squared distance of pairs is twice the sample variance of the centers summed over axes, a
+    # chi-square with 99 * 20 degrees of freedom; the noise of the estimated centers adds 2 * 20 / size.
+    squared = (pdist(centers) ** 2).mean() - 2 * 20 * (1 / sizes).mean()
     assert abs(squared / 64 - 1) < 5 * np.sqrt(2 / (99 * 20)) * (1 + 40 / 300 / 64)

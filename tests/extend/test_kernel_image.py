@@ -9,8 +9,8 @@ from manifoldry.extend.kernel_projection import Kernel
 from manifoldry.run import Run
 
 
-def centred_kernel(A, X, width):
-    """Return kernel values (m, n) centred with the means of X."""
+def centered_kernel(A, X, width):
+    """Return kernel values (m, n) centered with the means of X."""
     K, k = (np.exp(-(cdist(rows, X) ** 2) / (2 * width**2)) for rows in (X, A))
     return k - k.mean(axis=1, keepdims=True) - K.mean(axis=0) + K.mean()
 
@@ -19,8 +19,8 @@ def test_with_all_points_and_no_ridge_the_map_is_that_of_the_pseudo_inverse():
     rng = np.random.default_rng(8)
     X, Y, Q = rng.uniform(size=(40, 3)), rng.standard_normal((40, 2)), rng.uniform(size=(9, 3))
     projection, missed = fit_kernel_map(X, Y, Kernel("gaussian", 0.2), X, 0.0, Run(0, 1))
-    inverse = np.linalg.pinv(centred_kernel(X, X, 0.2), rcond=1e-12, hermitian=True)
-    expected = centred_kernel(Q, X, 0.2) @ inverse @ (Y - Y.mean(axis=0)) + Y.mean(axis=0)
+    inverse = np.linalg.pinv(centered_kernel(X, X, 0.2), rcond=1e-12, hermitian=True)
+    expected = centered_kernel(Q, X, 0.2) @ inverse @ (Y - Y.mean(axis=0)) + Y.mean(axis=0)
     # Rounding times the condition of the kernel, about 1e3 at this width.
     np.testing.assert_allclose(projection(Q, Run(0, 1)), expected, atol=1e-9)
     assert missed < 1e-10

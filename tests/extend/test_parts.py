@@ -88,21 +88,21 @@ def apart(seed=4):
     """Three far clusters, each with its own rule; the third is a lone point."""
     rng = np.random.default_rng(seed)
     label = np.repeat([0, 1, 2], [20, 15, 1])
-    centres = np.array([[0.0, 0.0], [100.0, 0.0], [0.0, 100.0]])
-    X = centres[label] + rng.normal(size=(36, 2))
+    centers = np.array([[0.0, 0.0], [100.0, 0.0], [0.0, 100.0]])
+    X = centers[label] + rng.normal(size=(36, 2))
     order = rng.permutation(36)
     X, label = X[order], label[order]
     index = NeighborIndex(X, NeighborRule(3).resolve(36), Run(0))
     rules = [Restricted(None, Times(1.0, 2), 2), Restricted(None, Times(-1.0, 1), 2), Restricted(None, None, 2)]
     shifts = [np.zeros(2), np.array([7.0, 1.0]), np.array([-3.0, 5.0])]
-    return Apart(index, label, rules, shifts), X, label, centres
+    return Apart(index, label, rules, shifts), X, label, centers
 
 
 def test_new_points_go_to_the_component_of_their_nearest_old_point():
-    extension, _, _, centres = apart()
+    extension, _, _, centers = apart()
     rng = np.random.default_rng(5)
     mine = rng.integers(0, 3, size=25)
-    Q = centres[mine] + rng.normal(size=(25, 2))
+    Q = centers[mine] + rng.normal(size=(25, 2))
     rules = {
         0: lambda q: q,
         1: lambda q: np.array([7.0 - q[0], 1.0]),

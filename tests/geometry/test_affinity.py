@@ -15,7 +15,7 @@ from manifoldry.geometry.affinity import (
     local_bandwidths,
     mean_bandwidth,
 )
-from manifoldry.neighbors.graph import symmetrise
+from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
 from manifoldry.values import NeighborGraph
@@ -24,7 +24,7 @@ from manifoldry.values import NeighborGraph
 def sample_graph(n=60, k=6, seed=0):
     X = np.random.default_rng(seed).standard_normal((n, 3))
     graph, _ = neighbor_graph(X, NeighborRule(k).resolve(n), Run(0, 1))
-    return X, symmetrise(graph)
+    return X, symmetrize(graph)
 
 
 def dense(matrix):
@@ -60,7 +60,7 @@ def test_automatic_bandwidth_of_tiny_and_huge_lengths(size):
 
 
 def test_local_bandwidths_of_equal_steps_are_the_automatic_one():
-    ring = symmetrise(NeighborGraph.from_rows((np.arange(9)[:, None] + 1) % 9, np.full((9, 1), 0.3)))
+    ring = symmetrize(NeighborGraph.from_rows((np.arange(9)[:, None] + 1) % 9, np.full((9, 1), 0.3)))
     np.testing.assert_allclose(local_bandwidths(ring), mean_bandwidth(ring), rtol=1e-14)
 
 

@@ -126,7 +126,7 @@ def test_same_bits_for_any_number_of_threads():
     assert np.array_equal(one, three)
 
 
-# openTSNE 1.0.4, row 0 of P for `spiral()`, exact neighbours, 9 of them: PerplexityBasedNN(perplexity=3),
+# openTSNE 1.0.4, row 0 of P for `spiral()`, exact neighbors, 9 of them: PerplexityBasedNN(perplexity=3),
 # Multiscale(perplexities=[2, 3]), FixedSigmaNN(sigma=0.7, k=9), printed to 9 decimals.
 OPENTSNE = {
     "one": "0 8.928401e-3 7.8436e-5 0 8.49e-7 2.429494e-3 2.9740735e-2 2.0498649e-2 8.45e-6 1e-9 0 4.2809e-5",

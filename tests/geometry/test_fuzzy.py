@@ -11,7 +11,7 @@ from manifoldry.run import Run
 from manifoldry.values import NeighborGraph
 
 # Made with umap-learn 0.5.12 from numpy.random.default_rng(0).standard_normal((8, 3)): fuzzy_simplicial_set with exact
-# neighbours and n_neighbors=5 (which counts the point itself), the upper triangle row by row; with
+# neighbors and n_neighbors=5 (which counts the point itself), the upper triangle row by row; with
 # local_connectivity=1.5, set_op_mix_ratio=0.25; after discrete_metric_simplicial_set_intersection with LABELS and
 # far_dist=5; and after general_simplicial_set_intersection with the set of TARGETS, weight 0.3 and 0.7, and
 # reset_local_connectivity. Rounded to 5 digits; its bisection stops at 1e-5 of a row's sum.
@@ -84,7 +84,7 @@ def test_strengths_equal_the_formulas(local_connectivity):
         np.testing.assert_allclose(found.values[span], wanted, rtol=1e-6, atol=1e-37)  # float32
 
 
-def test_rows_sum_to_the_logarithm_of_the_neighbourhood():
+def test_rows_sum_to_the_logarithm_of_the_neighborhood():
     X = np.random.default_rng(2).standard_normal((200, 4))
     for k in (5, 15, 60):
         graph = lists(X, k)
@@ -93,7 +93,7 @@ def test_rows_sum_to_the_logarithm_of_the_neighbourhood():
         np.testing.assert_allclose(sums, np.log2(k + 1), rtol=0, atol=k * 6e-8)
 
 
-def test_one_neighbour_is_certain():
+def test_one_neighbor_is_certain():
     graph = lists(np.random.default_rng(3).standard_normal((20, 2)), 1)
     for local_connectivity in (0.0, 0.5, 1.0):
         assert (strengths(graph.indptr, graph.lengths, Run(), local_connectivity).values == 1).all()
@@ -106,7 +106,7 @@ def test_many_copies_hold_each_other_with_strength_one():
     found = strengths(graph.indptr, graph.lengths, Run())
     assert (found.values[: 12 * 6] == 1).all()
     assert (found.rho[:12] == 0).all()
-    # No bandwidth gives 6 certain neighbours a sum of log2(7), so it is the least there is.
+    # No bandwidth gives 6 certain neighbors a sum of log2(7), so it is the least there is.
     np.testing.assert_allclose(found.sigma[:12], 1e-3 * graph.lengths.sum() / (24 * 7), rtol=1e-14)
     nothing = strengths(np.array([0, 2]), np.zeros(2), Run())
     assert nothing.values.tolist() == [1, 1]
@@ -158,7 +158,7 @@ def test_labels_alone_leave_no_tie_between_classes():
     ties = meet_labels(fuzzy_set(lists(X, 8), Run()), labels, np.ones(50, dtype=bool), 1.0).tocoo()
     assert (labels[ties.coords[0]] == labels[ties.coords[1]]).all()
     strongest = ties.tocsr().max(axis=1).toarray()
-    np.testing.assert_allclose(strongest, 1.0, rtol=1e-6)  # everyone has a certain neighbour again
+    np.testing.assert_allclose(strongest, 1.0, rtol=1e-6)  # everyone has a certain neighbor again
 
 
 def test_a_number_that_is_not_known_loosens_all_its_ties_alike():
@@ -167,7 +167,7 @@ def test_a_number_that_is_not_known_loosens_all_its_ties_alike():
     met = meet_targets(ties, np.where(known, TARGETS, np.nan)[:, None], known, 0.3, 4, Run()).toarray()
     row = ties.toarray()[3]
     tied = row > 0
-    # Row 3 is its ties times one factor, brought back to a largest of 1; the union with its neighbours' rows adds.
+    # Row 3 is its ties times one factor, brought back to a largest of 1; the union with its neighbors' rows adds.
     assert (met[3][tied] >= row[tied] / row.max() * (1 - 1e-6)).all()
     assert ((met[3] > 0) == tied).all()
 

@@ -7,7 +7,7 @@ from manifoldry.geometry.laplacian import laplacian
 from manifoldry.run import Run
 from manifoldry.solve.eigen import smallest
 
-KINDS = ("unnormalised", "symmetric", "random_walk")
+KINDS = ("unnormalized", "symmetric", "random_walk")
 # Sums of at most 60 products of numbers near 1: errors of a few times 60 eps = 1.3e-14.
 ROUNDING = 1e-12
 
@@ -49,7 +49,7 @@ def test_entries_follow_the_definitions():
         np.testing.assert_allclose(laplacian(W, kind).matrix.toarray(), expected, atol=ROUNDING)
 
 
-@pytest.mark.parametrize("kind", ["unnormalised", "symmetric"])
+@pytest.mark.parametrize("kind", ["unnormalized", "symmetric"])
 def test_symmetric_to_the_last_bit_and_positive_semidefinite(kind):
     matrix = laplacian(_random_weights(), kind).matrix.toarray()
     assert np.array_equal(matrix, matrix.T)
@@ -95,7 +95,7 @@ def test_pencil_random_walk_and_symmetric_kind_are_one_problem():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_normalised_values_lie_between_zero_and_two_and_reach_two_only_for_bipartite(seed):
+def test_normalized_values_lie_between_zero_and_two_and_reach_two_only_for_bipartite(seed):
     rng = np.random.default_rng(seed)
     block = rng.random((9, 14)) + 0.1
     bipartite = np.block([[np.zeros((9, 9)), block], [block.T, np.zeros((14, 14))]])
@@ -174,5 +174,5 @@ def test_bad_weights_are_refused_in_a_sentence(W, word):
 
 
 def test_an_unknown_kind_is_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match="unnormalised, symmetric, random_walk"):
+    with pytest.raises(ValueError, match="unnormalized, symmetric, random_walk"):
         laplacian(np.ones((2, 2)), "normalized")

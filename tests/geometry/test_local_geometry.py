@@ -7,7 +7,7 @@ from scipy.optimize import nnls
 from manifoldry.geometry.neighborhoods import Stack, local_grams, stacks, sum_blocks
 from manifoldry.geometry.tangent import hessian_form, tangent_form, tangents, true_scale
 from manifoldry.geometry.weights import alignment, barycentric, convex, reconstruction
-from manifoldry.neighbors.graph import symmetrise
+from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
@@ -20,7 +20,7 @@ def points(n=80, columns=5, seed=0):
 
 def sample_of(X, k=None, radius=None):
     neighbors, index = neighbor_graph(X, NeighborRule(k, radius).resolve(len(X)), Run(0))
-    return Sample(X, neighbors, symmetrise(neighbors), index)
+    return Sample(X, neighbors, symmetrize(neighbors), index)
 
 
 def with_distances(sample):
@@ -33,21 +33,21 @@ def test_stacks_hold_every_list_once():
     sample = sample_of(points(), radius=1.8)
     seen = {}
     for stack in stacks(sample.neighbors, 5, own=True):
-        for centre, members in zip(stack.centres, stack.members, strict=True):
-            assert members[0] == centre
-            seen[int(centre)] = set(members[1:].tolist())
+        for center, members in zip(stack.centers, stack.members, strict=True):
+            assert members[0] == center
+            seen[int(center)] = set(members[1:].tolist())
     assert seen == {i: set(sample.neighbors.row(i)[0].tolist()) for i in range(80)}
 
 
-@pytest.mark.parametrize("about_centre", [True, False])
-def test_local_inner_products_from_rows_and_from_distances(about_centre):
+@pytest.mark.parametrize("about_center", [True, False])
+def test_local_inner_products_from_rows_and_from_distances(about_center):
     sample = sample_of(points(), 7)
-    (stack,) = stacks(sample.neighbors, 5, own=not about_centre)
-    rows, given = (local_grams(s, stack, about_centre=about_centre) for s in (sample, with_distances(sample)))
+    (stack,) = stacks(sample.neighbors, 5, own=not about_center)
+    rows, given = (local_grams(s, stack, about_center=about_center) for s in (sample, with_distances(sample)))
     np.testing.assert_allclose(rows, given, atol=1e-12)
     members = sample.X[stack.members[3]]
-    centred = members - (sample.X[stack.centres[3]] if about_centre else members.mean(axis=0))
-    np.testing.assert_allclose(rows[3], centred @ centred.T, atol=1e-12)
+    centered = members - (sample.X[stack.centers[3]] if about_center else members.mean(axis=0))
+    np.testing.assert_allclose(rows[3], centered @ centered.T, atol=1e-12)
 
 
 def test_blocks_are_added_at_their_places():
@@ -148,7 +148,7 @@ def test_hessian_form_sees_products_and_nothing_below(d):
     np.testing.assert_allclose(form @ inside, inside, atol=1e-10)
 
 
-def test_directions_that_a_neighbourhood_does_not_have_are_left_out():
+def test_directions_that_a_neighborhood_does_not_have_are_left_out():
     """Points on a line, two tangent dimensions asked: the second is zero, and no form invents one."""
     X = np.outer(np.arange(20.0), [1.0, 2.0, 0.0])
     for plane in tangents(sample_of(X, 5), 2, Run(0)):
@@ -170,5 +170,5 @@ def test_true_scale_undoes_an_affine_map():
 
 def test_an_isolated_point_has_no_list():
     graph = NeighborGraph(np.array([0, 1, 2, 2]), np.array([1, 0]), np.array([1.0, 1.0]))
-    assert [stack.centres.tolist() for stack in stacks(graph, 1, own=False)] == [[0, 1]]
+    assert [stack.centers.tolist() for stack in stacks(graph, 1, own=False)] == [[0, 1]]
     assert isinstance(next(stacks(graph, 1, own=True)), Stack)

@@ -1,4 +1,4 @@
-"""Approximate search: nearly all neighbours, and an honest word on how many."""
+"""Approximate search: nearly all neighbors, and an honest word on how many."""
 
 import pickle
 
@@ -25,12 +25,12 @@ def clustered(n, columns, seed):
     """25 clusters; beyond 20 columns the spread falls off, as in most data of many columns."""
     rng = np.random.default_rng(seed)
     spread = np.sqrt(np.minimum(1.0, 20 / np.arange(1, columns + 1)))
-    centres = 3 * rng.normal(size=(25, columns)) * spread
-    return centres[rng.integers(25, size=n)] + rng.normal(size=(n, columns)) * spread
+    centers = 3 * rng.normal(size=(25, columns)) * spread
+    return centers[rng.integers(25, size=n)] + rng.normal(size=(n, columns)) * spread
 
 
 def hits(graph, exact, k, slack=1e-12):
-    """Per row, the share of listed neighbours that are no farther than the k-th nearest."""
+    """Per row, the share of listed neighbors that are no farther than the k-th nearest."""
     kth = exact.lengths.reshape(-1, k)[:, -1:]
     return (graph.lengths.reshape(-1, k) <= kth * (1 + slack)).mean(axis=1)
 
@@ -72,7 +72,7 @@ def test_an_approximate_index_survives_pickling_and_places_new_points():
     assert (indices[:, 0] == np.arange(30)).sum() >= 28  # 7 and 8 are each other's twin
 
 
-def test_more_neighbours_than_the_cells_hold_are_found_all_the_same():
+def test_more_neighbors_than_the_cells_hold_are_found_all_the_same():
     X = np.random.default_rng(3).normal(size=(300, 20))
     graph, index = graph_of(X, 290, search="approximate")
     assert index.notes["search"] == "cells"

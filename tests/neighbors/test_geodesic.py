@@ -9,7 +9,7 @@ from manifoldry import datasets
 from manifoldry import run as run_module
 from manifoldry.neighbors import geodesic
 from manifoldry.neighbors.geodesic import geodesic_lengths, geodesics_from_outside, nearest_source
-from manifoldry.neighbors.graph import symmetrise
+from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
 from manifoldry.values import NeighborGraph
@@ -35,7 +35,7 @@ def graph_from(pairs, n):
 
 
 def knn(X, k):
-    return symmetrise(neighbor_graph(X, NeighborRule(k).resolve(len(X)), Run(0, 1))[0])
+    return symmetrize(neighbor_graph(X, NeighborRule(k).resolve(len(X)), Run(0, 1))[0])
 
 
 def cloud(seed, n=180, k=5):
@@ -177,7 +177,7 @@ def test_paths_are_a_metric_no_shorter_than_straight_lines(engine):
     assert (D[:, None, :] <= through * few_roundings).all()
 
 
-def test_more_neighbours_never_lengthen_a_path(engine):
+def test_more_neighbors_never_lengthen_a_path(engine):
     X = datasets.swiss_roll(300).X
     longer = np.full((300, 300), np.inf)
     for k in (4, 6, 9, 14):
@@ -201,7 +201,7 @@ def test_paths_from_landmarks(make, count, engine):
 
 
 def outside(graph, m, seed):
-    """Neighbours of new points with padding, one of them without any, one at distance 0 from its neighbour."""
+    """Neighbors of new points with padding, one of them without any, one at distance 0 from its neighbor."""
     rng = np.random.default_rng(seed)
     neighbors = np.array([rng.choice(graph.n_points, 6, replace=False) for _ in range(m)])
     offsets = rng.random((m, 6))

@@ -15,7 +15,7 @@ from manifoldry.neighbors.graph import (
     local_scale,
     rescaled,
     short_circuits,
-    symmetrise,
+    symmetrize,
 )
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
@@ -60,14 +60,14 @@ def test_symmetry_is_dense_logic_with_lengths_of_zero_kept(seed, dtype):
     before = bytes_of(directed)
     one = dense(directed)
     listed = ~np.isnan(one)
-    either, both = symmetrise(directed, "or"), symmetrise(directed, "and")
+    either, both = symmetrize(directed, "or"), symmetrize(directed, "and")
     np.testing.assert_array_equal(dense(either), np.where(listed, one, one.T))
     np.testing.assert_array_equal(dense(both), np.where(listed & listed.T, one, np.nan))
     for graph in (either, both):
         assert graph.symmetric
         assert 0.0 in graph.lengths
         assert graph.lengths.dtype == dtype
-        assert symmetrise(graph, "and") is graph
+        assert symmetrize(graph, "and") is graph
     assert bytes_of(directed) == before
 
 
@@ -76,7 +76,7 @@ def test_degrees_are_bounded_and_mutual_pairs_are_among_the_others(k):
     X = np.random.default_rng(1).normal(size=(120, 3))
     X[10:16] = X[0]
     directed = knn(X, k)
-    either, both = symmetrise(directed, "or"), symmetrise(directed, "and")
+    either, both = symmetrize(directed, "or"), symmetrize(directed, "and")
     assert (either.degrees >= k).all()
     assert (both.degrees <= k).all()
     assert (np.isnan(dense(both)) | (dense(both) == dense(either))).all()
@@ -85,14 +85,14 @@ def test_degrees_are_bounded_and_mutual_pairs_are_among_the_others(k):
 
 def test_different_lengths_both_ways_become_the_longer():
     graph = NeighborGraph.from_sparse(csr_array(([1.0, 1.5], ([0, 1], [1, 0])), shape=(2, 2)))
-    np.testing.assert_array_equal(symmetrise(graph).lengths, [1.5, 1.5])
+    np.testing.assert_array_equal(symmetrize(graph).lengths, [1.5, 1.5])
 
 
 # Components
 
 
 def test_components_are_those_of_flood_filling_largest_first():
-    graph = symmetrise(random_directed(2))
+    graph = symmetrize(random_directed(2))
     sparse_enough = graph.subset(np.sort(np.random.default_rng(2).choice(40, 12, replace=False)))
     left, expected = set(range(12)), []
     while left:
@@ -131,7 +131,7 @@ def flooded(labels, graph):
 @pytest.mark.parametrize("undirected", [False, True])
 def test_pieces_of_labels_are_those_of_flood_filling(seed, undirected):
     graph = random_directed(seed)
-    graph = symmetrise(graph) if undirected else graph
+    graph = symmetrize(graph) if undirected else graph
     labels = np.random.default_rng(seed).integers(-1, 6, size=40) * 3
     before = bytes_of(graph), labels.tobytes()
     pieces, owners = label_pieces(labels, graph)
@@ -141,7 +141,7 @@ def test_pieces_of_labels_are_those_of_flood_filling(seed, undirected):
 
 
 def test_pieces_of_one_label_are_components_and_those_of_different_labels_are_points():
-    graph = symmetrise(random_directed(7)).subset(np.arange(0, 40, 3))
+    graph = symmetrize(random_directed(7)).subset(np.arange(0, 40, 3))
     pieces, owners = label_pieces(np.zeros(14, dtype=np.int64), graph)
     found = sorted((np.flatnonzero(pieces == piece).tolist() for piece in range(len(owners))), key=lambda m: -len(m))
     assert found == [part.tolist() for part in components(graph)]
@@ -202,12 +202,12 @@ def assert_bridged(X, graph, metric="euclidean", D=None, rtol=1e-13):
 @pytest.mark.parametrize("metric", ["euclidean", "precomputed"])
 def test_bridges_are_a_minimum_spanning_tree_of_the_components(sizes, columns, metric):
     X = blobs(3, sizes, columns)
-    assert_bridged(X, symmetrise(knn(X, 4)), metric)
+    assert_bridged(X, symmetrize(knn(X, 4)), metric)
 
 
 def test_bridges_by_another_metric():
     X = blobs(4, [15, 12, 9])
-    graph = symmetrise(knn(X, 4))
+    graph = symmetrize(knn(X, 4))
     D = np.abs(X[:, None] - X).sum(axis=2)
     assert_bridged(X, graph, "manhattan", D)
 
@@ -215,7 +215,7 @@ def test_bridges_by_another_metric():
 @pytest.mark.parametrize("columns", [3, 20])
 def test_an_offset_does_not_blur_the_bridges(columns):
     X = blobs(5, [12, 12, 12, 12], columns) + 1e6
-    assert_bridged(X, symmetrise(knn(X, 4)))
+    assert_bridged(X, symmetrize(knn(X, 4)))
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 6, 187, 592])  # in the last three, two components reach for each other
@@ -224,22 +224,22 @@ def test_equal_lengths_close_no_ring(seed, metric):
     rng = np.random.default_rng(seed)
     corners = 7 * np.array(list(itertools.product(range(3), range(2))))
     X = np.concatenate([np.unique(rng.integers(0, 4, size=(10, 2)), axis=0) + corner for corner in corners]) * 1.0
-    assert_bridged(X, symmetrise(knn(X, 3)), metric)
+    assert_bridged(X, symmetrize(knn(X, 3)), metric)
 
 
 def test_duplicates_in_different_components_are_joined_at_zero():
-    # With 2 neighbours each, 12 copies of a point need not know each other.
+    # With 2 neighbors each, 12 copies of a point need not know each other.
     X = np.concatenate([np.zeros((12, 2)), np.ones((12, 2))])
     copies = np.arange(24).reshape(-1, 3)
     indices = np.array([[other for other in group if other != i] for group in copies for i in group])
-    graph = symmetrise(NeighborGraph.from_rows(indices, np.zeros((24, 2))))
+    graph = symmetrize(NeighborGraph.from_rows(indices, np.zeros((24, 2))))
     bridges = assert_bridged(X, graph)
     assert sorted(bridges[:, 2].tolist()) == [0.0] * 6 + [np.sqrt(2.0)]
 
 
 def test_a_connected_graph_needs_no_bridge():
     X = np.random.default_rng(6).normal(size=(50, 2))
-    graph = symmetrise(knn(X, 8))
+    graph = symmetrize(knn(X, 8))
     joined, bridges = bridge(graph, X, "euclidean")
     assert joined is graph
     assert bridges.shape == (0, 3)
@@ -251,7 +251,7 @@ def test_a_connected_graph_needs_no_bridge():
 @pytest.mark.parametrize("k", [None, 1, 4, 50])
 def test_local_scale_is_the_mean_of_the_nearest(k):
     X = np.random.default_rng(7).normal(size=(60, 3)) * 100
-    graph = symmetrise(knn(X, 5))
+    graph = symmetrize(knn(X, 5))
     expected = [np.sort(graph.row(i)[1])[:k].mean() for i in range(60)]
     np.testing.assert_allclose(local_scale(graph, k), expected, rtol=1e-14)  # sums of a few dozen terms, two orders
 
@@ -269,13 +269,13 @@ def test_a_point_among_its_duplicates_gets_the_smallest_scale_of_the_others(unit
 
 def test_rescaled_lengths_are_in_units_of_both_ends():
     X = np.random.default_rng(9).normal(size=(30, 2))
-    graph = symmetrise(knn(X, 4))
+    graph = symmetrize(knn(X, 4))
     scale = local_scale(graph)
     scaled = rescaled(graph, scale)
     expected = dense(graph) / np.sqrt(np.outer(scale, scale))
     np.testing.assert_allclose(dense(scaled), expected, rtol=1e-15)
     assert scaled.symmetric
-    larger = rescaled(symmetrise(knn(X * 1024, 4)), 1024 * scale)
+    larger = rescaled(symmetrize(knn(X * 1024, 4)), 1024 * scale)
     np.testing.assert_array_equal(larger.lengths, scaled.lengths)  # 1024 is a power of two: no rounding
 
 
@@ -291,7 +291,7 @@ def with_edges(graph, pairs, X):
 
 
 def across_layers(roll, count):
-    """Pairs of points on neighbouring layers, close in space and far apart on the sheet, no two near each other."""
+    """Pairs of points on neighboring layers, close in space and far apart on the sheet, no two near each other."""
     D = distances(roll.X)
     D[np.abs(roll.truth[:, :1] - roll.truth[:, 0]) < 15] = np.inf
     pairs = []
@@ -307,7 +307,7 @@ def across_layers(roll, count):
 @pytest.mark.parametrize("seed", range(3))
 def test_planted_short_circuits_are_on_top_and_nearly_alone(seed):
     roll = datasets.swiss_roll(1000, random_state=seed)
-    graph = symmetrise(knn(roll.X, 10))
+    graph = symmetrize(knn(roll.X, 10))
     clean = short_circuits(graph, Run(0, 1))
     assert len(clean) <= 2
     planted = across_layers(roll, 5)
@@ -328,7 +328,7 @@ def test_planted_short_circuits_are_on_top_and_nearly_alone(seed):
 @pytest.mark.parametrize("k", [10, 15])
 def test_uniform_points_raise_no_alarm(columns, k):
     X = np.random.default_rng(columns).uniform(size=(1000, columns))
-    found = short_circuits(symmetrise(knn(X, k)), Run(0, 1))
+    found = short_circuits(symmetrize(knn(X, k)), Run(0, 1))
     assert len(found) <= 2  # of some 7,000 edges
     assert (found.detours < 6 * found.lengths).all()  # and these just above the limit of 4
 
@@ -336,16 +336,16 @@ def test_uniform_points_raise_no_alarm(columns, k):
 def test_an_edge_that_alone_holds_regions_together_is_no_short_circuit():
     rng = np.random.default_rng(11)
     X = np.concatenate([rng.uniform(size=(300, 2)), rng.uniform(size=(300, 2)) + np.array([3.0, 0.0])])
-    joined, bridges = bridge(symmetrise(knn(X, 10)), X, "euclidean")
+    joined, bridges = bridge(symmetrize(knn(X, 10)), X, "euclidean")
     assert len(bridges) == 1
     assert len(short_circuits(joined, Run(0, 1))) == 0
     path = np.arange(300.0)[:, None]
-    assert len(short_circuits(symmetrise(knn(path, 2)), Run(0, 1))) == 0
+    assert len(short_circuits(symmetrize(knn(path, 2)), Run(0, 1))) == 0
 
 
 def test_the_search_for_short_circuits_changes_no_bit_with_threads_nor_its_graph():
     roll = datasets.swiss_roll(1000)
-    graph = with_edges(symmetrise(knn(roll.X, 10)), across_layers(roll, 3), roll.X)
+    graph = with_edges(symmetrize(knn(roll.X, 10)), across_layers(roll, 3), roll.X)
     before = bytes_of(graph)
     one, two = (short_circuits(graph, Run(0, n_jobs)) for n_jobs in (1, 2))
     np.testing.assert_array_equal(one.pairs, two.pairs)

@@ -1,4 +1,4 @@
-"""NN-descent: kernels against slow twins; nearly all neighbours, an honest recall, the same bits on any threads."""
+"""NN-descent: kernels against slow twins; nearly all neighbors, an honest recall, the same bits on any threads."""
 
 import pickle
 
@@ -21,8 +21,8 @@ def clustered(n, columns, seed):
     """5 clusters; beyond 10 columns the spread falls off, as in most data of many columns."""
     rng = np.random.default_rng(seed)
     spread = np.sqrt(np.minimum(1.0, 10 / np.arange(1, columns + 1)))
-    centres = 3 * rng.normal(size=(5, columns)) * spread
-    return centres[rng.integers(5, size=n)] + rng.normal(size=(n, columns)) * spread
+    centers = 3 * rng.normal(size=(5, columns)) * spread
+    return centers[rng.integers(5, size=n)] + rng.normal(size=(n, columns)) * spread
 
 
 def single(n, columns, seed):
@@ -156,7 +156,7 @@ def test_links_are_whom_one_lists_and_by_whom_one_is_listed():
 
 
 @pytest.mark.parametrize("width", [14, 20])
-def test_a_round_keeps_the_nearest_of_the_neighbours_neighbours(width):
+def test_a_round_keeps_the_nearest_of_the_neighbors_neighbors(width):
     Z = single(200, 5, 3)
     lists = some_lists(Z, 14, 3)
     links = engine._links(lists.ids, lists.fresh, 9, 4, Run(0, 1))
@@ -245,7 +245,7 @@ def nearest_others(X, k):
 
 
 @pytest.mark.parametrize(("columns", "real"), [(20, np.float64), (20, np.float32), (200, np.float64)])
-def test_nearly_all_neighbours_are_found_and_it_is_known_how_many(columns, real):
+def test_nearly_all_neighbors_are_found_and_it_is_known_how_many(columns, real):
     n, k = 3000, 10
     X = clustered(n, columns, 9).astype(real)
     descent = NNDescent(X, k, Run(0, 2))
@@ -351,7 +351,7 @@ def test_copies_of_a_point_are_listed_at_zero():
 
 
 @pytest.mark.parametrize("columns", [12, 170])
-def test_new_points_find_their_neighbours_each_for_itself(columns):
+def test_new_points_find_their_neighbors_each_for_itself(columns):
     X, k = clustered(3000, columns, 16).astype(np.float32), 8
     Q = clustered(3200, columns, 16)[3000:] + 0.01  # of the same clusters, in double precision
     descent = pickle.loads(pickle.dumps(NNDescent(X, k, Run(0, 2))))

@@ -35,7 +35,7 @@ def distances(A, B, name="euclidean"):
 
 
 def slow_rows(D, k=None, radius=None, own=True):
-    """Return per row the (distance, index) of its neighbours, ascending, by sorting everything."""
+    """Return per row the (distance, index) of its neighbors, ascending, by sorting everything."""
     rows = []
     for i, row in enumerate(D):
         near = sorted((d, j) for j, d in enumerate(row.tolist()) if not (own and i == j))
@@ -50,7 +50,7 @@ def graph_of(X, k=None, radius=None, *, n_jobs=1, seed=0, **rule):
 
 
 def assert_rows(graph, expected, rtol):
-    """The same neighbours in the same order; distances within ``rtol``."""
+    """The same neighbors in the same order; distances within ``rtol``."""
     assert graph.degrees.tolist() == [len(row) for row in expected]
     for i, row in enumerate(expected):
         indices, lengths = graph.row(i)
@@ -92,7 +92,7 @@ def test_nearest_and_radius_agree_with_sorting(columns, k, share):
 
 @pytest.mark.parametrize("columns", [3, 12])
 @pytest.mark.parametrize("offset", [1e6, -3e8])
-def test_an_offset_costs_no_neighbour(columns, offset):
+def test_an_offset_costs_no_neighbor(columns, offset):
     X = np.random.default_rng(1).normal(size=(200, columns)) + offset
     D = distances(X, X)
     assert_rows(graph_of(X, 6)[0], slow_rows(D, 6), rtol=(columns + 2) * EPS)
@@ -101,7 +101,7 @@ def test_an_offset_costs_no_neighbour(columns, offset):
 
 
 @pytest.mark.parametrize("far", [1e5, 1e8, 1e12])
-def test_far_outliers_and_far_clusters_cost_no_neighbour(far):
+def test_far_outliers_and_far_clusters_cost_no_neighbor(far):
     rng = np.random.default_rng(2)
     X = rng.normal(size=(120, 12))
     X[60:] += far
@@ -267,7 +267,7 @@ def engines(seed=13):
 
 @pytest.mark.parametrize("name", ["tree", "brute", "precomputed"])
 @pytest.mark.parametrize(("k", "radius"), [(5, None), (None, 0.8), (5, 0.8)])
-def test_new_points_get_their_neighbours_padded(name, k, radius):
+def test_new_points_get_their_neighbors_padded(name, k, radius):
     cases, D = engines()
     X, Q, rule = cases[name]
     index = graph_of(X, k, radius, **rule)[1]
@@ -353,7 +353,7 @@ def test_indices_survive_pickling(columns):
 def test_the_search_is_a_timed_stage():
     run = Run(0)
     neighbor_graph(np.arange(12.0)[:, None], NeighborRule(2).resolve(12), run)
-    assert set(run.seconds) == {"neighbours"}
+    assert set(run.seconds) == {"neighbors"}
 
 
 # The table
@@ -391,7 +391,7 @@ def test_many_rows_are_searched_approximately_only_where_exact_takes_long(monkey
         assert NeighborIndex(X, NeighborRule(3).resolve(100), Run(0)).notes["search"] == engine
 
 
-def test_auto_is_ten_neighbours_or_all_others_unless_a_radius_is_given():
+def test_auto_is_ten_neighbors_or_all_others_unless_a_radius_is_given():
     assert NeighborRule().resolve(1000).n_neighbors == 10
     assert NeighborRule().resolve(7).n_neighbors == 6
     assert NeighborRule("auto", 0.5).resolve(7).n_neighbors is None
@@ -399,7 +399,7 @@ def test_auto_is_ten_neighbours_or_all_others_unless_a_radius_is_given():
 
 
 @pytest.mark.parametrize("k", [5, np.int64(5), "auto"])
-def test_a_small_component_caps_the_number_of_neighbours(k):
+def test_a_small_component_caps_the_number_of_neighbors(k):
     assert NeighborRule(k).capped(3).n_neighbors == 2
     assert NeighborRule(k).capped(200).n_neighbors == (10 if isinstance(k, str) else 5)
     assert NeighborRule(None, 0.5).capped(3) == NeighborRule(None, 0.5)
@@ -412,7 +412,7 @@ def test_a_small_component_caps_the_number_of_neighbours(k):
         ({"n_neighbors": -3}, "got -3"),
         (
             {"n_neighbors": 10},
-            r"n_neighbors must be between 1 and 9 for 10 points \(a point is not its own neighbour\)",
+            r"n_neighbors must be between 1 and 9 for 10 points \(a point is not its own neighbor\)",
         ),
         ({"n_neighbors": 2.5}, "n_neighbors must be an integer; got 2.5"),
         ({"n_neighbors": "many"}, "n_neighbors must be an integer; got 'many'"),

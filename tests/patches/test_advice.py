@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from manifoldry import IPA
-from manifoldry.neighbors.graph import symmetrise
+from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.patches.advice import BEYOND, NOT_FLAT, TORN, advice
 from manifoldry.patches.survey import Charting, try_cells
@@ -116,7 +116,7 @@ def consulted(residuals=0.0, changes=(0.0,), parts=1, values=(3.0, 1.0), firm=al
     They are a ring with one diagonal: 0 overlaps with all others, 3 too, 1 and 2 not with each other.
     """
     X = np.random.default_rng(1).uniform(size=(120, 2))
-    graph = symmetrise(neighbor_graph(X, NeighborRule(8).resolve(120), Run(0, 1))[0])
+    graph = symmetrize(neighbor_graph(X, NeighborRule(8).resolve(120), Run(0, 1))[0])
     survey = try_cells(X, graph, 4, Charting(2, "flat", None, 0.3, False), Run(0, 1))
     charts = replace(survey.charts, residuals=np.broadcast_to(residuals, 4))
     survey, overlaps = replace(survey, charts=charts, changes=np.asarray(changes)), survey.overlaps

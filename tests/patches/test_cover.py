@@ -10,7 +10,7 @@ from manifoldry.values import NeighborGraph
 
 
 def everyone(c):
-    """Return neighbour lists of c cells that all border on each other."""
+    """Return neighbor lists of c cells that all border on each other."""
     return np.array([[j for j in range(c) if j != i] for i in range(c)])
 
 
@@ -24,12 +24,12 @@ def slow_weights(cover, X):
     """Return the weights by the docstring's formula, point by point and cell by cell."""
     found = np.zeros((len(X), cover.n_patches))
     for row, x in enumerate(X):
-        squares = [float(((x - centre) ** 2).sum()) for centre in cover.centres]
+        squares = [float(((x - center) ** 2).sum()) for center in cover.centers]
         near = int(np.argmin(squares))
         found[row, near] = 1.0
         for i in {int(j) for j in cover.neighbors[near]} - {near}:
             others = {int(j) for j in cover.neighbors[i]} - {i}
-            spacing = np.mean([((cover.centres[i] - cover.centres[j]) ** 2).sum() for j in others])
+            spacing = np.mean([((cover.centers[i] - cover.centers[j]) ** 2).sum() for j in others])
             share = (squares[i] - squares[near]) / (cover.overlap * spacing)
             if share < 1:
                 found[row, i] = 1.0 if cover.even else (1 - share) ** 2
@@ -40,11 +40,11 @@ def slow_weights(cover, X):
 @pytest.mark.parametrize("even", [False, True])
 def test_weights_are_those_of_the_formula(columns, even):
     rng = np.random.default_rng(columns)
-    centres = rng.normal(size=(7, columns))
+    centers = rng.normal(size=(7, columns))
     # A ring with a chord: short lists are filled up with the cell's own number.
     ring = np.array([[(i - 1) % 7, (i + 1) % 7, i] for i in range(7)])
     ring[0, 2], ring[3, 2] = 3, 0
-    cover = VoronoiCover(centres, ring, 0.7, even)
+    cover = VoronoiCover(centers, ring, 0.7, even)
     X = rng.normal(size=(200, columns))
     members = cover.members(X, Run(0, 1))
     expected = slow_weights(cover, X)
@@ -146,7 +146,7 @@ def test_expanded_clusters_share_what_lies_within_so_many_steps():
         np.testing.assert_allclose(dense.sum(axis=1), 1.0, atol=1e-14)
         assert np.flatnonzero((dense > 0).all(axis=1)).tolist() == list(range(10 - rings, 10 + rings))
     once = expanded(labels, line_graph(20), 1).toarray()
-    # Of point 9 and its neighbours 8 and 10 one is of the second cluster.
+    # Of point 9 and its neighbors 8 and 10 one is of the second cluster.
     np.testing.assert_allclose(once[9], [2 / 3, 1 / 3], rtol=1e-14)
 
 

@@ -45,7 +45,7 @@ def test_a_bent_curve_keeps_its_length():
     angle = np.linspace(0, 1.5 * np.pi, 200)
     X = np.column_stack([np.cos(angle), np.sin(angle)])
     charts, f = charted(X, 1)
-    # Chords to neighbours on the arc, at most 28 steps on (at its ends), are short by their angle squared / 24.
+    # Chords to neighbors on the arc, at most 28 steps on (at its ends), are short by their angle squared / 24.
     assert misfit(f, angle[:, None]) < (28 * 1.5 * np.pi / 200) ** 2 / 24 * np.pi
     assert charts.sizes.tolist() == [1]
 
@@ -57,7 +57,7 @@ def test_a_flat_patch_keeps_its_scale():
     assert np.abs(np.array(scales) - 1).mean() < 0.006
 
 
-def test_members_beyond_those_laid_out_follow_their_neighbours():
+def test_members_beyond_those_laid_out_follow_their_neighbors():
     X, flat = half_cylinder(3 * LAID_OUT, 5)
     charts, f = charted(X)
     laid_out = len(charts.inward[0].target)
@@ -85,7 +85,7 @@ def test_small_and_odd_patches():
     rng = np.random.default_rng(7)
     wide = rng.normal(size=(5, 40))
     charts, f = charted(wide, 4)
-    # All points are neighbours of all: paths are distances, and four dimensions hold five points.
+    # All points are neighbors of all: paths are distances, and four dimensions hold five points.
     distances = np.linalg.norm(wide[:, None] - wide, axis=2)
     np.testing.assert_allclose(np.linalg.norm(f[:, None] - f, axis=2), distances, rtol=1e-10)
     for n in (1, 2, 5):

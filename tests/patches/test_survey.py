@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from manifoldry.neighbors.graph import symmetrise
+from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.patches.cover import Membership
 from manifoldry.patches.overlaps import find_overlaps
@@ -14,7 +14,7 @@ from manifoldry.run import Run
 
 def graph_and_index(X, k=8):
     graph, index = neighbor_graph(X, NeighborRule(k).resolve(len(X)), Run(0, 1))
-    return symmetrise(graph), index
+    return symmetrize(graph), index
 
 
 def charting(width=2, kind="curved", overlap=0.3, share=None, even=False):

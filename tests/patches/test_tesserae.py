@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import pdist
 
-from manifoldry.neighbors.graph import symmetrise
+from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.patches.tesserae import (
     border_ties,
@@ -24,7 +24,7 @@ from manifoldry.values import NeighborGraph
 
 
 def neighbors(X, k):
-    return symmetrise(neighbor_graph(X, NeighborRule(k).resolve(len(X)), Run(0, 1))[0], "or")
+    return symmetrize(neighbor_graph(X, NeighborRule(k).resolve(len(X)), Run(0, 1))[0], "or")
 
 
 def strips(X, count):
@@ -76,7 +76,7 @@ def test_pairs_to_stretch_are_all_that_are_apart():
     assert pairs_of(few) != pairs_of(far_ties(X, graph, labels, 100, Run(1, 1)))
 
 
-def test_where_all_are_neighbours_all_pairs_of_different_tesserae_are_stretched():
+def test_where_all_are_neighbors_all_pairs_of_different_tesserae_are_stretched():
     X = np.random.default_rng(3).uniform(size=(6, 2))
     found = far_ties(X, neighbors(X, 5), np.array([0, 0, 1, 1, 2, 2]), 100, Run(0, 1))
     assert len(found) == 15 - 3

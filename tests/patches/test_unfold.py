@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from manifoldry.neighbors.graph import symmetrise
+from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.patches.stitch import stitch
 from manifoldry.patches.survey import Charting, try_cells
@@ -16,7 +16,7 @@ from manifoldry.run import Run
 
 def unfolded(X, n_components=2, n_cells=9, kind="curved", width=2):
     """Return survey, unfolding, and the maps in and out."""
-    graph = symmetrise(neighbor_graph(X, NeighborRule(8).resolve(len(X)), Run(0, 1))[0])
+    graph = symmetrize(neighbor_graph(X, NeighborRule(8).resolve(len(X)), Run(0, 1))[0])
     survey = try_cells(X, graph, n_cells, Charting(width, kind, None, 0.3, False), Run(0, 1))
     overlaps = survey.overlaps[survey.overlaps.firm(survey.charts.sizes)]
     stitched = stitch(overlaps, survey.charts.sizes, Run(0, 1))
@@ -43,9 +43,9 @@ def test_a_plane_in_pieces_is_whole_again():
     np.testing.assert_allclose(distances(found.coordinates), distances(flat), atol=1e-8)
     assert found.disagreement.max() < 1e-8
     # The axes are principal: uncorrelated, the longest first, and the spectrum is that of the points.
-    centred = found.coordinates
-    np.testing.assert_allclose(centred.mean(axis=0), 0, atol=1e-10)
-    gram = centred.T @ centred
+    centered = found.coordinates
+    np.testing.assert_allclose(centered.mean(axis=0), 0, atol=1e-10)
+    gram = centered.T @ centered
     np.testing.assert_allclose(np.diag(gram), found.spectrum.values[:2], rtol=1e-9)
     assert abs(gram[0, 1]) < 1e-9 * gram[0, 0]
     np.testing.assert_allclose(found.spectrum.values[2:], 0, atol=1e-12 * gram[0, 0])

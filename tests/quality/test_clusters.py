@@ -84,8 +84,8 @@ def test_flat_error_against_projections_on_principal_directions(n, d):
         members = X[labels == name]
         scatter = np.cov(members.T, bias=True)
         directions = np.linalg.eigh(scatter)[1][:, -2:]
-        centred = members - members.mean(axis=0)
-        expected += sum(np.sum((row - directions @ (directions.T @ row)) ** 2) for row in centred)
+        centered = members - members.mean(axis=0)
+        expected += sum(np.sum((row - directions @ (directions.T @ row)) ** 2) for row in centered)
     # d n products rounded to eps each way
     assert flat_error(X, labels, 2) == pytest.approx(expected, rel=n * d * EPS)
 

@@ -16,12 +16,12 @@ def distances_by_differences(X):
 
 def points(seed, n=80):
     X = np.random.default_rng(seed).normal(size=(n, 3))
-    X[n // 2 :: 5] = X[0]  # duplicates, more of them than some neighbourhoods hold
+    X[n // 2 :: 5] = X[0]  # duplicates, more of them than some neighborhoods hold
     return X, X[:, :2] * [2.0, 0.5]
 
 
 def slow_ratios(D, DY, k, rows):
-    """Squared ratios of the neighbour pairs and of the others, pairs at distance 0 left out."""
+    """Squared ratios of the neighbor pairs and of the others, pairs at distance 0 left out."""
     near, far = [], []
     for i in rows:
         others = sorted((j for j in range(len(D)) if j != i), key=lambda j: (D[i, j], j))
@@ -150,9 +150,9 @@ def test_bad_input_is_refused_in_a_sentence():
         quality.stretch(X, Y, n_neighbors=79)
     with pytest.raises(ValueError, match=r"between 1 and 79 for 80 points; got 80"):
         quality.distance_error(X, Y, n_neighbors=80)
-    with pytest.raises(ValueError, match=r"None of the 80 neighbour pairs"):
+    with pytest.raises(ValueError, match=r"None of the 80 neighbor pairs"):
         quality.distance_error(np.repeat(X[:40], 2, axis=0), Y, n_neighbors=1)
-    with pytest.raises(ValueError, match=r"No pair beyond the neighbours"):
+    with pytest.raises(ValueError, match=r"No pair beyond the neighbors"):
         quality.stretch(np.ones((5, 2)), np.zeros((5, 2)), n_neighbors=1)
     D = distances_by_differences(X)
     with pytest.raises(ValueError, match=r"D must be \(80, 80\).*got \(4, 80\)"):

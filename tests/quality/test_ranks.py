@@ -140,7 +140,7 @@ def test_exchanging_the_spaces_exchanges_the_measures(data):
 
 
 def test_the_worst_order_has_trustworthiness_and_continuity_zero():
-    """Reversed ranks attain the normalisation, whatever k < n / 2."""
+    """Reversed ranks attain the normalization, whatever k < n / 2."""
     n = 20
     D = np.random.default_rng(8).random((n, n))
     D = D + D.T
@@ -156,8 +156,8 @@ def test_the_worst_order_has_trustworthiness_and_continuity_zero():
 def euclidean_points_in_order_of(D):
     """Points whose squared distances are D plus a constant: classical scaling after shifting the spectrum."""
     n = len(D)
-    centre = np.eye(n) - 1.0 / n
-    values, vectors = np.linalg.eigh(-0.5 * centre @ D @ centre)
+    center = np.eye(n) - 1.0 / n
+    values, vectors = np.linalg.eigh(-0.5 * center @ D @ center)
     shifted = np.where(np.abs(vectors.sum(axis=0)) > np.sqrt(n) / 2, 0.0, values - values.min())
     return vectors * np.sqrt(shifted)
 

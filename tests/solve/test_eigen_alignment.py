@@ -30,7 +30,7 @@ def _spanned_by(vectors, basis):
 def _alignment(X, k, d, first=0):
     """LTSA's matrix: sum of projectors onto what is not affine in the d principal coordinates.
 
-    A neighbourhood begins with its own point, or for ``first=1`` with the nearest other one.
+    A neighborhood begins with its own point, or for ``first=1`` with the nearest other one.
     """
     n = len(X)
     distances = scipy.spatial.distance.cdist(X, X)
@@ -55,7 +55,7 @@ def test_flat_sheet_is_the_null_space_of_its_alignment_matrix(n):
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_alignment_matrix_of_the_digits_is_solved(first):
-    """Without their own points, some are in no neighbourhood: rows of zeros, an exactly singular factor."""
+    """Without their own points, some are in no neighborhood: rows of zeros, an exactly singular factor."""
     from sklearn.datasets import load_digits
 
     X = load_digits().data

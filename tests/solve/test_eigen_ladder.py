@@ -22,7 +22,7 @@ def _one_blas_thread():
 
 
 def _grid_weights(rows, columns, seed):
-    """Random weights in (1, 2) between neighbours of a grid, so that no two eigenvalues coincide."""
+    """Random weights in (1, 2) between neighbors of a grid, so that no two eigenvalues coincide."""
     rng = np.random.default_rng(seed)
     index = np.arange(rows * columns).reshape(rows, columns)
     i = np.r_[index[:-1].ravel(), index[:, :-1].ravel()]
@@ -150,7 +150,7 @@ def test_predicted_fill_is_a_guess_from_above(make):
     A = make()
     lu = splu(sp.csc_array(A + sp.eye_array(A.shape[0])), **SYMMETRIC_MODE)
     entries, _ = predicted_fill(A)
-    # Measured between 1.4 and 3.7 on neighbour graphs; a guess, so twice that range is allowed.
+    # Measured between 1.4 and 3.7 on neighbor graphs; a guess, so twice that range is allowed.
     assert lu.L.nnz <= entries <= 8 * lu.L.nnz
 
 

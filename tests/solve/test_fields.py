@@ -35,8 +35,8 @@ def disk(seed, n, width):
 
 def clusters(seed, n, width, d=2):
     rng = np.random.default_rng(seed)
-    centres = rng.uniform(-width / 2, width / 2, size=(20, d))
-    return centres[rng.integers(20, size=n)] + rng.normal(size=(n, d)) * width / 40
+    centers = rng.uniform(-width / 2, width / 2, size=(20, d))
+    return centers[rng.integers(20, size=n)] + rng.normal(size=(n, d)) * width / 40
 
 
 def charged(seed, n):

@@ -61,22 +61,22 @@ def test_moments_are_those_of_the_charges():
     built = tree(Y, charges)
     for (lo, hi, _), m in zip(built.cells.tolist(), built.moments, strict=True):
         y, q = built.points[:3, lo:hi].T, built.points[3, lo:hi]
-        centre = q @ y / q.sum() if q.any() else (y.min(axis=0) + y.max(axis=0)) / 2
-        S = (q[:, None] * (y - centre)).T @ (y - centre)
-        wanted = [*centre, q.sum(), *np.diag(S), S[0, 1], S[0, 2], S[1, 2], np.ptp(y, axis=0).max() ** 2]
+        center = q @ y / q.sum() if q.any() else (y.min(axis=0) + y.max(axis=0)) / 2
+        S = (q[:, None] * (y - center)).T @ (y - center)
+        wanted = [*center, q.sum(), *np.diag(S), S[0, 1], S[0, 2], S[1, 2], np.ptp(y, axis=0).max() ** 2]
         np.testing.assert_allclose(m, wanted, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("profile", [Profile.student(), Profile.student(0.5), Profile.gaussian()])
 def test_a_far_cell_acts_by_its_second_order(profile):
-    """With the points drawn towards their centre by t, the potential is even in t to third order: f(0) + f''(0) / 2."""
+    """With the points drawn towards their center by t, the potential is even in t to third order: f(0) + f''(0) / 2."""
     rng = np.random.default_rng(4)
     Y, charges = rng.normal(size=(40, 3)) * 0.1, rng.uniform(size=40)
-    centre = charges @ Y / charges.sum()
+    center = charges @ Y / charges.sum()
     place = np.array([[1.0, 0.7, -0.4]])
 
     def potential(t):
-        s = ((place - centre - t * (Y - centre)) ** 2).sum(axis=1)
+        s = ((place - center - t * (Y - center)) ** 2).sum(axis=1)
         return charges @ profile.weight(s)
 
     h = 1e-3

@@ -195,7 +195,7 @@ def test_exact_pieces_of_a_flat_figure_go_back_to_their_places(r):
 
 
 def paper_ring(n, reach, spread):
-    """Return a ring of n segments: neighbours share the points reach +- spread of one, -reach +- spread of the next."""
+    """Return a ring of n segments: neighbors share the points reach +- spread of one, -reach +- spread of the next."""
     ends = np.array([[-spread], [spread]])
     return form([(i, j, reach + ends, -reach + ends) for i, j in ring(n)], [1] * n)
 
@@ -205,7 +205,7 @@ def test_a_ring_of_segments_becomes_a_regular_polygon(n):
     r"""With the shifts eliminated K is circulant: eigenvalue 4 a^2 for equal directions, else 4 s^2 sin^2(pi k / n).
 
     The least, k = 1, has two eigenvectors and the directions (cos, sin)(2 pi i / n) reach it: n 4 s^2 sin^2(pi / n).
-    Neighbouring origins are then a (u_i + u_j) apart: on a circle of radius a cot(pi / n).
+    Neighboring origins are then a (u_i + u_j) apart: on a circle of radius a cot(pi / n).
     """
     reach, spread = 1.0, 0.4
     found = place(paper_ring(n, reach, spread), [1] * n, Run(0, 1))

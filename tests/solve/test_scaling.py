@@ -8,7 +8,7 @@ from manifoldry.run import Run
 from manifoldry.solve.scaling import (
     Scaling,
     additive_constant,
-    centre_gram,
+    center_gram,
     classical_scaling,
     landmark_scaling,
     negative_part,
@@ -29,12 +29,12 @@ def cloud(seed, n=60, columns=3, scale=None):
     return rng.normal(size=(n, columns)) * spread + 5.0
 
 
-def centring(n):
+def centering(n):
     return np.eye(n) - 1.0 / n
 
 
 def kernel(D):
-    H = centring(len(D))
+    H = centering(len(D))
     return -0.5 * H @ D**2 @ H
 
 
@@ -70,8 +70,8 @@ def test_euclidean_distances_are_reproduced(n, columns):
 
 def test_coordinates_are_the_scores_of_pca():
     X = cloud(2)
-    centred = X - X.mean(axis=0)
-    U, s, _ = np.linalg.svd(centred, full_matrices=False)
+    centered = X - X.mean(axis=0)
+    U, s, _ = np.linalg.svd(centered, full_matrices=False)
     scaling = classical_scaling(cdist(X, X), 3, Run(0))
     np.testing.assert_allclose(scaling.spectrum.values, s**2, rtol=1e-12)
     scores = U * s
@@ -81,7 +81,7 @@ def test_coordinates_are_the_scores_of_pca():
     assert (top > 0).all()
 
 
-def test_the_kernel_is_doubly_centred_in_place_only_when_told():
+def test_the_kernel_is_doubly_centered_in_place_only_when_told():
     D = rough(3, 50)
     kept = D.copy()
     classical_scaling(D, 2, Run(0))
@@ -115,12 +115,12 @@ def test_float32_distances_are_scaled_to_their_own_precision():
     np.testing.assert_allclose(cdist(single, single) ** 2, D**2, atol=50 * eps32 * (D**2).max())
 
 
-def test_a_gram_matrix_is_centred():
+def test_a_gram_matrix_is_centered():
     X = cloud(7, 40)
     G = X @ X.T
     kept = G.copy()
-    centred = X - X.mean(axis=0)
-    np.testing.assert_allclose(centre_gram(G, Run(0)), centred @ centred.T, atol=20 * EPS * np.abs(G).max())
+    centered = X - X.mean(axis=0)
+    np.testing.assert_allclose(center_gram(G, Run(0)), centered @ centered.T, atol=20 * EPS * np.abs(G).max())
     np.testing.assert_array_equal(G, kept)
 
 
@@ -308,7 +308,7 @@ def test_beyond_a_thousand_points_only_the_lowest_is_told(monkeypatch):
 
 def by_block_matrix(D):
     """Cailliez's theorem as it stands: the largest eigenvalue of the 2n x 2n matrix."""
-    n, H = len(D), centring(len(D))
+    n, H = len(D), centering(len(D))
     block = np.block([[np.zeros((n, n)), -(H @ D**2 @ H)], [-np.eye(n), 2 * H @ D @ H]])
     return float(np.linalg.eigvals(block).real.max())
 

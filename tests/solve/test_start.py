@@ -1,4 +1,4 @@
-"""Starts of a descent: what they are, that they are centred and of one size, and what is refused."""
+"""Starts of a descent: what they are, that they are centered and of one size, and what is refused."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def ties(n, seed=0):
 
 @pytest.mark.parametrize("init", ["pca", "spectral", "random", "auto"])
 @pytest.mark.parametrize("d", [1, 2, 5])
-def test_starts_are_centred_and_the_widest_column_has_deviation_one(init, d):
+def test_starts_are_centered_and_the_widest_column_has_deviation_one(init, d):
     X = np.random.default_rng(1).standard_normal((50, 4))  # fewer columns than dimensions asked for
     Y = first_layout(init, X, ties(50), d, Run(0))
     assert Y.shape == (50, d)
@@ -33,8 +33,8 @@ def test_starts_are_centred_and_the_widest_column_has_deviation_one(init, d):
 def test_pca_start_is_the_scores():
     X = np.random.default_rng(2).standard_normal((40, 3)) * [5, 2, 1]
     Y = first_layout("pca", X, ties(40), 2, Run(0))
-    centred = X - X.mean(axis=0)
-    U, s, _ = np.linalg.svd(centred, full_matrices=False)
+    centered = X - X.mean(axis=0)
+    U, s, _ = np.linalg.svd(centered, full_matrices=False)
     scores = U[:, :2] * s[:2]
     cosines = np.abs((Y * scores).sum(axis=0) / np.linalg.norm(Y, axis=0) / np.linalg.norm(scores, axis=0))
     assert cosines.min() > 1 - 1e-12

@@ -1,4 +1,4 @@
-"""Majorisation: its pass against sums over pairs, its steady descent, and exact configurations found again."""
+"""Majorization: its pass against sums over pairs, its steady descent, and exact configurations found again."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from sklearn.manifold import smacof
 
 from manifoldry.run import Run
 from manifoldry.solve.spectrum import FLOOR, elbow
-from manifoldry.solve.stress import NUMPY_UP_TO, MonotoneFit, majorise, metric_pass, rank_majorise
+from manifoldry.solve.stress import NUMPY_UP_TO, MonotoneFit, majorize, metric_pass, rank_majorize
 from manifoldry.values import Stop
 
 MANY = NUMPY_UP_TO + 100
@@ -148,7 +148,7 @@ def test_the_stress_never_rises(seed, weighted):
     step = metric_pass(wanted, rough(seed + 9, 50) if weighted else None, Run(0))
     start = configuration(seed, 50)
     kept = start.copy()
-    Y, trace = majorise(step, start, Run(0), max_iter=200, tol=1e-9)
+    Y, trace = majorize(step, start, Run(0), max_iter=200, tol=1e-9)
     assert_never_rises(trace)
     assert trace.objective[0] == pytest.approx(step(start - start.mean(axis=0))[1], rel=1e-15)
     assert trace.objective[-1] == pytest.approx(step(Y)[1], rel=1e-12)
@@ -161,7 +161,7 @@ def test_an_exact_configuration_is_found_again_from_a_noisy_one(n, d):
     X = configuration(9, n, d)
     wanted = cdist(X, X)
     start = X + 0.02 * configuration(10, n, d) * (d > 1)
-    Y, trace = majorise(metric_pass(wanted, None, Run(0)), start, Run(0), max_iter=500, tol=0.0)
+    Y, trace = majorize(metric_pass(wanted, None, Run(0)), start, Run(0), max_iter=500, tol=0.0)
     assert_never_rises(trace)
     assert trace.stop is Stop.CONVERGED
     # Stress is a sum of n^2 squares of distances that are good to about 1e-15 each, times what a step can resolve.
@@ -175,7 +175,7 @@ def test_pairs_of_weight_zero_are_free_and_the_others_suffice():
     weights += weights.T
     wanted = np.where(weights > 0, cdist(X, X), 77.0)  # what is said about the other pairs is wrong
     start = X + 0.02 * configuration(12, 40)
-    Y, trace = majorise(metric_pass(wanted, weights, Run(0)), start, Run(0), max_iter=1000, tol=0.0)
+    Y, trace = majorize(metric_pass(wanted, weights, Run(0)), start, Run(0), max_iter=1000, tol=0.0)
     assert_never_rises(trace)
     np.testing.assert_allclose(cdist(Y, Y), cdist(X, X), atol=1e-6)
 
@@ -186,17 +186,17 @@ def test_no_worse_than_scikit_learns_smacof_from_the_same_start():
         wanted = cdist(X, X) * (0.9 + 0.1 * rough(seed, 50))  # a plane, each distance 0.95 to 1.2 times too long
         start = X + 0.3 * configuration(seed + 20, 50)
         _, theirs = smacof(wanted, init=start, n_init=1, max_iter=1000, eps=1e-10, normalized_stress=False)
-        _, trace = majorise(metric_pass(wanted, None, Run(0)), start, Run(0), max_iter=1000, tol=1e-10)
+        _, trace = majorize(metric_pass(wanted, None, Run(0)), start, Run(0), max_iter=1000, tol=1e-10)
         assert trace.objective[-1] <= theirs * (1 + 1e-8)  # both are within about 1e-8 of the same minimum
 
 
-def test_extrapolation_needs_far_fewer_steps_than_plain_majorisation():
+def test_extrapolation_needs_far_fewer_steps_than_plain_majorization():
     X = configuration(13, 60)
     wanted = cdist(X, X) ** 0.7
     step = metric_pass(wanted, None, Run(0))
     Y = configuration(14, 60)
     Y -= Y.mean(axis=0)
-    found, trace = majorise(step, Y, Run(0), max_iter=1000, tol=1e-7)
+    found, trace = majorize(step, Y, Run(0), max_iter=1000, tol=1e-7)
     plain = Y
     for _ in range(2 * trace.n_iter):
         plain = step(plain)[0]
@@ -206,11 +206,11 @@ def test_extrapolation_needs_far_fewer_steps_than_plain_majorisation():
 def test_why_it_stopped():
     wanted, start = rough(15, 30), configuration(15, 30)
     step = metric_pass(wanted, None, Run(0))
-    assert majorise(step, start, Run(0), max_iter=3, tol=0.0)[1].stop is Stop.LIMIT
-    assert majorise(step, start, Run(0), max_iter=3, tol=0.0)[1].n_iter == 3
-    assert majorise(step, start, Run(0), max_iter=2000, tol=1e-3)[1].stop is Stop.CONVERGED
+    assert majorize(step, start, Run(0), max_iter=3, tol=0.0)[1].stop is Stop.LIMIT
+    assert majorize(step, start, Run(0), max_iter=3, tol=0.0)[1].n_iter == 3
+    assert majorize(step, start, Run(0), max_iter=2000, tol=1e-3)[1].stop is Stop.CONVERGED
     asked = Run(0, callback=lambda progress: progress.done == 2)
-    trace = majorise(step, start, asked, max_iter=100, tol=0.0)[1]
+    trace = majorize(step, start, asked, max_iter=100, tol=0.0)[1]
     assert (trace.stop, trace.n_iter) == (Stop.ASKED, 2)
 
 
@@ -234,7 +234,7 @@ def tied(seed, n):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_trace_is_kruskals_stress_and_never_rises(make, seed):
     given, start = make(seed, 35), configuration(seed + 30, 35)
-    Y, trace, _ = rank_majorise(MonotoneFit(given), start, Run(0), max_iter=150, tol=1e-6)
+    Y, trace, _ = rank_majorize(MonotoneFit(given), start, Run(0), max_iter=150, tol=1e-6)
     assert (np.diff(trace.objective) <= 1e-9 * trace.objective[:-1]).all()  # what is forgiven as rounding
     assert trace.objective[-1] < trace.objective[0]
     assert trace.objective[0] == pytest.approx(kruskal(start, given), rel=1e-10)
@@ -272,16 +272,16 @@ def test_equal_dissimilarities_may_get_different_targets():
 
 def test_only_the_order_of_the_dissimilarities_matters():
     given, start = rough(18, 40), configuration(18, 40)
-    layout = rank_majorise(MonotoneFit(given), start, Run(0), max_iter=60, tol=1e-7)[0]
+    layout = rank_majorize(MonotoneFit(given), start, Run(0), max_iter=60, tol=1e-7)[0]
     for other in (given**3, np.exp(given) - np.eye(40), np.log1p(given)):
-        again = rank_majorise(MonotoneFit(other), start, Run(0), max_iter=60, tol=1e-7)[0]
+        again = rank_majorize(MonotoneFit(other), start, Run(0), max_iter=60, tol=1e-7)[0]
         np.testing.assert_array_equal(again, layout)
 
 
 def test_ranks_of_a_plane_are_kept_by_a_plane():
     X = configuration(19, 40)
     start = X + 0.05 * configuration(20, 40)
-    Y, trace, _ = rank_majorise(MonotoneFit(cdist(X, X) ** 2), start, Run(0), max_iter=2000, tol=1e-5)
+    Y, trace, _ = rank_majorize(MonotoneFit(cdist(X, X) ** 2), start, Run(0), max_iter=2000, tol=1e-5)
     assert trace.objective[-1] < 1e-3
     ranks = [np.argsort(np.argsort(pdist(Z))) for Z in (X, Y)]
     assert np.corrcoef(ranks)[0, 1] > 0.9999
@@ -289,7 +289,7 @@ def test_ranks_of_a_plane_are_kept_by_a_plane():
 
 def test_a_start_in_the_right_order_is_perfect_at_once():
     X = configuration(21, 30)
-    Y, trace, _ = rank_majorise(MonotoneFit(cdist(X, X) ** 3), X, Run(0), max_iter=50, tol=1e-6)
+    Y, trace, _ = rank_majorize(MonotoneFit(cdist(X, X) ** 3), X, Run(0), max_iter=50, tol=1e-6)
     assert trace.objective[0] < 1e-7  # the root of eps: a stress of differences that vanish
     assert trace.stop is Stop.CONVERGED
     scale = np.sqrt(np.mean(pdist(X) ** 2))
@@ -300,7 +300,7 @@ def test_a_start_in_the_right_order_is_perfect_at_once():
 def test_the_curve_rises_from_the_origin_through_the_targets(make):
     given, start = make(22, 30), configuration(22, 30)
     fit = MonotoneFit(given)
-    _, _, (knots, levels) = rank_majorise(fit, start, Run(0), max_iter=40, tol=1e-6)
+    _, _, (knots, levels) = rank_majorize(fit, start, Run(0), max_iter=40, tol=1e-6)
     assert (knots[0], levels[0]) == (0.0, 0.0)
     assert (np.diff(knots) > 0).all()
     assert (np.diff(levels) >= 0).all()
@@ -314,11 +314,11 @@ def test_the_curve_rises_from_the_origin_through_the_targets(make):
 def test_why_a_ranking_stopped():
     given, start = rough(23, 25), configuration(23, 25)
     fit = MonotoneFit(given)
-    assert rank_majorise(fit, start, Run(0), max_iter=4, tol=0.0)[1].n_iter == 4
-    assert rank_majorise(fit, start, Run(0), max_iter=4, tol=0.0)[1].stop is Stop.LIMIT
-    assert rank_majorise(fit, start, Run(0), max_iter=2000, tol=1e-3)[1].stop is Stop.CONVERGED
+    assert rank_majorize(fit, start, Run(0), max_iter=4, tol=0.0)[1].n_iter == 4
+    assert rank_majorize(fit, start, Run(0), max_iter=4, tol=0.0)[1].stop is Stop.LIMIT
+    assert rank_majorize(fit, start, Run(0), max_iter=2000, tol=1e-3)[1].stop is Stop.CONVERGED
     asked = Run(0, callback=lambda progress: progress.done == 2)
-    assert rank_majorise(fit, start, asked, max_iter=100, tol=0.0)[1].stop is Stop.ASKED
+    assert rank_majorize(fit, start, asked, max_iter=100, tol=0.0)[1].stop is Stop.ASKED
 
 
 # Where a curve bends

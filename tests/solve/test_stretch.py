@@ -36,7 +36,7 @@ def bands(B, kept):
 
 
 def cloud(seed, n=7, space=3, k=2):
-    """Return random points and the pairs of a ring joined with those of nearest neighbours: connected."""
+    """Return random points and the pairs of a ring joined with those of nearest neighbors: connected."""
     X = np.random.default_rng(seed).normal(size=(n, space))
     D = np.linalg.norm(X[:, None] - X[None], axis=2)
     near = {(min(i, j), max(i, j)) for i in range(n) for j in np.argsort(D[i])[1 : k + 1]}
@@ -82,8 +82,8 @@ def reference(W, given, layout):
     """
     clarabel = pytest.importorskip("clarabel")
     k, c = layout.n_frames, layout.n_pieces
-    centred = np.linalg.svd(np.eye(c) - 1 / c)[0][:, : c - 1]
-    T = np.block([[np.eye(k), np.zeros((k, c - 1))], [np.zeros((c, k)), centred]])
+    centered = np.linalg.svd(np.eye(c) - 1 / c)[0][:, : c - 1]
+    T = np.block([[np.eye(k), np.zeros((k, c - 1))], [np.zeros((c, k)), centered]])
     W, B = T.T @ W @ T, given.differences @ T
     column, row = np.tril_indices(len(W))
     factor = np.where(row == column, 1.0, np.sqrt(2))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from manifoldry.neighbors.graph import symmetrise
+from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.quality import procrustes
 from manifoldry.run import Run
@@ -39,7 +39,7 @@ def test_coinciding_points_are_held_at_a_share_of_the_usual_distance(lengths, he
 
 def test_edges_of_a_graph_are_held_once():
     X = np.random.default_rng(2).uniform(size=(20, 2))
-    graph = symmetrise(neighbor_graph(X, NeighborRule(4).resolve(20), Run(0))[0])
+    graph = symmetrize(neighbor_graph(X, NeighborRule(4).resolve(20), Run(0))[0])
     pairs = HeldPairs.of_graph(graph)
     assert 2 * len(pairs) == graph.n_edges
     assert (pairs.i < pairs.j).all()
@@ -49,7 +49,7 @@ def test_edges_of_a_graph_are_held_once():
 def test_a_refined_layout_is_a_minimum():
     rng = np.random.default_rng(4)
     flat = rng.uniform(size=(60, 2))
-    pairs = HeldPairs.of_graph(symmetrise(neighbor_graph(flat, NeighborRule(8).resolve(60), Run(0))[0]))
+    pairs = HeldPairs.of_graph(symmetrize(neighbor_graph(flat, NeighborRule(8).resolve(60), Run(0))[0]))
     Y, trace = refine(pairs, flat + 0.01 * rng.standard_normal(flat.shape), 1e-6, 500, Run(0))
     assert (np.diff(trace.objective) <= 0).all()
     # With the pull of a millionth lengths stretch by about that.
@@ -69,7 +69,7 @@ def test_the_step_along_a_line_is_the_best_one():
 
 
 def test_no_directions_do_better_than_the_bound():
-    """The certificate's bound is below the penalised value of every matrix tried."""
+    """The certificate's bound is below the penalized value of every matrix tried."""
     rng = np.random.default_rng(6)
     differences = rng.standard_normal((40, 3))
     kappa = 1e3 * 3 / np.mean(np.square(differences).sum(axis=1))

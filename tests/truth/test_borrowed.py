@@ -49,8 +49,8 @@ def test_same_class_same_numbers(card):
 def test_spectrum_of_pca_is_that_of_the_gram_matrix(whiten):
     X = cloud()
     model = PCA(3, whiten=whiten).fit(X)
-    centred = X - X.mean(axis=0)
-    gram = centred @ centred.T
+    centered = X - X.mean(axis=0)
+    gram = centered @ centered.T
     values, vectors = np.linalg.eigh(gram)
     spectrum = model.spectrum_
     np.testing.assert_allclose(spectrum.values, values[::-1][:3], rtol=1e-12)
@@ -63,12 +63,12 @@ def test_pca_three_ways():
     """Variance, squared error and singular values: eigenvalues of the covariance, what is left out, scores U S."""
     X = cloud()
     model = PCA(2).fit(X)
-    centred = X - X.mean(axis=0)
+    centered = X - X.mean(axis=0)
     variances = np.linalg.eigvalsh(np.cov(X.T))[::-1]
     np.testing.assert_allclose(np.cov(model.embedding_.T), np.diag(variances[:2]), atol=1e-12 * variances[0])
     left = X - model.inverse_transform(model.embedding_)
     np.testing.assert_allclose((left**2).sum() / (len(X) - 1), variances[2:].sum(), rtol=1e-12)
-    U, S, _ = np.linalg.svd(centred, full_matrices=False)
+    U, S, _ = np.linalg.svd(centered, full_matrices=False)
     np.testing.assert_allclose(np.abs(model.embedding_), np.abs(U[:, :2] * S[:2]), atol=1e-12 * S[0])
     np.testing.assert_allclose(np.abs(model.embedding_), np.abs(ClassicalMDS(2).fit_transform(X)), atol=1e-9 * S[0])
 

@@ -134,7 +134,7 @@ def test_graph_in_pieces_has_no_commute_times():
 
 
 def test_points_make_the_graph_of_laplacian_eigenmaps():
-    """Heat ties along the union of neighbour lists, 2 s^2 the mean squared length: by sorting whole rows."""
+    """Heat ties along the union of neighbor lists, 2 s^2 the mean squared length: by sorting whole rows."""
     X = datasets.s_curve(80).X
     D = cdist(X, X)
     near = np.zeros_like(D, dtype=bool)

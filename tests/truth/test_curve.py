@@ -64,7 +64,7 @@ def test_smoothing_equals_weighted_least_squares_at_each_knot():
 def test_an_arc_is_drawn_inwards_by_the_known_factor(noise):
     """A symmetric window of half-width h around an angle averages cos to E_w cos(h u): that is the radius found.
 
-    With noise s across, the mean distance from the centre is larger than the radius by s^2 / 2 (2e-4 here); the
+    With noise s across, the mean distance from the center is larger than the radius by s^2 / 2 (2e-4 here); the
     means of about 100 weighted points differ from that by s / 10, and slopes of them over the window by as much.
     """
     span, angle, n = 0.1, 2.0, 2000

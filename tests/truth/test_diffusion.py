@@ -202,7 +202,7 @@ def test_far_away_points_have_a_place():
         assert np.isfinite(model.transform(np.full((1, 3), 1e6))).all()
 
 
-def test_complete_kernel_joins_what_neighbours_do_not():
+def test_complete_kernel_joins_what_neighbors_do_not():
     X = np.concatenate([blob(30), blob(20, seed=1) + 100.0])
     together = DiffusionMaps(1, n_neighbors=5, kernel="complete").fit(X)
     side = together.embedding_[:, 0] > 0
@@ -231,7 +231,7 @@ def test_graphs_get_the_sparse_kernel():
         DiffusionMaps(2, kernel="complete", metric="precomputed").fit(lengths)
 
 
-def test_complete_neighbourhoods_make_the_sparse_kernel_complete():
+def test_complete_neighborhoods_make_the_sparse_kernel_complete():
     X = blob(40)
     complete, sparse = (DiffusionMaps(3, n_neighbors=39, kernel=kind).fit(X) for kind in ("complete", "sparse"))
     # The sparse kernel raises ties to 1e-10.
@@ -245,7 +245,7 @@ def test_kernel_is_chosen_by_size(monkeypatch):
 
 
 def test_alternating_walk_is_told():
-    """Points in two rows, neighbours across only: with weak loops the walk goes to and fro."""
+    """Points in two rows, neighbors across only: with weak loops the walk goes to and fro."""
     n = 10
     lengths = NeighborGraph(
         np.arange(0, 2 * n * n + 1, n),

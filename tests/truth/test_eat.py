@@ -167,7 +167,7 @@ def test_given_distances_are_reached_on_the_globe():
     inside = np.abs(globe.parameters[:, 0]) < 1.3
     X, place = globe.X[inside], globe.parameters[inside]
     eat = EAT(2, kernel="rbf", sigma=0.5, distances=lengths(place), n_neighbors=8).fit(X)
-    # Full rank: all kept distances are reached to the slack, and the map, rigid under 8 neighbours, with them.
+    # Full rank: all kept distances are reached to the slack, and the map, rigid under 8 neighbors, with them.
     assert eat.rank_ratio_ == 1
     assert eat.error_ < 1.001e-8
     assert np.sqrt(quality.procrustes(eat.embedding_, place - place.mean(axis=0)).error) < 0.02

@@ -130,7 +130,7 @@ def test_any_clustering_serves():
     roll = datasets.swiss_roll(1500, random_state=1)
     clustering = manifoldry.LDLC(60, n_components=2, n_neighbors=8, rho=0.1, n_init=2)
     ipa = IPA(clustering=clustering).fit(roll.X)
-    # LDLC's clusters grow by rings of neighbours, wider than cells do, so the charts bend more.
+    # LDLC's clusters grow by rings of neighbors, wider than cells do, so the charts bend more.
     assert relative_error(ipa.embedding_, roll.truth) < 0.01
 
 

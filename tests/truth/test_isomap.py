@@ -68,7 +68,7 @@ def test_complete_graph_is_pca():
     assert up_to_sign(Y, PCA(3).fit_transform(X)) < 1e-8
 
 
-def test_columns_are_centred_orthogonal_with_the_eigenvalues_as_squared_norms():
+def test_columns_are_centered_orthogonal_with_the_eigenvalues_as_squared_norms():
     model = Isomap(3, n_neighbors=8).fit(datasets.torus(400).X)
     Y = model.embedding_
     top = model.spectrum_.values[0]
@@ -94,7 +94,7 @@ def test_ring_opens_to_a_circle():
 
 
 def test_radius_rule_includes_the_boundary():
-    """Steps of exactly 1: radius 1 connects neighbours, anything below disconnects them all."""
+    """Steps of exactly 1: radius 1 connects neighbors, anything below disconnects them all."""
     X = np.arange(12.0)[:, None]
     Y = Isomap(1, n_neighbors=None, radius=1.0).fit_transform(X)
     np.testing.assert_allclose(np.abs(np.diff(Y[:, 0])), 1.0, rtol=1e-12)
@@ -316,7 +316,7 @@ def test_component_of_one_point_and_of_two():
     assert len(np.unique(Y.round(9), axis=0)) == 33
 
 
-def test_mutual_neighbours_are_fewer():
+def test_mutual_neighbors_are_fewer():
     X = datasets.swiss_roll(400).X
     union, mutual = (Isomap(n_neighbors=10, symmetry=rule).fit(X).graph_ for rule in ("or", "and"))
     assert (union.degrees >= 10).all()

@@ -107,13 +107,13 @@ def test_a_function_and_a_matrix_of_values_give_the_same():
     assert not hasattr(given, "inverse_transform")
 
 
-def test_new_points_are_centred_with_the_means_of_the_old_ones():
-    """The four terms of the centred kernel row, written out."""
+def test_new_points_are_centered_with_the_means_of_the_old_ones():
+    """The four terms of the centered kernel row, written out."""
     X, Q = cloud(), cloud(6, seed=3)
     model = KernelPCA(2, bandwidth=2.0).fit(X)
     K, row = (pairwise_kernels(A, X, metric="rbf", gamma=1 / 8) for A in (X, Q))
-    centred = row - row.mean(axis=1, keepdims=True) - K.mean(axis=0) + K.mean()
-    expected = centred @ (model.spectrum_.vectors / np.sqrt(model.spectrum_.values))
+    centered = row - row.mean(axis=1, keepdims=True) - K.mean(axis=0) + K.mean()
+    expected = centered @ (model.spectrum_.vectors / np.sqrt(model.spectrum_.values))
     np.testing.assert_allclose(model.transform(Q), expected, atol=1e-11)
 
 
@@ -128,7 +128,7 @@ def test_n_points_have_at_most_n_minus_one_components():
 
 
 def test_a_large_bandwidth_gives_pca():
-    """exp(-d^2/2b^2) = 1 - d^2/2b^2 + O((d/b)^4), whose centred part is the linear kernel over b^2."""
+    """exp(-d^2/2b^2) = 1 - d^2/2b^2 + O((d/b)^4), whose centered part is the linear kernel over b^2."""
     X, b = cloud(), 300.0
     wide = KernelPCA(2, bandwidth=b).fit_transform(X) * b
     size = np.ptp(X, axis=0).max()
@@ -171,14 +171,14 @@ def test_precomputed_negative_half_squared_distances_give_classical_scaling():
 
 
 def test_preimages_lie_on_the_curve_that_the_points_came_from():
-    """Two-dimensional scores of a noisy circle lead back to its neighbourhood, with less noise than the points."""
+    """Two-dimensional scores of a noisy circle lead back to its neighborhood, with less noise than the points."""
     rng = np.random.default_rng(5)
     t = rng.uniform(0, 2 * np.pi, 800)
     noise = 0.1
     X = np.column_stack([np.cos(t), np.sin(t), np.zeros(800), np.zeros(800)]) + noise * rng.standard_normal((800, 4))
     model = KernelPCA(2, bandwidth=1.0).fit(X)
     back = model.inverse_transform(model.embedding_)
-    # The two columns off the plane are pure noise, and about 16 neighbours with weights average it.
+    # The two columns off the plane are pure noise, and about 16 neighbors with weights average it.
     assert np.sqrt((back[:, 2:] ** 2).mean()) < 0.5 * noise
     assert np.abs(np.hypot(back[:, 0], back[:, 1]) - np.hypot(X[:, 0], X[:, 1])).mean() < noise
 
@@ -192,7 +192,7 @@ def test_preimages_of_a_function_linear_in_the_scores_are_exact():
     linear = np.random.default_rng(7).standard_normal((2, 5))
     asked = scores.mean(axis=0) + 0.1 * cloud(9, columns=2, seed=8)
     back = LocalPreimage(scores, scores @ linear, 15)(asked, Run())
-    # The ridge of 1e-6 of the spread shrinks slopes by as much times the condition of the neighbourhood.
+    # The ridge of 1e-6 of the spread shrinks slopes by as much times the condition of the neighborhood.
     np.testing.assert_allclose(back, asked @ linear, atol=1e-4)
 
 
@@ -209,7 +209,7 @@ def test_suggestion_finds_the_planted_rank():
 
 
 def test_digits_are_embedded_by_likeness():
-    """Neighbours are kept far better than by chance (15 of 1797, below 0.01)."""
+    """Neighbors are kept far better than by chance (15 of 1797, below 0.01)."""
     from sklearn.datasets import load_digits
 
     X = load_digits().data

@@ -21,7 +21,7 @@ def ring(n):
 
 
 def heat(X, k, s=None):
-    """Ties of the union of k-nearest-neighbour lists, by sorting whole rows."""
+    """Ties of the union of k-nearest-neighbor lists, by sorting whole rows."""
     D = cdist(X, X)
     nearest = np.argsort(D, axis=1)[:, 1 : k + 1]
     edges = np.zeros_like(D, dtype=bool)
@@ -95,7 +95,7 @@ def test_three_laplacians_are_one_problem_or_another():
     degrees = W.sum(axis=1)
     walk, symmetric, plain = (
         LaplacianEigenmaps(3, n_neighbors=6, laplacian=kind).fit(X)
-        for kind in ("random_walk", "symmetric", "unnormalised")
+        for kind in ("random_walk", "symmetric", "unnormalized")
     )
     np.testing.assert_allclose(walk.spectrum_.values, symmetric.spectrum_.values, atol=1e-13)
     assert up_to_sign(np.sqrt(degrees)[:, None] * walk.embedding_, symmetric.embedding_) < 1e-9
@@ -131,7 +131,7 @@ def test_components_stand_apart_and_keep_their_shape():
 
 
 def test_copies_of_one_point_stay_together():
-    """Eight copies are each other's five neighbours: a component without a shape."""
+    """Eight copies are each other's five neighbors: a component without a shape."""
     X = np.concatenate([np.random.default_rng(6).uniform(size=(30, 2)), np.full((8, 2), 5.0)])
     Y = LaplacianEigenmaps(2, n_neighbors=5).fit_transform(X)
     assert np.ptp(Y[30:], axis=0).max() == 0
@@ -148,7 +148,7 @@ def test_given_affinities_equal_points():
         assert up_to_sign(np.sqrt(3.0) * model.embedding_, points.embedding_) < 1e-8
         np.testing.assert_allclose(model.spectrum_.values, points.spectrum_.values, atol=1e-12)
         np.testing.assert_allclose(model.transform(given), model.embedding_, atol=1e-9)
-    for kind in ("symmetric", "unnormalised"):
+    for kind in ("symmetric", "unnormalized"):
         model = LaplacianEigenmaps(2, metric="affinity", laplacian=kind).fit(W)
         np.testing.assert_allclose(model.transform(W), model.embedding_, atol=1e-9)
 
@@ -186,7 +186,7 @@ def test_matrices_that_are_no_affinities(W, match, form):
         ({"weights": "cosine"}, "weights must be one of"),
         ({"bandwidth": "wide"}, "bandwidth must be one of"),
         ({"bandwidth": 0.0}, "bandwidth must be above 0"),
-        ({"laplacian": "normalised"}, "laplacian must be one of"),
+        ({"laplacian": "normalized"}, "laplacian must be one of"),
     ],
 )
 def test_words_that_mean_nothing(settings, match):
@@ -199,19 +199,19 @@ def test_new_points_follow_the_equation_of_the_eigenvector():
     _, s = heat(X, 6)
     models = {
         kind: LaplacianEigenmaps(2, n_neighbors=6, laplacian=kind).fit(X)
-        for kind in ("random_walk", "symmetric", "unnormalised")
+        for kind in ("random_walk", "symmetric", "unnormalized")
     }
     placed = {kind: model.transform(Q) for kind, model in models.items()}
     for q, x in enumerate(Q):
         distance = np.linalg.norm(X - x, axis=1)
         near = np.argsort(distance)[:6]
         w = np.exp(-(distance[near] ** 2) / (2 * s**2))
-        d, walk, plain = w.sum(), models["random_walk"], models["unnormalised"]
+        d, walk, plain = w.sum(), models["random_walk"], models["unnormalized"]
         v = w @ walk.embedding_[near] / d / (1 - walk.spectrum_.values)
         np.testing.assert_allclose(placed["random_walk"][q], v, rtol=1e-9)
         np.testing.assert_allclose(np.abs(placed["symmetric"][q]), np.sqrt(d) * np.abs(v), rtol=1e-7)
         y = w @ plain.embedding_[near] / (d - plain.spectrum_.values)
-        np.testing.assert_allclose(placed["unnormalised"][q], y, rtol=1e-9)
+        np.testing.assert_allclose(placed["unnormalized"][q], y, rtol=1e-9)
 
 
 def test_new_points_land_where_a_fit_with_them_puts_them():

@@ -9,7 +9,7 @@ from manifoldry import LLE, LTSA, HessianEigenmaps, ModifiedLLE, NonnegativeLLE,
 from manifoldry.geometry.neighborhoods import sum_blocks
 from manifoldry.geometry.tangent import assemble, hessian_form, tangent_form, tangents
 from manifoldry.geometry.weights import alignment, modified_blocks, reconstruction
-from manifoldry.neighbors.graph import symmetrise
+from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
@@ -27,7 +27,7 @@ def flat_sheet(n=300, columns=10, seed=0):
 
 def sample_of(X, k):
     neighbors, index = neighbor_graph(X, NeighborRule(k).resolve(len(X)), Run(0))
-    return Sample(X, neighbors, symmetrise(neighbors), index)
+    return Sample(X, neighbors, symmetrize(neighbors), index)
 
 
 @pytest.mark.parametrize("model", [LLE(reg=1e-12), ModifiedLLE(reg=1e-12), LTSA(), HessianEigenmaps()])
@@ -77,7 +77,7 @@ def test_the_affine_form_on_request(cls):
 
 @pytest.mark.parametrize(("cls", "method"), [(LLE, "standard"), (ModifiedLLE, "modified"), (LTSA, "ltsa")])
 def test_equals_scikit_learn_where_the_mathematics_is_the_same(cls, method):
-    """scikit-learn leaves a point out of its own LTSA neighbourhood, which changes the result a little."""
+    """scikit-learn leaves a point out of its own LTSA neighborhood, which changes the result a little."""
     X = datasets.s_curve(400).X
     theirs = LocallyLinearEmbedding(
         n_neighbors=10, n_components=2, method=method, eigen_solver="dense", random_state=0
@@ -88,7 +88,7 @@ def test_equals_scikit_learn_where_the_mathematics_is_the_same(cls, method):
 
 
 @pytest.mark.parametrize("cls", [LLE, NonnegativeLLE, ModifiedLLE])
-def test_coordinates_are_centred_and_white_and_their_cost_is_the_spectrum(cls):
+def test_coordinates_are_centered_and_white_and_their_cost_is_the_spectrum(cls):
     X = datasets.s_curve(300).X
     model = cls(3, n_neighbors=9).fit(X)
     Y = model.embedding_
@@ -104,7 +104,7 @@ def test_coordinates_are_centred_and_white_and_their_cost_is_the_spectrum(cls):
 
 
 def test_lle_is_kernel_pca_of_the_flipped_matrix():
-    """K = lambda_max I - M: its top centred eigenvectors are LLE's coordinates."""
+    """K = lambda_max I - M: its top centered eigenvectors are LLE's coordinates."""
     X = datasets.s_curve(200).X
     M = alignment(reconstruction(sample_of(X, 8), 1e-3, Run(0))).toarray()
     K = np.linalg.eigvalsh(M)[-1] * np.eye(200) - M
@@ -154,21 +154,21 @@ def test_new_points_and_the_way_back(cls):
     fresh = datasets.swiss_roll(200, random_state=5)
     model = cls(n_neighbors=12).fit(roll.X)
     assert np.array_equal(model.transform(roll.X[:100]), model.embedding_[:100])
-    # The local rule is linear: a new point lies among its neighbours' images as it lies among them.
+    # The local rule is linear: a new point lies among its neighbors' images as it lies among them.
     fit = quality.procrustes(model.embedding_, roll.truth, kind="affine")
     placed = (model.transform(fresh.X) @ fit.matrix) * fit.scale + fit.shift
     old = np.sqrt(np.median(((fit.aligned - roll.truth) ** 2).sum(axis=1)))
     new = np.sqrt(np.median(((placed - fresh.truth) ** 2).sum(axis=1)))
     assert new < 1.5 * old + 0.1
-    # Back: onto the roll, within the sagitta of a neighbourhood (spacing about 1.1, radius of curvature at least 4.7).
+    # Back: onto the roll, within the sagitta of a neighborhood (spacing about 1.1, radius of curvature at least 4.7).
     back = model.inverse_transform(model.transform(fresh.X))
     assert np.median(np.linalg.norm(back - fresh.X, axis=1)) < 0.5
     np.testing.assert_allclose(model.inverse_transform(model.embedding_[:20]), roll.X[:20], atol=1e-9)
 
 
-def test_too_few_neighbours_are_raised_with_a_word():
+def test_too_few_neighbors_are_raised_with_a_word():
     X, plane = flat_sheet()
-    with pytest.warns(UserWarning, match="needs 6 neighbours for 2 dimensions; n_neighbors=3 was raised"):
+    with pytest.warns(UserWarning, match="needs 6 neighbors for 2 dimensions; n_neighbors=3 was raised"):
         model = HessianEigenmaps(n_neighbors=3).fit(X)
     assert model.diagnostics_["n_neighbors"] == 6
     assert quality.procrustes(model.embedding_, plane, kind="affine").error < 1e-6

@@ -69,8 +69,8 @@ def test_dimensions_that_the_data_do_not_have_are_zero():
 def test_four_points_around_a_fifth():
     """A star of four unit legs (a tree metric): one negative eigenvalue whose size is known.
 
-    D = 2 between leaves, 1 to the centre. Leaves span three directions with eigenvalue 2; along the vector that
-    separates the centre from the leaves B has the eigenvalue -1/5 (trace of B = 29/5, three of them 2).
+    D = 2 between leaves, 1 to the center. Leaves span three directions with eigenvalue 2; along the vector that
+    separates the center from the leaves B has the eigenvalue -1/5 (trace of B = 29/5, three of them 2).
     """
     D = 2.0 * (1 - np.eye(5))
     D[0, 1:] = D[1:, 0] = 1.0
@@ -107,7 +107,7 @@ def test_metric_scaling_recovers_a_plane_exactly():
 
 
 def test_three_equidistant_points_on_a_line():
-    """Distances 1, 1, 1 on a line: minimise over positions. The best layout spreads them at -2/3, 0, 2/3.
+    """Distances 1, 1, 1 on a line: minimize over positions. The best layout spreads them at -2/3, 0, 2/3.
 
     With ordered points at -a, 0, a the stress is 2 (1 - a)^2 + (1 - 2a)^2, least at a = 2/3 with value 1/3.
     """
@@ -209,7 +209,7 @@ def test_nonmetric_scaling_of_tied_ratings():
 
 
 def test_callback_stops_the_descent(cloud):
-    model = MDS(callback=lambda progress: progress.done >= 3 and progress.stage == "majorisation", tol=0.0).fit(cloud)
+    model = MDS(callback=lambda progress: progress.done >= 3 and progress.stage == "majorization", tol=0.0).fit(cloud)
     assert model.trace_.stop is Stop.ASKED
     assert model.trace_.n_iter == 3
     assert model.diagnostics_["stopped"]

@@ -27,7 +27,7 @@ def rigid_error(Y, truth):
 
 
 def reference(n, i, j, squares, kept):
-    """Return the largest trace of a centred Gram matrix by clarabel."""
+    """Return the largest trace of a centered Gram matrix by clarabel."""
     clarabel = pytest.importorskip("clarabel")
     basis = np.linalg.svd(np.eye(n) - 1 / n)[0][:, : n - 1]
     m = n - 1
@@ -133,8 +133,8 @@ def test_a_flat_sheet_stays_flat():
     assert rigid_error(mvu.embedding_, flat) < 5e-3
 
 
-def test_common_neighbours_hold_angles():
-    """A bent chain whose second neighbours are held too cannot become straight."""
+def test_common_neighbors_hold_angles():
+    """A bent chain whose second neighbors are held too cannot become straight."""
     angle = np.linspace(0, np.pi, 10)
     arc = np.column_stack([np.cos(angle), np.sin(angle)])
     free = MVU(1, n_neighbors=2, slack=1e-5, gap=1e-7).fit(arc)

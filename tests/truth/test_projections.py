@@ -17,7 +17,7 @@ each_unit = pytest.mark.parametrize("method", UNIT, ids=lambda method: method.__
 
 SHIFT = np.array([50.0, 0.0, 0.0, 0.0, 0.0])
 ROUNDING = 1e-9
-"""Dense twins solve the generalised problem of matrices with conditions up to 1e4, whose square times 1e-16 is 1e-8 at
+"""Dense twins solve the generalized problem of matrices with conditions up to 1e4, whose square times 1e-16 is 1e-8 at
 the very worst; seen are 1e-12."""
 
 
@@ -50,7 +50,7 @@ def up_to_sign(A, B):
 
 
 def ties(X, k, *, binary=False):
-    """Heat weights of the neighbour graph, 2 s^2 the mean squared length of its edges."""
+    """Heat weights of the neighbor graph, 2 s^2 the mean squared length of its edges."""
     D = kneighbors_graph(X, k, mode="distance").toarray()
     D = np.maximum(D, D.T)
     edges = D > 0
@@ -71,24 +71,24 @@ def lle_matrix(X, k, reg=1e-3):
 
 
 def ltsa_matrix(X, k, d):
-    """The sum of I - G G', one neighbourhood after another."""
+    """The sum of I - G G', one neighborhood after another."""
     n = len(X)
     nearest = kneighbors_graph(X, k).toarray() > 0
     B = np.zeros((n, n))
     for i in range(n):
         members = np.append(np.flatnonzero(nearest[i]), i)
-        centred = X[members] - X[members].mean(axis=0)
-        V = np.linalg.svd(centred, full_matrices=False)[0][:, :d]
+        centered = X[members] - X[members].mean(axis=0)
+        V = np.linalg.svd(centered, full_matrices=False)[0][:, :d]
         G = np.column_stack([np.full(k + 1, (k + 1) ** -0.5), V])
         B[np.ix_(members, members)] += np.eye(k + 1) - G @ G.T
     return B
 
 
 def pencil(X, form, mass):
-    """Values and coordinates of X'MX a = lambda X'DX a, data centred at the mean weighted by D."""
-    centred = X - mass @ X / mass.sum()
-    values, A = scipy.linalg.eigh(centred.T @ form @ centred, centred.T @ (mass[:, None] * centred))
-    return values, centred @ A
+    """Values and coordinates of X'MX a = lambda X'DX a, data centered at the mean weighted by D."""
+    centered = X - mass @ X / mass.sum()
+    values, A = scipy.linalg.eigh(centered.T @ form @ centered, centered.T @ (mass[:, None] * centered))
+    return values, centered @ A
 
 
 # Locality preserving projections
@@ -122,7 +122,7 @@ def test_lpp_eigenvalues_are_not_below_those_of_laplacian_eigenmaps():
 
 
 def test_lpp_with_more_features_than_points_is_laplacian_eigenmaps():
-    """Then every centred function of the points is linear."""
+    """Then every centered function of the points is linear."""
     X = np.random.default_rng(1).standard_normal((30, 50))
     W = ties(X, 5)
     values, vectors = scipy.linalg.eigh(np.diag(W.sum(axis=1)) - W, np.diag(W.sum(axis=1)))
@@ -139,13 +139,13 @@ def test_a_shift_of_the_data_changes_nothing(method):
     assert up_to_sign(method().fit(X + SHIFT).embedding_, method().fit(X).embedding_) < ROUNDING
 
 
-def test_without_centring_a_shift_would_rule():
-    """The spurious direction that centring avoids: nearly constant, with nearly no variation."""
+def test_without_centering_a_shift_would_rule():
+    """The spurious direction that centering avoids: nearly constant, with nearly no variation."""
     X = bent() + SHIFT
     W = ties(X, 10)
     degrees = W.sum(axis=1)
-    uncentred = scipy.linalg.eigh(X.T @ (np.diag(degrees) - W) @ X, X.T @ (degrees[:, None] * X), eigvals_only=True)
-    assert uncentred[0] < 0.01 * LPP().fit(X).spectrum_.values[0]
+    uncentered = scipy.linalg.eigh(X.T @ (np.diag(degrees) - W) @ X, X.T @ (degrees[:, None] * X), eigvals_only=True)
+    assert uncentered[0] < 0.01 * LPP().fit(X).spectrum_.values[0]
 
 
 # With a kernel
@@ -175,9 +175,9 @@ def test_invertible_kernel_is_laplacian_eigenmaps():
 def test_polynomial_kernel_is_lpp_of_the_monomials():
     """(x'y + 1)^2 is the inner product of 1, sqrt(2) x_i, x_i^2 and sqrt(2) x_i x_j, i < j."""
     X = bent(columns=3)
-    centred = X - X.mean(axis=0)
+    centered = X - X.mean(axis=0)
     i, j = np.triu_indices(3, 1)
-    monomials = np.column_stack([np.sqrt(2) * centred, centred**2, np.sqrt(2) * centred[:, i] * centred[:, j]])
+    monomials = np.column_stack([np.sqrt(2) * centered, centered**2, np.sqrt(2) * centered[:, i] * centered[:, j]])
     W = ties(X, 6)
     values, coordinates = pencil(monomials, np.diag(W.sum(axis=1)) - W, W.sum(axis=1))
     model = KernelLPP(2, n_neighbors=6, kernel="polynomial", degree=2).fit(X)
@@ -216,7 +216,7 @@ def test_the_way_back_from_the_kernel_is_near():
     assert np.median(error) < (13 * 1.7 * np.pi / 300) ** 2 / 8
 
 
-# Neighbourhood preserving projections
+# Neighborhood preserving projections
 
 
 def test_npp_solves_its_problem():
@@ -240,8 +240,8 @@ def test_npp_with_more_features_than_points_is_locally_linear_embedding():
 def test_onpp_is_orthogonal_and_its_error_is_the_sum_of_its_eigenvalues(skip):
     X = bent()
     M = lle_matrix(X, 6)
-    centred = X - X.mean(axis=0)
-    values, V = np.linalg.eigh(centred.T @ M @ centred)
+    centered = X - X.mean(axis=0)
+    values, V = np.linalg.eigh(centered.T @ M @ centered)
     model = ONPP(2, n_neighbors=6, skip_first=skip).fit(X)
     chosen = slice(1, 3) if skip else slice(0, 2)
     np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(2), atol=1e-13)
@@ -249,7 +249,7 @@ def test_onpp_is_orthogonal_and_its_error_is_the_sum_of_its_eigenvalues(skip):
     np.testing.assert_allclose(model.spectrum_.dropped, values[:1] if skip else [], rtol=1e-8)
     Y = model.embedding_
     np.testing.assert_allclose(np.trace(Y.T @ M @ Y), values[chosen].sum(), rtol=1e-8)
-    assert up_to_sign(Y, centred @ V[:, chosen]) < 1e-6  # vectors of values that are a few parts in ten apart
+    assert up_to_sign(Y, centered @ V[:, chosen]) < 1e-6  # vectors of values that are a few parts in ten apart
 
 
 def test_onpp_without_skipping_is_the_least_of_all_orthogonal_projections():

@@ -94,8 +94,8 @@ def test_the_direction_is_a_local_maximum_of_the_index():
     """Turning the whitened direction by a small angle any way lowers the index computed from its definition."""
     X = sources(400, 9)
     model = ProjectionPursuit(1).fit(X)
-    centred = X - X.mean(axis=0)
-    U = np.linalg.svd(centred, full_matrices=False)[0] * np.sqrt(400)
+    centered = X - X.mean(axis=0)
+    U = np.linalg.svd(centered, full_matrices=False)[0] * np.sqrt(400)
     w = np.linalg.lstsq(U, model.embedding_[:, 0], rcond=None)[0]
 
     def height(v):

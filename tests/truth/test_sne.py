@@ -19,13 +19,13 @@ ALL = pytest.mark.parametrize("method", [SNE, SymmetricSNE, TSNE])
 
 
 def blobs(n=90, classes=3, gap=8.0, seed=0):
-    """Unit Gaussians in ten dimensions, their centres ``gap`` along the axes."""
+    """Unit Gaussians in ten dimensions, their centers ``gap`` along the axes."""
     rng = np.random.default_rng(seed)
     labels = np.arange(n) % classes
     return gap * np.eye(10)[labels] + rng.standard_normal((n, 10)), labels
 
 
-def first_neighbour_right(Y, labels):
+def first_neighbor_right(Y, labels):
     D = cdist(Y, Y)
     np.fill_diagonal(D, np.inf)
     return np.mean(labels[D.argmin(axis=1)] == labels)
@@ -35,7 +35,7 @@ def first_neighbour_right(Y, labels):
 def test_separated_clusters_stay_separated(method):
     X, labels = blobs()
     model = method(perplexity=20).fit(X)
-    assert first_neighbour_right(model.embedding_, labels) == 1.0
+    assert first_neighbor_right(model.embedding_, labels) == 1.0
     assert model.kl_divergence_ < model.trace_.objective[0]
     np.testing.assert_allclose(model.embedding_.mean(axis=0), 0.0, atol=1e-10)
 
@@ -83,9 +83,9 @@ def test_t_sne_makes_room_where_sne_crowds():
     X, labels = blobs(300, 10, gap=5.0)
 
     def gap(Y):
-        centres = np.array([Y[labels == k].mean(axis=0) for k in range(10)])
-        spread = np.mean([np.linalg.norm(Y[labels == k] - centres[k], axis=1).mean() for k in range(10)])
-        return np.sort(cdist(centres, centres) + 1e9 * np.eye(10), axis=1)[:, 0].mean() / spread
+        centers = np.array([Y[labels == k].mean(axis=0) for k in range(10)])
+        spread = np.mean([np.linalg.norm(Y[labels == k] - centers[k], axis=1).mean() for k in range(10)])
+        return np.sort(cdist(centers, centers) + 1e9 * np.eye(10), axis=1)[:, 0].mean() / spread
 
     assert gap(TSNE().fit_transform(X)) > 1.5 * gap(SymmetricSNE().fit_transform(X))
 
@@ -116,7 +116,7 @@ def test_any_dimension(d):
     X, labels = blobs(120)
     model = TSNE(d).fit(X)
     assert model.embedding_.shape == (120, d)
-    assert first_neighbour_right(model.embedding_, labels) > 0.95
+    assert first_neighbor_right(model.embedding_, labels) > 0.95
 
 
 def test_several_perplexities_and_fixed_bandwidths():
@@ -127,7 +127,7 @@ def test_several_perplexities_and_fixed_bandwidths():
     fixed = TSNE(bandwidth=2.0).fit(X)
     np.testing.assert_array_equal(fixed.bandwidths_, 2.0)
     for model in (several, fixed, TSNE(bandwidth=np.linspace(1, 2, 120)).fit(X)):
-        assert first_neighbour_right(model.embedding_, labels) == 1.0
+        assert first_neighbor_right(model.embedding_, labels) == 1.0
 
 
 def test_heavier_tails_and_late_exaggeration_tighten_clusters():
@@ -156,7 +156,7 @@ def test_a_layout_that_would_collapse_does_not():
 def test_starts(method):
     X, labels = blobs()
     for init in ("pca", "spectral", "random", np.random.default_rng(0).standard_normal((90, 2))):
-        assert first_neighbour_right(method(init=init).fit_transform(X), labels) > 0.95
+        assert first_neighbor_right(method(init=init).fit_transform(X), labels) > 0.95
 
 
 @ALL
@@ -167,7 +167,7 @@ def test_graphs_sparse_rows_and_other_metrics(method):
     given = [method(perplexity=10, metric="precomputed").fit(graph), method(perplexity=10).fit(lists)]
     np.testing.assert_allclose(given[0].affinity_.toarray(), given[1].affinity_.toarray(), rtol=1e-9)
     for model in (*given, method(metric="cosine").fit(X), method().fit(csr_array(np.maximum(X, 0)))):
-        assert first_neighbour_right(model.embedding_, labels) > 0.9
+        assert first_neighbor_right(model.embedding_, labels) > 0.9
     new = kneighbors_graph(X, 5, mode="distance")[:7]
     assert np.isfinite(given[0].transform(new)).all()
 
@@ -179,13 +179,13 @@ def test_short_lists_of_a_graph_lower_the_automatic_perplexity_and_refuse_a_larg
     assert model.diagnostics_["perplexity_missed"] == 0
     rows = perplexity_choices(NeighborGraph.from_sparse(graph), [5.0], Run(0))
     np.testing.assert_allclose(model.bandwidths_, rows.bandwidths)
-    with pytest.raises(ValueError, match="perplexity 40 needs lists of at least that many neighbours; got 15"):
+    with pytest.raises(ValueError, match="perplexity 40 needs lists of at least that many neighbors; got 15"):
         TSNE(metric="precomputed", perplexity=40).fit(graph)
 
 
 def test_isolated_points_of_a_graph_are_refused():
     lonely = NeighborGraph(np.array([0, 1, 2, 2]), np.array([1, 0]), np.ones(2))
-    with pytest.raises(ValueError, match=r"leaves 1 points without a neighbour \(the first is 2\)"):
+    with pytest.raises(ValueError, match=r"leaves 1 points without a neighbor \(the first is 2\)"):
         TSNE(perplexity=1).fit(lonely)
 
 
@@ -196,7 +196,7 @@ def test_pieces_without_ties_are_laid_out_together_and_silently(method):
         warnings.simplefilter("error")
         Y = method(perplexity=5).fit_transform(X)
     assert np.isfinite(Y).all()
-    assert first_neighbour_right(Y, labels) == 1.0
+    assert first_neighbor_right(Y, labels) == 1.0
 
 
 @ALL
@@ -266,7 +266,7 @@ def test_the_callback_stops_it_and_an_interrupt_keeps_the_layout(method):
     [
         ({"perplexity": 0.5}, "perplexity must be at least 1"),
         ({"perplexity": 90}, "perplexity must be at most n - 1 = 89"),
-        ({"perplexity": 30, "n_neighbors": 20}, "perplexity 30 needs lists of at least that many neighbours; got 20"),
+        ({"perplexity": 30, "n_neighbors": 20}, "perplexity 30 needs lists of at least that many neighbors; got 20"),
         ({"perplexity": "many"}, "perplexity must be one of 'auto'"),
         ({"perplexity": []}, "perplexity must be a number, several, or 'auto'"),
         ({"bandwidth": -1.0}, "bandwidth must be a positive number, or one for each of the 90 points"),

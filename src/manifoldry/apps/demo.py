@@ -16,7 +16,7 @@ from manifoldry.registry import METHODS, Card, methods
 from manifoldry.values import FloatArray
 
 LEAST_POINTS = 50
-"""Scores compare 15 neighbours, of fewer than half of the points."""
+"""Scores compare 15 neighbors, of fewer than half of the points."""
 
 HEIGHT = 42.0
 """Makes a sheet about twice as long as wide, which fills a panel."""
@@ -39,7 +39,7 @@ FIGURES: Mapping[str, str] = {
 """Headings of the printed table, and the figures of `quality.score` below them."""
 
 LEGEND = """\
-trust, continuity, kept: how many neighbours are kept, 1 is best. distance: error of the distances to neighbours,
+trust, continuity, kept: how many neighbors are kept, 1 is best. distance: error of the distances to neighbors,
 0 is best. rigid, similarity, affine: error left by the best such map onto the truth, 0 is best."""
 
 
@@ -119,7 +119,7 @@ def _show(title: str, roll: Dataset, path: Path) -> Path:
     print(*(f"{result.name}: {remark}\n" for result in results for remark in result.remarks), sep="")
     subtitle = (
         f"{len(results)} methods, the same {len(roll.X):,} points. Every embedding is turned, shifted and scaled "
-        "onto the true sheet, which lies in grey behind it."
+        "onto the true sheet, which lies in gray behind it."
     )
     panels = [Panel(result.name, _caption(result), result.aligned) for result in results]
     compare(roll, panels, path, title=f"Unfolding a {title}", subtitle=subtitle)
@@ -140,5 +140,5 @@ def _caption(result: Result) -> str:
     figures = result.figures
     return (
         f"error {figures['procrustes_similarity']:.4f}   trust {figures['trustworthiness']:.4f}   "
-        f"neighbours kept {figures['knn_kept']:.0%}   {result.seconds:.2f} s"
+        f"neighbors kept {figures['knn_kept']:.0%}   {result.seconds:.2f} s"
     )

@@ -45,10 +45,10 @@ class Panel:
 
 
 def compare(data: Dataset, panels: Sequence[Panel], path: Path, *, title: str, subtitle: str) -> None:
-    """Draw the data in space, the true sheet and every panel, coloured by the first true coordinate.
+    """Draw the data in space, the true sheet and every panel, colored by the first true coordinate.
 
     All flat panels show the same region, which holds the true sheet and nearly all of every embedding. The sheet
-    lies in grey behind each, so that what has moved can be seen.
+    lies in gray behind each, so that what has moved can be seen.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Methods that turn the edges of a neighbour graph into ties: what the ties are, given ones, and their spectrum."""
+"""Methods that turn the edges of a neighbor graph into ties: what the ties are, given ones, and their spectrum."""
 
 from __future__ import annotations
 
@@ -110,9 +110,7 @@ class AffinityEmbedder(GraphEmbedder):
         if not self._ties_given:
             return checked
         if isinstance(checked, NeighborGraph):
-            raise ValueError(
-                "metric='affinity' needs a matrix of affinities; got a neighbour graph, which has lengths."
-            )
+            raise ValueError("metric='affinity' needs a matrix of affinities; got a neighbor graph, which has lengths.")
         if reset:
             self._strongest = float(checked.max())
         elif checked.shape[0] and checked.min() < 0:

@@ -68,7 +68,7 @@ class BorrowedSpectral(Borrowed):
         projected = rows @ self.components_.T - self.mean_ @ self.components_.T
         norms = np.linalg.norm(projected, axis=0)
         vectors = projected / np.where(norms > 0, norms, 1.0)
-        # X_c X_c' v without the n x n matrix; the row of means carries the centring.
+        # X_c X_c' v without the n x n matrix; the row of means carries the centering.
         back = rows.T @ vectors - np.outer(self.mean_, vectors.sum(axis=0))
         images = rows @ back - self.mean_ @ back
         self.spectrum_ = Spectrum(values, vectors, np.linalg.norm(images - values * vectors, axis=0), "largest")

@@ -30,7 +30,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
     _invertible = False
     _local_inverse = False
-    """Whether the way back is the local rule: a place is led to where its neighbours in the embedding came from."""
+    """Whether the way back is the local rule: a place is led to where its neighbors in the embedding came from."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Embed the rows of ``X``.

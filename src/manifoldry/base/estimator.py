@@ -62,7 +62,7 @@ class Estimator(BaseEstimator, ABC):
         """Return ``X`` checked: finite numbers in two dimensions, square where it must be, not all the same."""
         if isinstance(X, NeighborGraph):
             if not self._takes_graphs:
-                raise ValueError(f"{type(self).__name__} needs points or distances; got a neighbour graph.")
+                raise ValueError(f"{type(self).__name__} needs points or distances; got a neighbor graph.")
             self.n_features_in_ = X.n_points
             return X
         _refuse_shapes_and_text(X)

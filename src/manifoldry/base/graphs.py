@@ -1,4 +1,4 @@
-"""Methods that begin with a neighbour graph: how it is built, and what becomes of one in pieces."""
+"""Methods that begin with a neighbor graph: how it is built, and what becomes of one in pieces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 from manifoldry import check
 from manifoldry.base.embedder import Embedder, stores
 from manifoldry.extend.parts import Apart, Restricted, side_by_side
-from manifoldry.neighbors.graph import POLICIES, bridge, components, symmetrise, with_edges
+from manifoldry.neighbors.graph import POLICIES, bridge, components, symmetrize, with_edges
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.run import Run
@@ -21,12 +21,12 @@ from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph
 
 
 class DisconnectedWarning(UserWarning):
-    """The neighbour graph fell into pieces, and the pieces were joined or left out."""
+    """The neighbor graph fell into pieces, and the pieces were joined or left out."""
 
 
 @stores
 class GraphEmbedder(Embedder):
-    """Base of the methods that begin with a neighbour graph.
+    """Base of the methods that begin with a neighbor graph.
 
     It builds the graph, deals with a disconnected one as the user asked, and hands connected samples to the
     method's own ``_unfold``.
@@ -72,10 +72,10 @@ class GraphEmbedder(Embedder):
 
     def _sample(self, X: Any, run: Run) -> Sample:
         if isinstance(X, NeighborGraph):
-            return Sample(None, X, symmetrise(X, self.symmetry), NeighborIndex.of_graph(X.n_points))
+            return Sample(None, X, symmetrize(X, self.symmetry), NeighborIndex.of_graph(X.n_points))
         neighbors, index = neighbor_graph(X, self._rule().resolve(X.shape[0]), run)
         points = None if self._pairwise and issparse(X) else X
-        return Sample(points, neighbors, symmetrise(neighbors, self.symmetry), index, self._pairwise)
+        return Sample(points, neighbors, symmetrize(neighbors, self.symmetry), index, self._pairwise)
 
     def _bridged(self, sample: Sample, n_parts: int) -> tuple[Sample, FloatArray]:
         if sample.X is None:
@@ -85,7 +85,7 @@ class GraphEmbedder(Embedder):
             )
         graph, bridges = bridge(sample.graph, sample.X, self.metric, self.metric_params)
         warnings.warn(
-            f"The neighbour graph has {n_parts} components; {len(bridges)} shortest bridges join them, the longest "
+            f"The neighbor graph has {n_parts} components; {len(bridges)} shortest bridges join them, the longest "
             f"of length {bridges[:, 2].max():.3g}. Raise n_neighbors or radius, or set disconnected='apart'.",
             DisconnectedWarning,
             stacklevel=5,
@@ -97,7 +97,7 @@ class GraphEmbedder(Embedder):
         if self.disconnected == "refuse":
             sizes = ", ".join(str(len(part)) for part in parts[:5]) + (", ..." if len(parts) > 5 else "")
             raise ValueError(
-                f"The neighbour graph has {len(parts)} components (of {sizes} points); raise n_neighbors or radius, "
+                f"The neighbor graph has {len(parts)} components (of {sizes} points); raise n_neighbors or radius, "
                 "or set disconnected to 'bridge', 'apart' or 'largest'."
             )
         chosen = parts if self.disconnected == "apart" else parts[:1]
@@ -114,7 +114,7 @@ class GraphEmbedder(Embedder):
         if self.disconnected == "largest":
             left_out = sample.n_points - len(parts[0])
             warnings.warn(
-                f"The neighbour graph has {len(parts)} components; {left_out} points outside the largest have no "
+                f"The neighbor graph has {len(parts)} components; {left_out} points outside the largest have no "
                 "coordinates (NaN).",
                 DisconnectedWarning,
                 stacklevel=5,

@@ -18,7 +18,7 @@ from manifoldry.extend.placement import Distances
 from manifoldry.neighbors.sample import Sample
 from manifoldry.run import Run
 from manifoldry.solve.eigen import column_signs, smallest
-from manifoldry.solve.scaling import centre_gram
+from manifoldry.solve.scaling import center_gram
 from manifoldry.solve.spectrum import Suggestion, gap
 from manifoldry.values import Array, Embedding, FloatArray, Spectrum
 
@@ -61,7 +61,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class SquaredDistances:
-    r"""Rows :math:`-\frac12 d^2` of given distances: the linear kernel up to terms that centring removes."""
+    r"""Rows :math:`-\frac12 d^2` of given distances: the linear kernel up to terms that centering removes."""
 
     def __call__(self, X: Array, run: Run) -> FloatArray:  # noqa: ARG002
         """Return the rows of new points by their distances to the fitted ones."""
@@ -77,7 +77,7 @@ class KernelRows:
     distances : Distances
         To the fitted points.
     kernel : {"gaussian", "linear", "polynomial"}
-        Inner products are those about the mean of the fitted points, :math:`-\frac12` of squared distances centred.
+        Inner products are those about the mean of the fitted points, :math:`-\frac12` of squared distances centered.
     width, degree, slope, offset : float
         Of the kernels.
     means : ndarray of shape (n,)
@@ -141,8 +141,8 @@ def kernel_rows(K: FloatArray, features: Features, run: Run, least: float = RANG
     The range are the eigenvectors whose eigenvalues are at least the share ``least`` of the largest.
     """
     with run.stage("range"):
-        centred = centre_gram((K + K.T) / 2, run)
-        values, vectors = np.linalg.eigh(centred)
+        centered = center_gram((K + K.T) / 2, run)
+        values, vectors = np.linalg.eigh(centered)
         kept = values > least * values[-1]
         return Rows(K, vectors[:, kept] / np.sqrt(values[kept]), features)
 
@@ -188,7 +188,7 @@ class Span:
     def smallest_unit(self, form: Any, count: int, run: Run) -> tuple[Spectrum, FloatArray]:
         r"""Return the lowest pairs of :math:`P^T M P w = \lambda P^T D P w` with :math:`w^T P^T D P w = 1`.
 
-        The lengths turn it into an ordinary eigenproblem, without the squared condition of the generalised one.
+        The lengths turn it into an ordinary eigenproblem, without the squared condition of the generalized one.
         """
         spectrum, mix = self._lowest(self.coordinates / self.lengths, form, count, run)
         return spectrum, mix / self.lengths[:, None]
@@ -235,8 +235,8 @@ def span(rows: Rows, run: Run, *, mass: FloatArray | None = None, variance: floa
     with run.stage("span"):
         weights = np.ones(len(rows.table)) if mass is None else mass
         mean = weights @ rows.table / weights.sum()
-        centred = rows.table - mean
-        inner = centred if rows.loadings is None else centred @ rows.loadings
+        centered = rows.table - mean
+        inner = centered if rows.loadings is None else centered @ rows.loadings
         weighted = inner if mass is None else inner * np.sqrt(weights)[:, None]
         _, lengths, axes = np.linalg.svd(np.linalg.qr(weighted, mode="r"), full_matrices=False)
         left = 1.0 - np.cumsum(lengths**2) / (lengths**2).sum()

@@ -1,4 +1,4 @@
-"""Methods of local geometry: enough neighbours for the dimension, small components, the local rule for new points."""
+"""Methods of local geometry: enough neighbors for the dimension, small components, the local rule for new points."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def bottom(matrix: Any, n_components: int, run: Run) -> tuple[Spectrum, FloatArr
 
 @stores
 class LocalEmbedder(GraphEmbedder):
-    """Base of the methods whose matrix is a sum over neighbourhoods.
+    """Base of the methods whose matrix is a sum over neighborhoods.
 
-    A subclass says in ``_least_neighbors`` how many neighbours its mathematics needs for d dimensions, and embeds
+    A subclass says in ``_least_neighbors`` how many neighbors its mathematics needs for d dimensions, and embeds
     a connected sample in ``_align``.
     """
 
@@ -55,7 +55,7 @@ class LocalEmbedder(GraphEmbedder):
         """Return the eigenpairs, the coordinates and notes of a connected sample."""
 
     def _enough(self, n_points: int) -> int | str | None:
-        """Return the number of neighbours asked for, or what the mathematics needs if that is more."""
+        """Return the number of neighbors asked for, or what the mathematics needs if that is more."""
         least = min(self._least_neighbors(self.n_components), n_points - 1)
         k = self.n_neighbors
         if k == "auto":
@@ -71,7 +71,7 @@ class LocalEmbedder(GraphEmbedder):
         self._k = self._enough(n_points)
         if self._k != self.n_neighbors and self.n_neighbors != "auto":
             warnings.warn(
-                f"{type(self).__name__} needs {self._k} neighbours for {self.n_components} dimensions; "
+                f"{type(self).__name__} needs {self._k} neighbors for {self.n_components} dimensions; "
                 f"n_neighbors={self.n_neighbors} was raised to that.",
                 UserWarning,
                 stacklevel=4,
@@ -110,6 +110,6 @@ class LocalEmbedder(GraphEmbedder):
         )
 
     def suggest_n_components(self) -> Suggestion:
-        """Return the dimension of the neighbourhoods, and why: the first that leaves at most 5% of their variance."""
+        """Return the dimension of the neighborhoods, and why: the first that leaves at most 5% of their variance."""
         check_is_fitted(self, "embedding_")
-        return enough(self.diagnostics_["local_variances"], "variance of the neighbourhoods")
+        return enough(self.diagnostics_["local_variances"], "variance of the neighborhoods")

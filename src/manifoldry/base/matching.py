@@ -1,4 +1,4 @@
-"""Methods that match probabilities of being neighbours: SNE and its kin, from lists to a layout."""
+"""Methods that match probabilities of being neighbors: SNE and its kin, from lists to a layout."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class MatchingEmbedder(NeighborEmbedder):
         wanted = max(self._perplexities(n_points))
         if self.bandwidth is None and not isinstance(self.perplexity, str) and listed < wanted:
             raise ValueError(
-                f"perplexity {wanted:g} needs lists of at least that many neighbours; got {listed}: list about three "
+                f"perplexity {wanted:g} needs lists of at least that many neighbors; got {listed}: list about three "
                 "times as many."
             )
 

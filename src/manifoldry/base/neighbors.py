@@ -1,4 +1,4 @@
-"""Methods that match neighbourhoods: what they begin with, and where."""
+"""Methods that match neighborhoods: what they begin with, and where."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from manifoldry.values import FloatArray, NeighborGraph
 
 @stores
 class NeighborEmbedder(Embedder):
-    """Base of the neighbour embeddings: lists of neighbours from rows, distances or a graph, and a start.
+    """Base of the neighbor embeddings: lists of neighbors from rows, distances or a graph, and a start.
 
     Their layouts need no connected graph: pieces without ties repel each other.
     """
@@ -35,7 +35,7 @@ class NeighborEmbedder(Embedder):
         check.choice("search", self.search, ("auto", "exact", "approximate"))
 
     def _lists(self, X: Any, n_neighbors: int, run: Run) -> tuple[NeighborGraph, NeighborIndex]:
-        """Return each point's own list of neighbours, and the index that knows those of new points."""
+        """Return each point's own list of neighbors, and the index that knows those of new points."""
         check_init(self.init, count_points(X), self.n_components, self._is_graph(X))
         if isinstance(X, NeighborGraph):
             graph, index = X, NeighborIndex.of_graph(X.n_points)
@@ -45,7 +45,7 @@ class NeighborEmbedder(Embedder):
         alone = np.flatnonzero(graph.degrees == 0)
         if len(alone):
             raise ValueError(
-                f"The given graph leaves {len(alone)} points without a neighbour (the first is {alone[0]}), and "
+                f"The given graph leaves {len(alone)} points without a neighbor (the first is {alone[0]}), and "
                 "nothing says where they belong; add edges or leave those points out."
             )
         return graph, index
@@ -54,7 +54,7 @@ class NeighborEmbedder(Embedder):
         return isinstance(X, NeighborGraph) or (self._pairwise and issparse(X))
 
     def _start(self, X: Any, ties: csr_array, run: Run) -> FloatArray:
-        """Return the layout to begin with: the given one as it is, others centred with standard deviation 1."""
+        """Return the layout to begin with: the given one as it is, others centered with standard deviation 1."""
         if not isinstance(self.init, str):
             return np.array(self.init, dtype=np.float64)
         given = None if self._is_graph(X) else X

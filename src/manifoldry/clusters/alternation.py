@@ -205,6 +205,6 @@ class _State:
 
 def compact(X: FloatArray) -> FloatArray:
     """Return the points about their mean, turned into as many dimensions as there are points where they have more."""
-    centred = X - X.mean(axis=0)
+    centered = X - X.mean(axis=0)
     n, d = X.shape
-    return centred if d <= n else np.ascontiguousarray(np.asarray(np.linalg.qr(centred.T, mode="r")).T)
+    return centered if d <= n else np.ascontiguousarray(np.asarray(np.linalg.qr(centered.T, mode="r")).T)

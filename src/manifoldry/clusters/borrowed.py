@@ -20,24 +20,24 @@ from manifoldry.values import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
-class NearestCentre:
-    """New points to the cluster whose centre is nearest.
+class NearestCenter:
+    """New points to the cluster whose center is nearest.
 
     Parameters
     ----------
-    centres : ndarray of shape (c, d)
+    centers : ndarray of shape (c, d)
         One per cluster.
     """
 
-    centres: FloatArray
+    centers: FloatArray
 
     def __call__(self, X: FloatArray, run: Run) -> IntArray:  # noqa: ARG002
         """Return labels of shape (n_new,)."""
-        return np.argmin(squared_distances(self.centres, X), axis=0)
+        return np.argmin(squared_distances(self.centers, X), axis=0)
 
 
 @register(
-    family="centres",
+    family="centers",
     problem="alternation",
     papers=("lloyd1982", "arthur2007"),
     gives=("predict",),
@@ -62,11 +62,11 @@ class KMeans(RestartedClusterer):
     n_components : int
         Dimension of the flats in ``subspaces_``; the clusters do not depend on it.
     n_neighbors : int or "auto"
-        Neighbours in the graph on which ``localized_`` is judged; "auto" is 10.
+        Neighbors in the graph on which ``localized_`` is judged; "auto" is 10.
     n_init : int
         Random starts, of which the best is kept.
     max_iter, tol
-        Rounds at the most, and the movement of the centres (relative to the variance of the data) that ends them.
+        Rounds at the most, and the movement of the centers (relative to the variance of the data) that ends them.
     random_state, n_jobs, verbose, callback
         As in `VQPCA`.
 
@@ -107,14 +107,14 @@ class KMeans(RestartedClusterer):
             done = run.map(self._start, [(X, seed) for seed in seeds], blas=True, stoppable=True)
             done = [found for found in done if found is not None] or [self._start(X, seeds[0])]
             objectives = np.array([objective for _, objective, _ in done])
-        centres, _, rounds = done[int(np.argmin(objectives))]
-        used, labels = _nearest(X, centres)
+        centers, _, rounds = done[int(np.argmin(objectives))]
+        used, labels = _nearest(X, centers)
         flats = Subspaces.of_clusters(X, labels, len(used), self._rank(X))
-        objective = float(np.square(X - centres[used][labels]).sum())
-        return Clustering(labels, flats, NearestCentre(centres[used]), objective, objectives, n_iter=rounds)
+        objective = float(np.square(X - centers[used][labels]).sum())
+        return Clustering(labels, flats, NearestCenter(centers[used]), objective, objectives, n_iter=rounds)
 
     def _start(self, X: FloatArray, seed: int) -> tuple[FloatArray, float, int]:
-        """Return centres, inertia and rounds; one thread each, for scikit-learn adds as its threads finish."""
+        """Return centers, inertia and rounds; one thread each, for scikit-learn adds as its threads finish."""
         model = cluster.KMeans(self.n_clusters, n_init=1, max_iter=self.max_iter, tol=self.tol, random_state=seed)
         with threadpool_limits(1, user_api="openmp"):
             model.fit(X)
@@ -145,7 +145,7 @@ class AffinityPropagation(BaseClusterer):
     n_components : int
         Dimension of the flats in ``subspaces_``; the clusters do not depend on it.
     n_neighbors : int or "auto"
-        Neighbours in the graph on which ``localized_`` is judged; "auto" is 10.
+        Neighbors in the graph on which ``localized_`` is judged; "auto" is 10.
     preference : float, optional
         What being an exemplar is worth, p: lower means fewer clusters. The median similarity by default.
     damping : float
@@ -220,7 +220,7 @@ class AffinityPropagation(BaseClusterer):
         return Clustering(
             labels,
             Subspaces.of_clusters(X, labels, len(used), self._rank(X)),
-            NearestCentre(X[medoids]),
+            NearestCenter(X[medoids]),
             float(np.square(X - X[medoids][labels]).sum()) - len(medoids) * preference,
             n_iter=rounds,
             medoids=medoids,
@@ -228,7 +228,7 @@ class AffinityPropagation(BaseClusterer):
         )
 
 
-def _nearest(X: FloatArray, centres: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return the centres that somebody is nearest to, and which of those each point is nearest to."""
-    used, labels = np.unique(NearestCentre(centres)(X, Run(0, 1)), return_inverse=True)
+def _nearest(X: FloatArray, centers: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return the centers that somebody is nearest to, and which of those each point is nearest to."""
+    used, labels = np.unique(NearestCenter(centers)(X, Run(0, 1)), return_inverse=True)
     return used, labels

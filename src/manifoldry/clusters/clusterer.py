@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from manifoldry import check
 from manifoldry.base.estimator import Estimator, stores
 from manifoldry.clusters.subspaces import Subspaces
-from manifoldry.neighbors.graph import label_pieces, symmetrise
+from manifoldry.neighbors.graph import label_pieces, symmetrize
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray, NeighborGraph, Trace
@@ -44,7 +44,7 @@ class Clustering:
     medoids : ndarray of shape (c,), optional
         The point that stands for each cluster.
     graph : NeighborGraph, optional
-        The undirected neighbour graph, if the method made one.
+        The undirected neighbor graph, if the method made one.
     n_iter : int, optional
         Iterations, where there is no trace to count them.
     notes : mapping
@@ -144,9 +144,9 @@ class BaseClusterer(ClusterMixin, Estimator):
         return NeighborRule(self.n_neighbors, metric=self.metric)
 
     def _graph(self, X: FloatArray, run: Run) -> tuple[NeighborGraph, NeighborIndex]:
-        """Return the undirected neighbour graph of the points, and the index for new ones."""
+        """Return the undirected neighbor graph of the points, and the index for new ones."""
         neighbors, index = neighbor_graph(X, self._neighbor_rule().resolve(len(X)), run)
-        return symmetrise(neighbors), index
+        return symmetrize(neighbors), index
 
     def _check_parameters(self, n_points: int) -> None:
         check.integer("n_components", self.n_components, 1)

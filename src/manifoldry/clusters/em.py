@@ -1,4 +1,4 @@
-"""Expectation maximisation for mixtures of Gaussians around flats: a likelihood that never falls."""
+"""Expectation maximization for mixtures of Gaussians around flats: a likelihood that never falls."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ DEAD = 0.5
 TRACELESS = 1e-9
 """Below this many points a component keeps its shape: there is nothing to estimate it from."""
 HARD_STEPS = 3
-"""Maximisations on the first hard clusters, so that directions and variances have settled before they soften."""
+"""Maximizations on the first hard clusters, so that directions and variances have settled before they soften."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What the maximisation may choose.
+    """What the maximization may choose.
 
     Parameters
     ----------
@@ -50,18 +50,18 @@ class Fit:
     dropped: int
 
 
-def maximise(
+def maximize(
     Z: FloatArray, squares: FloatArray, mixture: Mixture, beliefs: Beliefs, rule: Rule
 ) -> tuple[Mixture, FloatArray | None]:
     r"""Return a mixture whose expected log-likelihood under the ``beliefs`` is not below that of ``mixture``.
 
     With it come the points' coordinates inside its flats, if they were a by-product.
 
-    Weights and means are the maximisers. With few columns so are directions and variances of probabilistic PCA: the
+    Weights and means are the maximizers. With few columns so are directions and variances of probabilistic PCA: the
     eigenpairs :math:`\lambda_1 \geq \lambda_2 \dots` of the weighted covariance, :math:`\sigma^2` the mean of
     those after the r-th, or the floor if that is larger. With many columns the directions are the best within the
     span of the old ones and their images under the covariance, which is enough for the likelihood not to fall.
-    Factor analysers take the best directions for the old :math:`\Psi`, then the best :math:`\Psi` given those and the
+    Factor analyzers take the best directions for the old :math:`\Psi`, then the best :math:`\Psi` given those and the
     expected factors.
     """
     masses = beliefs.responsibilities.sum(axis=0)
@@ -109,7 +109,7 @@ def _climb(
     beliefs, stop = expect(Z, squares, mixture), Stop.LIMIT
     levels, tried, moved = [beliefs.level], np.zeros(len(mixture), dtype=bool), 0
     for _ in range(max_iter):
-        better, inside = maximise(Z, squares, mixture, beliefs, rule)
+        better, inside = maximize(Z, squares, mixture, beliefs, rule)
         found = expect(Z, squares, better, inside)
         dead = np.flatnonzero((found.responsibilities.sum(axis=0) < DEAD) & ~tried)
         if len(dead):
@@ -148,12 +148,12 @@ def hard_start(
     for _ in range(HARD_STEPS):
         inside = coordinates(Z, mixture.means, mixture.axes)
         beliefs = Beliefs(responsibilities, np.zeros(n), inside)
-        mixture, _ = maximise(Z, squares, mixture, beliefs, rule)
+        mixture, _ = maximize(Z, squares, mixture, beliefs, rule)
     return mixture
 
 
 def _images(Z: FloatArray, shares: FloatArray, inside: FloatArray, columns: FloatArray) -> FloatArray:
-    """Return the scaled weighted covariances times the axes that gave the centred coordinates ``inside``."""
+    """Return the scaled weighted covariances times the axes that gave the centered coordinates ``inside``."""
     c, r, n = inside.shape
     products = (shares.T[:, None, :] * inside).reshape(c * r, n) @ Z
     return products.reshape(c, r, -1).transpose(0, 2, 1) / np.sqrt(columns)[:, :, None]
@@ -170,8 +170,8 @@ def _directions(
     _, m, r = mixture.bases.shape
     if m <= max(DENSE_COLUMNS, 3 * r):
         # The mean need be taken off one factor only: the weighted sum of the other is then zero.
-        centred = (np.ascontiguousarray(Z.T) - means[:, :, None]) / np.sqrt(mixture.columns)[:, :, None]
-        values, vectors = np.linalg.eigh(_images(Z, shares, centred, mixture.columns))
+        centered = (np.ascontiguousarray(Z.T) - means[:, :, None]) / np.sqrt(mixture.columns)[:, :, None]
+        values, vectors = np.linalg.eigh(_images(Z, shares, centered, mixture.columns))
         return np.maximum(values[:, ::-1][:, :r], 0.0), vectors[:, :, ::-1][:, :, :r], None
     shift = np.einsum("cm,cmr->cr", mixture.means - means, mixture.axes)
     inside = beliefs.inside + shift[:, :, None]
@@ -199,7 +199,7 @@ def _discarded(values: FloatArray, totals: FloatArray, dimension: int) -> FloatA
 
 
 def _with_factors(found: Mixture, values: FloatArray, images: FloatArray, diagonals: FloatArray, rule: Rule) -> Mixture:
-    r"""Return the factor analysers with the new directions and, from the expected factors, the new :math:`\Psi`.
+    r"""Return the factor analyzers with the new directions and, from the expected factors, the new :math:`\Psi`.
 
     In coordinates scaled by the old :math:`\Psi` the loadings are :math:`V (A - I)^{1/2}`; there the second moments
     of the expected factors are I, and the expected squared residuals of column j are

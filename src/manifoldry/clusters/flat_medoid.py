@@ -18,12 +18,12 @@ from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
 @dataclass(frozen=True)
 class Routes:
-    """How new points reach the medoids: through their neighbours among the old points.
+    """How new points reach the medoids: through their neighbors among the old points.
 
     Parameters
     ----------
     index : NeighborIndex
-        Finds the neighbours.
+        Finds the neighbors.
     lengths : ndarray of shape (n, c)
         Geodesic lengths from every old point to the medoids.
     """

@@ -1,12 +1,12 @@
 r"""Mixtures of Gaussians around flats: what they say about points.
 
-Mixtures of probabilistic PCA and of factor analysers are one model here. Component :math:`\ell` is the Gaussian
+Mixtures of probabilistic PCA and of factor analyzers are one model here. Component :math:`\ell` is the Gaussian
 
 .. math:: N(\mu_\ell,\, C_\ell), \qquad
           C_\ell = D_\ell^{1/2} [\sigma_\ell^2 I + V_\ell (A_\ell - \sigma_\ell^2 I) V_\ell^T] D_\ell^{1/2}
 
 with orthonormal :math:`V_\ell` and diagonal :math:`D_\ell`, :math:`A_\ell \geq \sigma_\ell^2`. Probabilistic PCA has
-:math:`D = I`; a factor analyser has :math:`\sigma^2 = 1` and :math:`D = \Psi`. Its inverse and determinant need no
+:math:`D = I`; a factor analyzer has :math:`\sigma^2 = 1` and :math:`D = \Psi`. Its inverse and determinant need no
 matrix larger than the flat's dimension (Woodbury).
 """
 
@@ -32,7 +32,7 @@ class Mixture:
     weights : ndarray of shape (c,)
         Shares of the components.
     means : ndarray of shape (c, m)
-        Their centres.
+        Their centers.
     bases : ndarray of shape (c, m, r)
         Orthonormal columns :math:`V_\ell`.
     spreads : ndarray of shape (c, r)
@@ -58,7 +58,7 @@ class Mixture:
 
     @property
     def axes(self) -> FloatArray:
-        """Columns that a centred point is multiplied with to get its coordinates, shape (c, m, r)."""
+        """Columns that a centered point is multiplied with to get its coordinates, shape (c, m, r)."""
         return self.bases / np.sqrt(self.columns)[:, :, None]
 
     @property
@@ -131,7 +131,7 @@ def expect(Z: FloatArray, squares: FloatArray, mixture: Mixture, inside: FloatAr
 
 
 def coordinates(Z: FloatArray, means: FloatArray, axes: FloatArray) -> FloatArray:
-    """Return centred points times the axes of every component, shape (c, r, n), by one product."""
+    """Return centered points times the axes of every component, shape (c, r, n), by one product."""
     c, m, r = axes.shape
     turned = axes.transpose(0, 2, 1)
     products = turned.reshape(c * r, m) @ Z.T
@@ -145,13 +145,13 @@ class Likeliest:
     Parameters
     ----------
     mixture : Mixture
-        In the space of the data, about ``centre``.
-    centre : ndarray of shape (d,)
+        In the space of the data, about ``center``.
+    center : ndarray of shape (d,)
         The origin of its means.
     """
 
     mixture: Mixture
-    centre: FloatArray
+    center: FloatArray
 
     def __call__(self, X: FloatArray, run: Run) -> IntArray:
         """Return labels of shape (n_new,)."""
@@ -162,8 +162,8 @@ class Likeliest:
         c, _, r = self.mixture.bases.shape
 
         def block(lo: int, hi: int) -> Beliefs:
-            centred = X[lo:hi] - self.centre
-            return expect(centred, centred**2, self.mixture)
+            centered = X[lo:hi] - self.center
+            return expect(centered, centered**2, self.mixture)
 
         found = run.map(block, run.ranges(len(X), BLOCK // (c * max(r, 1))), blas=True)
         parts = [(beliefs.responsibilities, beliefs.log_densities) for beliefs in found]
@@ -205,9 +205,9 @@ class Frame:
         axes, _ = np.linalg.qr((X - X.mean(axis=0))[:, moving].T)
         return cls(moving, axes, d)
 
-    def inside(self, centred: FloatArray) -> FloatArray:
-        """Return the columns (n, m) of centred points (n, d)."""
-        kept = centred[:, self.moving]
+    def inside(self, centered: FloatArray) -> FloatArray:
+        """Return the columns (n, m) of centered points (n, d)."""
+        kept = centered[:, self.moving]
         return kept if self.axes is None else kept @ self.axes
 
     def lifted(self, mixture: Mixture) -> Mixture:

@@ -192,7 +192,7 @@ def ways(X: FloatArray, graph: NeighborGraph, n_clusters: int, metric: Any, run:
     if len(parts) > n_clusters:
         graph, notes["bridges"] = bridge(graph, X, metric)
         warnings.warn(
-            f"The neighbour graph has {len(parts)} components, too many for n_clusters={n_clusters}; shortest bridges "
+            f"The neighbor graph has {len(parts)} components, too many for n_clusters={n_clusters}; shortest bridges "
             "join them. Raise n_neighbors or n_clusters.",
             DisconnectedWarning,
             stacklevel=5,

@@ -1,4 +1,4 @@
-"""Low-dimensional localised clustering: low rank as in VQPCA, in one piece as by geodesic k-medoids."""
+"""Low-dimensional localized clustering: low rank as in VQPCA, in one piece as by geodesic k-medoids."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HALVINGS = 6
 )
 @stores
 class LDLC(FlatMedoidClusterer):
-    r"""Low-dimensional localised clustering: each cluster near a flat, and around a medoid along the sheet.
+    r"""Low-dimensional localized clustering: each cluster near a flat, and around a medoid along the sheet.
 
     .. math:: \psi = \sum_i (1 - \rho)\, |(I - U_\ell U_\ell^T)(x_i - b_\ell)|^2 + \rho\, d_G^2(x_i, m_\ell),
               \qquad \ell = \ell_i
@@ -54,14 +54,14 @@ class LDLC(FlatMedoidClusterer):
     n_components : int
         Dimension of the flats.
     n_neighbors : int or "auto"
-        Neighbours in the graph; "auto" is 10. The result depends on it little.
+        Neighbors in the graph; "auto" is 10. The result depends on it little.
     rho : float or "auto"
         Weight of the geodesics, from 0 (`VQPCA`) to 1 (`GeodesicKMedoids`); "auto" is the smallest from 0.001 that
         leaves every cluster in one piece, by half-intervals, each with all the starts.
     split : bool
         Divide a cluster that is not in one piece into its pieces, on the same flat; needs ``rho`` above 0.
     metric : str or callable
-        How neighbours are measured.
+        How neighbors are measured.
     n_init, max_iter, tol
         As in `VQPCA`.
     random_state, n_jobs, verbose, callback

@@ -27,7 +27,7 @@ from manifoldry.values import FloatArray
 )
 @stores
 class GeodesicKMedoids(FlatMedoidClusterer):
-    r"""K-medoids with lengths of shortest paths along the neighbour graph.
+    r"""K-medoids with lengths of shortest paths along the neighbor graph.
 
     .. math:: \phi_{geo} = \sum_i \min_\ell d_G^2(x_i, m_\ell)
 
@@ -41,9 +41,9 @@ class GeodesicKMedoids(FlatMedoidClusterer):
     n_components : int
         Dimension of the flats in ``subspaces_``; the clusters do not depend on it.
     n_neighbors : int or "auto"
-        Neighbours in the graph; "auto" is 10.
+        Neighbors in the graph; "auto" is 10.
     metric : str or callable
-        How neighbours are measured.
+        How neighbors are measured.
     n_init, max_iter, tol
         As in `VQPCA`.
     random_state, n_jobs, verbose, callback

@@ -1,4 +1,4 @@
-"""Soft clusterings by likelihood: mixtures of probabilistic PCA and of factor analysers."""
+"""Soft clusterings by likelihood: mixtures of probabilistic PCA and of factor analyzers."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class MixtureClusterer(RestartedClusterer):
     def _best(self, X: FloatArray, frame: Frame, noise: Rule, run: Run) -> Clustering:
         """Return the best of the starts."""
         n, d = X.shape
-        rank, centre = self._rank(X), X.mean(axis=0)
-        points = frame.inside(X - centre)
+        rank, center = self._rank(X), X.mean(axis=0)
+        points = frame.inside(X - center)
         entries = n * self.n_clusters * min(points.shape[1], max(DENSE_COLUMNS, 3 * rank))
         at_once = min(run.n_jobs, self.n_init)
         run.announce("coordinates in flats", 16 * entries * at_once, "ask for fewer clusters or n_jobs=1")
@@ -82,9 +82,9 @@ class MixtureClusterer(RestartedClusterer):
         spoilt = [fit.dropped + np.count_nonzero(n * fit.mixture.weights < rank + 2) for fit in fits]
         levels = np.array([fit.trace.objective[-1] for fit in fits])
         best = fits[np.lexsort((levels, spoilt))[0]]
-        likeliest = Likeliest(frame.lifted(best.mixture), centre)
+        likeliest = Likeliest(frame.lifted(best.mixture), center)
         # A tie that rounding breaks otherwise in the space of the data could leave a component without points.
-        likeliest = Likeliest(likeliest.mixture.chosen(np.unique(likeliest(X, run))), centre)
+        likeliest = Likeliest(likeliest.mixture.chosen(np.unique(likeliest(X, run))), center)
         labels = likeliest(X, run)
         return Clustering(
             labels,
@@ -101,7 +101,7 @@ class MixtureClusterer(RestartedClusterer):
         self._likeliest = cast(Likeliest, clustering.assign)
         mixture = self._likeliest.mixture
         self.weights_: FloatArray = mixture.weights
-        self.means_: FloatArray = mixture.means + self._likeliest.centre
+        self.means_: FloatArray = mixture.means + self._likeliest.center
         self.noise_variances_: FloatArray = self._noise(mixture)
         self.log_likelihood_ = -self.objective_
         bases, variances = mixture.flats()
@@ -110,7 +110,7 @@ class MixtureClusterer(RestartedClusterer):
 
 @register(
     family="mixtures",
-    problem="expectation maximisation",
+    problem="expectation maximization",
     papers=("tipping1999b", "tipping1999", "khajehpour2013"),
     gives=("predict", "trace"),
     keeps="flatness and nearness as one likelihood: a point belongs to each flat with a probability",
@@ -122,12 +122,12 @@ class MixtureClusterer(RestartedClusterer):
 )
 @stores
 class MPPCA(MixtureClusterer):
-    r"""Mixture of probabilistic principal component analysers: Gaussians around flats.
+    r"""Mixture of probabilistic principal component analyzers: Gaussians around flats.
 
     .. math:: p(x) = \sum_\ell \pi_\ell\, N(x;\, \mu_\ell,\, W_\ell W_\ell^T + \sigma_\ell^2 I),
               \qquad W_\ell \in \mathbb{R}^{d \times r}
 
-    by expectation maximisation: responsibilities from the mixture; then, per component, mean and eigenvectors of the
+    by expectation maximization: responsibilities from the mixture; then, per component, mean and eigenvectors of the
     covariance weighted by them, :math:`\sigma_\ell^2` the mean of the eigenvalues after the r-th. Each start is
     fitted to hard clusters around seeds that are far apart. With many columns the eigenvectors are improved and not
     solved for in each step, which has the same fixed points. A turn of the data turns the result.
@@ -143,7 +143,7 @@ class MPPCA(MixtureClusterer):
     n_components : int
         Dimension r of the flats; with d - 1 or more the covariances are full.
     n_neighbors : int or "auto"
-        Neighbours in the graph on which ``localized_`` is judged; "auto" is 10.
+        Neighbors in the graph on which ``localized_`` is judged; "auto" is 10.
     n_init : int
         Random starts. Kept is the likeliest of those with the fewest components that were dropped or have the weight
         of fewer than r + 2 points, which any flat fits.
@@ -179,9 +179,9 @@ class MPPCA(MixtureClusterer):
     trace_ : Trace
         Minus the mean log-likelihood after each step of the start that was kept.
     localized_, n_nonlocalized_
-        Whether each cluster is one connected piece of the neighbour graph, and how many are not.
+        Whether each cluster is one connected piece of the neighbor graph, and how many are not.
     graph_ : NeighborGraph
-        The undirected neighbour graph.
+        The undirected neighbor graph.
     diagnostics_ : dict
         Seconds and memory, components moved and dropped, the least variance.
 
@@ -208,7 +208,7 @@ class MPPCA(MixtureClusterer):
 
 @register(
     family="mixtures",
-    problem="expectation maximisation",
+    problem="expectation maximization",
     papers=("ghahramani1996", "barber2012"),
     gives=("predict", "trace"),
     keeps="what columns have in common within each cluster; units of the columns do not matter",
@@ -220,12 +220,12 @@ class MPPCA(MixtureClusterer):
 )
 @stores
 class MFA(MixtureClusterer):
-    r"""Mixture of factor analysers: Gaussians around flats, with noise of its own in every column.
+    r"""Mixture of factor analyzers: Gaussians around flats, with noise of its own in every column.
 
     .. math:: p(x) = \sum_\ell \pi_\ell\, N(x;\, \mu_\ell,\, \Lambda_\ell \Lambda_\ell^T + \Psi),
               \qquad \Psi \text{ diagonal}
 
-    by expectation maximisation. In each step :math:`\Lambda_\ell` maximises the expected likelihood for the old
+    by expectation maximization. In each step :math:`\Lambda_\ell` maximizes the expected likelihood for the old
     :math:`\Psi` (eigenvectors of the weighted covariance in units of :math:`\Psi`), then :math:`\Psi` follows from
     the expected factors. Starts, floor and the likelihood that never falls are as in `MPPCA`.
 

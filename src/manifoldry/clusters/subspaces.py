@@ -79,8 +79,8 @@ class Subspaces:
         by one matrix product; exact to about :math:`10^{-15}` of the squared spread of the data.
         """
         c, d, r = self.bases.shape
-        centre = self.means.mean(axis=0)
-        points, means = X - centre, self.means - centre
+        center = self.means.mean(axis=0)
+        points, means = X - center, self.means - center
         directions = np.concatenate([means, self.bases.transpose(2, 0, 1).reshape(r * c, d)])
         # Rows of products belong to clusters, so that all below runs along the points.
         products = directions @ points.T
@@ -118,8 +118,8 @@ class Subspaces:
 
 def squared_distances(A: FloatArray, B: FloatArray) -> FloatArray:
     """Return the squared distances of all rows of ``A`` to all of ``B``, exact to 1e-15 of their squared spread."""
-    centre = A.mean(axis=0)
-    A, B = A - centre, B - centre
+    center = A.mean(axis=0)
+    A, B = A - center, B - center
     squares = np.einsum("nd,nd->n", A, A)[:, None] + np.einsum("nd,nd->n", B, B) - 2.0 * A @ B.T
     return np.maximum(squares, 0.0, out=squares)
 
@@ -131,7 +131,7 @@ def grouped(labels: IntArray, n_clusters: int) -> list[IntArray]:
 
 
 def _principal_of_few_columns(pieces: list[FloatArray], n_components: int) -> tuple[FloatArray, FloatArray]:
-    """Return bases (c, d, r) and variances (c, r) of centred pieces (m, d) at once."""
+    """Return bases (c, d, r) and variances (c, r) of centered pieces (m, d) at once."""
     scatters = np.stack([piece.T @ piece for piece in pieces])
     values, vectors = np.linalg.eigh(scatters)
     sizes = np.array([len(piece) for piece in pieces])
@@ -155,11 +155,11 @@ def _largest(matrix: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
     return eigh(matrix, subset_by_index=(side - k, side - 1), check_finite=False)
 
 
-def _principal(centred: FloatArray, n_components: int) -> tuple[FloatArray, FloatArray]:
-    """Return basis (d, r) and variances (r,) of centred points (m, d), from the smaller of scatter and Gram matrix."""
-    m, d = centred.shape
+def _principal(centered: FloatArray, n_components: int) -> tuple[FloatArray, FloatArray]:
+    """Return basis (d, r) and variances (r,) of centered points (m, d), from the smaller of scatter and Gram matrix."""
+    m, d = centered.shape
     side = min(m, d)
-    small = centred.T @ centred if d <= m else centred @ centred.T
+    small = centered.T @ centered if d <= m else centered @ centered.T
     kept = min(n_components, side)
     values, vectors = _largest(small, kept)
     vectors = vectors[:, ::-1]
@@ -167,8 +167,8 @@ def _principal(centred: FloatArray, n_components: int) -> tuple[FloatArray, Floa
     spread[:kept] = _positive(values)[::-1] / m
     if d <= m:
         return vectors, spread
-    # The images of the Gram matrix's vectors are orthogonal; the factorisation gives them unit length, and
+    # The images of the Gram matrix's vectors are orthogonal; the factorization gives them unit length, and
     # completes the basis where the points span fewer dimensions.
     images = np.zeros((d, n_components))
-    images[:, :kept] = centred.T @ vectors
+    images[:, :kept] = centered.T @ vectors
     return np.linalg.qr(images)[0], spread

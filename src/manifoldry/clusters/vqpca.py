@@ -24,7 +24,7 @@ from manifoldry.values import FloatArray
 )
 @stores
 class VQPCA(FlatMedoidClusterer):
-    r"""Vector quantisation by principal components: points go to the nearest of c flats.
+    r"""Vector quantization by principal components: points go to the nearest of c flats.
 
     .. math:: \phi_{rec} = \sum_i \min_\ell |(I - U_\ell U_\ell^T)(x_i - b_\ell)|^2
 
@@ -38,7 +38,7 @@ class VQPCA(FlatMedoidClusterer):
     n_components : int
         Dimension of the flats.
     n_neighbors : int or "auto"
-        Neighbours in the graph on which ``localized_`` is judged; "auto" is 10.
+        Neighbors in the graph on which ``localized_`` is judged; "auto" is 10.
     n_init : int
         Random starts, of which the best is kept.
     max_iter : int
@@ -64,9 +64,9 @@ class VQPCA(FlatMedoidClusterer):
     trace_ : Trace
         The objective after every half-step of the start that was kept.
     localized_, n_nonlocalized_
-        Whether each cluster is one connected piece of the neighbour graph, and how many are not.
+        Whether each cluster is one connected piece of the neighbor graph, and how many are not.
     graph_ : NeighborGraph
-        The undirected neighbour graph.
+        The undirected neighbor graph.
     diagnostics_ : dict
         Seconds and memory.
 

@@ -20,9 +20,9 @@ def gaussian_clusters(
     unevenness: float = 1.0,
     random_state: Any = 0,
 ) -> Dataset:
-    r"""Return points of spherical Gaussian clusters of unit variance, labelled by cluster.
+    r"""Return points of spherical Gaussian clusters of unit variance, labeled by cluster.
 
-    The centres are drawn from :math:`N(0, \frac{a^2}{2D} I_D)`: the squared distance of two of them is
+    The centers are drawn from :math:`N(0, \frac{a^2}{2D} I_D)`: the squared distance of two of them is
     :math:`a^2` on average. Neither truth nor parameters exist; the intrinsic dimension is D.
 
     Parameters
@@ -34,7 +34,7 @@ def gaussian_clusters(
     n_features : int
         Dimension D of the space.
     separation : float
-        Root mean square distance a between centres, in standard deviations of a cluster.
+        Root mean square distance a between centers, in standard deviations of a cluster.
     noise, unevenness, random_state
         The common options, see `manifoldry.datasets`; the halves are halves of the list of clusters.
 
@@ -55,6 +55,6 @@ def gaussian_clusters(
     sampler = Sampler("gaussian_clusters", n, noise, unevenness, random_state)
     labels = np.minimum((n_clusters * sampler.unit(1)[0]).astype(np.int64), n_clusters - 1)
     scale = separation / np.sqrt(2.0 * n_features)
-    centres = scale * sampler.rng("centres").standard_normal((n_features, n_clusters))
-    columns = centres[:, labels] + sampler.rng("clusters").standard_normal((n_features, sampler.n))
+    centers = scale * sampler.rng("centers").standard_normal((n_features, n_clusters))
+    columns = centers[:, labels] + sampler.rng("clusters").standard_normal((n_features, sampler.n))
     return sampler.dataset(tuple(columns), intrinsic_dim=int(n_features), labels=labels)

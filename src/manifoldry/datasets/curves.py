@@ -92,7 +92,7 @@ def spiral(
 ) -> Dataset:
     r"""Return points of the Archimedean spiral :math:`(t \cos t, t \sin t)`, uniform in arc length.
 
-    The truth is the arc length :math:`s(t) = [t \sqrt{1 + t^2} + \mathrm{asinh}\, t]/2` from the centre; the
+    The truth is the arc length :math:`s(t) = [t \sqrt{1 + t^2} + \mathrm{asinh}\, t]/2` from the center; the
     parameter is t, from 0 to 2 pi times the number of turns (our choice; the source states none).
 
     References: khajehpour2013.

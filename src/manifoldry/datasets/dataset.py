@@ -71,7 +71,7 @@ class Dataset:
 
     @property
     def color(self) -> Array:
-        """One number per point to colour a plot by.
+        """One number per point to color a plot by.
 
         The first true coordinate, else the first parameter, else the label, else the row number.
         """

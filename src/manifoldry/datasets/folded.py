@@ -68,9 +68,9 @@ def star(
     unevenness: float = 1.0,
     random_state: Any = 0,
 ) -> Dataset:
-    r"""Return points of a star of four twisted strips around a flat centre, uniform in area.
+    r"""Return points of a star of four twisted strips around a flat center, uniform in area.
 
-    The truth is a plane cross. Each arm is wound, from one and a half widths off the centre on, around a
+    The truth is a plane cross. Each arm is wound, from one and a half widths off the center on, around a
     cylinder whose axis lies at 45 degrees to it, and so turns like a helical ribbon. (A strip twisted
     about its own middle line is curved and has no flat coordinates.) At a distance q from where the winding
     begins, with R the radius of the cylinder, the point moves from q to :math:`R \sin(q/R)` in the plane

@@ -45,13 +45,13 @@ def load(name: str) -> Dataset:
     ==================  ==============================================================================
     cities              degrees to unit vectors; parameters: latitude, longitude (radians)
     citeseq_cbmc        counts to log(1 + 1000 count / total of the cell)
-    coil20_32           grey values to [0, 1]
+    coil20_32           gray values to [0, 1]
     covertype           the ten quantitative columns
     etopo               the one-degree grid on the unit sphere; parameters: elevation, latitude, longitude
     flow_cytometry      the seven marker columns
-    isomap_faces32      grey values to [0, 1]; parameters: light, pan, tilt
+    isomap_faces32      gray values to [0, 1]; parameters: light, pan, tilt
     mammoth             thousandths to units
-    proteins            thousandths of an Angstrom to Angstrom, all structures, labelled
+    proteins            thousandths of an Angstrom to Angstrom, all structures, labeled
     ==================  ==============================================================================
 
     Parameters

@@ -43,7 +43,7 @@ def swiss_roll(
     hole : bool
         Leave out :math:`|s' - 0.5| < 0.15, |h' - 0.5| < 0.2`, true coordinates scaled to [0, 1].
     grid : bool
-        Take the centres of a regular grid of nearly square cells. The count is then the nearest that
+        Take the centers of a regular grid of nearly square cells. The count is then the nearest that
         fits, not always n; the shape of X tells it.
     height : float
         Height of the roll.

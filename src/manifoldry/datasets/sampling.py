@@ -102,7 +102,7 @@ def outside_hole(u: FloatArray, v: FloatArray, hole: Hole) -> Array:
 
 
 def unit_grid(n: int, aspect: float, hole: Hole | None = None) -> FloatArray:
-    """Return about n cell centres of a grid over the unit square, shape (2, m), without those in the hole.
+    """Return about n cell centers of a grid over the unit square, shape (2, m), without those in the hole.
 
     The cells are as nearly square as whole numbers allow once the first axis is stretched by ``aspect``;
     the number of columns is the one that brings the count nearest to n.

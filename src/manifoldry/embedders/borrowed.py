@@ -52,7 +52,7 @@ class PCA(BorrowedSpectral, decomposition.PCA):
     embedding_ : ndarray of shape (n_samples, n_components)
         The scores.
     spectrum_ : Spectrum
-        Squared singular values of the centred data, with the normalised scores as vectors.
+        Squared singular values of the centered data, with the normalized scores as vectors.
     components_, mean_, explained_variance_, noise_variance_
         As in scikit-learn, with its other attributes.
     diagnostics_ : dict
@@ -296,7 +296,7 @@ class FastICA(Borrowed, decomposition.FastICA):
     borrowed=True,
 )
 class NMF(Borrowed, decomposition.NMF):
-    r"""Non-negative matrix factorisation, scikit-learn's.
+    r"""Non-negative matrix factorization, scikit-learn's.
 
     .. math:: \min_{W \ge 0,\, H \ge 0} \tfrac12 \| X - W H \|_F^2
 
@@ -329,12 +329,12 @@ class NMF(Borrowed, decomposition.NMF):
     """
 
     def fit(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> Self:
-        """Factorise the rows, from the start ``W`` and ``H`` if ``init="custom"``."""
+        """Factorize the rows, from the start ``W`` and ``H`` if ``init="custom"``."""
         self.fit_transform(X, y, W, H)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> FloatArray:
-        """Factorise the rows and return W, which the iteration finds together with the parts."""
+        """Factorize the rows and return W, which the iteration finds together with the parts."""
         began = time.perf_counter()
         self._keep(X, super(Borrowed, self).fit_transform(X, y, W, H))
         self.diagnostics_["seconds"] = {"fit": time.perf_counter() - began}

@@ -30,7 +30,7 @@ COLUMNS = 256
     papers=("bengio2004", "chandra1996", "klein1993", "luxburg2014", "qiu2007"),
     gives=("transform", "inverse", "spectrum", "graph"),
     keeps="commute times: the expected steps of a random walk there and back",
-    loses="geodesic distances; with few coordinates, the times between neighbours",
+    loses="geodesic distances; with few coordinates, the times between neighbors",
     use_when="the graph itself is the data: ties, resistances, clusters joined by few edges",
     fails_when="the graph is large and dense: commute times then tell only the degrees of their ends",
     cost="a sparse eigenproblem: 200,000 points of a surface in seconds",
@@ -43,7 +43,7 @@ class CommuteTime(AffinityEmbedder):
     .. math:: z_i = \sqrt{\mathrm{vol}} \left( \frac{u_1(i)}{\sqrt{\lambda_1}}, \dots,
         \frac{u_d(i)}{\sqrt{\lambda_d}} \right), \qquad L u_k = \lambda_k u_k ,
 
-    with the unnormalised Laplacian :math:`L = D - W` of the ties, its constant left out, and the sum of degrees
+    with the unnormalized Laplacian :math:`L = D - W` of the ties, its constant left out, and the sum of degrees
     :math:`\mathrm{vol}`. With all n - 1 coordinates
 
     .. math:: \|z_i - z_j\|^2 = c_{ij} = \mathrm{vol}\, (e_i - e_j)^T L^+ (e_i - e_j) ,
@@ -65,7 +65,7 @@ class CommuteTime(AffinityEmbedder):
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        Centred, orthogonal columns of squared norm vol over the eigenvalue.
+        Centered, orthogonal columns of squared norm vol over the eigenvalue.
     spectrum_ : Spectrum
         Eigenpairs of L, ascending; the constant is in ``dropped``.
     graph_ : NeighborGraph
@@ -76,8 +76,8 @@ class CommuteTime(AffinityEmbedder):
     Notes
     -----
     New points follow the eigenvector's own equation,
-    :math:`u(x) = \sum_j w(x, j) u_j / (d(x) - \lambda)`, over their neighbours; where their degree is not well above
-    the eigenvalue, the plain average of the neighbours. One that coincides with a fitted point takes its place.
+    :math:`u(x) = \sum_j w(x, j) u_j / (d(x) - \lambda)`, over their neighbors; where their degree is not well above
+    the eigenvalue, the plain average of the neighbors. One that coincides with a fitted point takes its place.
 
     In large dense graphs :math:`c_{ij}` tends to :math:`\mathrm{vol}(1/d_i + 1/d_j)`, which knows nothing of the
     way between; the first few coordinates still do.
@@ -139,7 +139,7 @@ class CommuteTime(AffinityEmbedder):
             self._strength,
             coordinates,
             spectrum.values,
-            "unnormalised",
+            "unnormalized",
             ties.degrees,
             coincide=not self._ties_given,
         )

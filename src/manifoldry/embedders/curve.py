@@ -238,7 +238,7 @@ def smooth(X: FloatArray, places: FloatArray, span: float, n_knots: int, run: Ru
     at = np.unique(np.quantile(places, np.linspace(0, 1, min(n_knots, n))))
     knots = np.empty((len(at), X.shape[1]))
     origin = X.mean(axis=0)
-    centred = X - origin
+    centered = X - origin
     narrowest = NARROWEST * float(np.ptp(places))
 
     def block(lo: int, hi: int) -> None:
@@ -250,7 +250,7 @@ def smooth(X: FloatArray, places: FloatArray, span: float, n_knots: int, run: Ru
         mean_u = (weights * u).sum(axis=1, keepdims=True)
         spread = (weights * (u - mean_u) ** 2).sum(axis=1, keepdims=True)
         slopes = weights * (u - mean_u) / np.where(spread > 0, spread, 1.0)
-        knots[lo:hi] = (weights - mean_u * slopes) @ centred
+        knots[lo:hi] = (weights - mean_u * slopes) @ centered
 
     run.map(block, run.ranges(len(at), max(1, BLOCK // n)), blas=True)
     edges = np.linalg.norm(np.diff(knots, axis=0), axis=1)

@@ -68,22 +68,22 @@ class DiffusionMaps(AffinityEmbedder):
         How much of the sampling density is divided out, from 0 (none) to 1 (all: the limit is heat flow on the
         manifold however unevenly it is sampled).
     bandwidth : "auto", "variable" or float
-        The s of the Gaussian; "auto": :math:`2 s^2` is the mean squared length of the edges of the neighbour graph.
-        "variable": :math:`2 s_i s_j` stands for it, with :math:`\sqrt2 s_i` the mean distance of i to its neighbours.
+        The s of the Gaussian; "auto": :math:`2 s^2` is the mean squared length of the edges of the neighbor graph.
+        "variable": :math:`2 s_i s_j` stands for it, with :math:`\sqrt2 s_i` the mean distance of i to its neighbors.
         Written :math:`e^{-d^2/\sigma}` the kernel has :math:`s = \sqrt{\sigma/2}`.
     kernel : {"auto", "complete", "sparse"}
-        Ties between all pairs, or along the edges of the neighbour graph; "auto" is complete up to 3,000 points whose
+        Ties between all pairs, or along the edges of the neighbor graph; "auto" is complete up to 3,000 points whose
         graph is connected.
         Every point is tied to itself.
     n_neighbors : int or "auto"
-        Neighbours of each point; "auto" is 10, unless a radius is given. They set the bandwidth, and the edges of
+        Neighbors of each point; "auto" is 10, unless a radius is given. They set the bandwidth, and the edges of
         the sparse kernel.
     radius : float, optional
-        Neighbours are all points at most this far; with ``n_neighbors`` too, at most that many of them.
+        Neighbors are all points at most this far; with ``n_neighbors`` too, at most that many of them.
     metric, metric_params
         As in scikit-learn, or "precomputed": ``X`` holds pairwise distances, or a sparse graph of lengths.
     search : {"auto", "exact", "approximate"}
-        How neighbours are found; approximate searches report their recall in ``diagnostics_``.
+        How neighbors are found; approximate searches report their recall in ``diagnostics_``.
     symmetry : {"or", "and"}
         Whether a pair needs to be listed by one end or by both.
     disconnected : {"apart", "bridge", "largest", "refuse"}
@@ -105,7 +105,7 @@ class DiffusionMaps(AffinityEmbedder):
     spectrum_ : Spectrum
         The eigenvalues :math:`\lambda` of P, descending, and :math:`\psi`; the constant is in ``dropped``.
     graph_ : NeighborGraph
-        The neighbour graph.
+        The neighbor graph.
     diagnostics_ : dict
         Seconds, memory, ``stationary``, ``bandwidth``, ``kernel``, ``t``, what "auto" chose.
 
@@ -116,7 +116,7 @@ class DiffusionMaps(AffinityEmbedder):
     With a fractional t negative eigenvalues count as 0.
 
     New points: :math:`\psi(x) = \lambda^{-1} \sum_j p(x, j) \psi_j`, over everyone with the complete kernel, over
-    the neighbours with the sparse one; a new point that coincides with a fitted one takes its place.
+    the neighbors with the sparse one; a new point that coincides with a fitted one takes its place.
 
     References: coifman2006, bengio2004, zelnikmanor2005, moon2019.
 
@@ -280,7 +280,7 @@ def _warn_of_alternation(walk: Affinity, spectrum: Spectrum, run: Run) -> None:
     if -lowest > max(last, 0.0) + LOOSE:
         warnings.warn(
             f"The walk has an eigenvalue {lowest:.2g}, larger in magnitude than the {last:.2g} of the last coordinate; "
-            "use a larger bandwidth or more neighbours, or fewer components.",
+            "use a larger bandwidth or more neighbors, or fewer components.",
             UserWarning,
             stacklevel=2,
         )

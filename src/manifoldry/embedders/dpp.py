@@ -25,7 +25,7 @@ from manifoldry.values import Embedding, IntArray, NeighborGraph
     keeps="the lengths between nearest points, as far as an orthogonal projection can; no distance grows",
     loses="everything that no linear map can unfold",
     use_when="PCA is ruled by far clusters or outliers and the steps between near points should count instead",
-    fails_when="curved sheets; noise as large as the steps between neighbours, which it then keeps",
+    fails_when="curved sheets; noise as large as the steps between neighbors, which it then keeps",
     cost="O(n m^2) time for m features, one copy of the data: to millions of points of few features",
     tiny={"n_components": 2, "n_neighbors": 5},
 )
@@ -36,9 +36,9 @@ class DPP(LinearEmbedder):
     .. math:: \min_{V V^T = I} \frac{1}{|T|} \sum_{(i,j) \in T}
               \frac{\|x_i - x_j\|^2 - \|V x_i - V x_j\|^2}{\|x_i - x_j\|^2} ,
 
-    where T is the minimum spanning tree of the neighbour graph, edges of length 0 left out. An orthogonal projection
+    where T is the minimum spanning tree of the neighbor graph, edges of length 0 left out. An orthogonal projection
     lengthens nothing, so no term is negative and the mean is the mean relative error of the squared lengths. The
-    minimiser is known in closed form: the rows of V are the leading eigenvectors of :math:`E^T E / |T|`, with the
+    minimizer is known in closed form: the rows of V are the leading eigenvectors of :math:`E^T E / |T|`, with the
     edges' unit vectors as the rows of E. All edges count the same, so no bridge and no outlier rules.
 
     Parameters
@@ -53,7 +53,7 @@ class DPP(LinearEmbedder):
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        Centred.
+        Centered.
     components_ : ndarray of shape (n_components, n_features)
         V: ``transform(X)`` is ``(X - mean_) @ components_.T``.
     mean_ : ndarray of shape (n_features,)
@@ -62,7 +62,7 @@ class DPP(LinearEmbedder):
         Eigenvalues, descending: the mean share of an edge's squared length that each direction keeps; all together
         sum to one. The vectors are the projected points.
     graph_ : NeighborGraph
-        The neighbour graph.
+        The neighbor graph.
     diagnostics_ : dict
         Seconds, memory, components, bridges, the ``rank`` of the data, and ``tree``: the ends of the edges, shape
         (n_samples - 1, 2), the shortest first.

@@ -14,7 +14,7 @@ from manifoldry.base import DisconnectedWarning, Embedder, stores
 from manifoldry.extend.kernel_image import KernelImage
 from manifoldry.extend.kernel_projection import Kernel
 from manifoldry.extend.placement import pairwise
-from manifoldry.neighbors.graph import bridge, components, symmetrise
+from manifoldry.neighbors.graph import bridge, components, symmetrize
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.registry import register
 from manifoldry.run import Run
@@ -36,10 +36,10 @@ LOOSE = 1e-12
     problem="semidefinite",
     papers=("khajehpour2013",),
     gives=("transform", "inverse", "spectrum", "trace", "certificate", "graph"),
-    keeps="the distances of neighbours, or those asked for, as well as a map of the kernel can",
+    keeps="the distances of neighbors, or those asked for, as well as a map of the kernel can",
     loses="dimensions beyond n_components; all distances that are neither kept nor stretched",
     use_when="there are few points, a smooth map for new ones is wanted, or distances to be reached are given",
-    fails_when="neighbours cut through the folds, or the kernel is so narrow that it knows nothing between the points",
+    fails_when="neighbors cut through the folds, or the kernel is so narrow that it knows nothing between the points",
     cost="O(E^3) time and O(E^2) memory for E kept pairs: 300 points in 2 s, 1,000 in a minute",
     tiny={"n_components": 2, "n_neighbors": 6},
 )
@@ -47,7 +47,7 @@ LOOSE = 1e-12
 class EAT(Embedder):
     r"""Embedding by affine transformations.
 
-    Looks for a linear map :math:`Y = K \Omega` of the centred kernel matrix K. With
+    Looks for a linear map :math:`Y = K \Omega` of the centered kernel matrix K. With
     :math:`A = \Omega \Omega^\top` the squared distances :math:`|y_i - y_j|^2 = (k_i - k_j)^\top A (k_i - k_j)` are
     linear in A, and
 
@@ -71,18 +71,18 @@ class EAT(Embedder):
     degree : int
         p of the polynomial kernel.
     n_neighbors : int, "auto" or None
-        Neighbours whose distances are kept; "auto" is 6 unless a radius is given.
+        Neighbors whose distances are kept; "auto" is 6 unless a radius is given.
     radius : float, optional
-        Neighbours are within this distance; with n_neighbors too, at most that many.
+        Neighbors are within this distance; with n_neighbors too, at most that many.
     distances : array of shape (n_samples, n_samples), optional
         The distances wanted, positive between different points; else those of the points, or those that the kernel
         matrix implies.
     keep : array of shape (n_pairs, 2), optional
-        Pairs to keep in place of neighbours.
+        Pairs to keep in place of neighbors.
     stretch : array of shape (n_pairs, 2), optional
         Pairs to stretch; else all that are not kept.
     disconnected : {"bridge", "refuse"}
-        Whether a neighbour graph in pieces, which could be stretched without end, is joined by its shortest bridges.
+        Whether a neighbor graph in pieces, which could be stretched without end, is joined by its shortest bridges.
     slack : float
         Half-width of the band in which squared relative distances are held while the others are stretched.
     tol : float
@@ -105,7 +105,7 @@ class EAT(Embedder):
     stretch_ : float
         Mean over the stretched pairs of :math:`|y_i - y_j|^2/\tau_{ij}^2`.
     rank_ratio_ : float
-        Rank of the centred kernel over n - 1: 1 if any shape of the points can be reached.
+        Rank of the centered kernel over n - 1: 1 if any shape of the points can be reached.
     certificate_ : Certificate
         Of minus ``stretch_``: ``gap`` says how much more the best map could stretch; ``violation`` is the largest error
         of a kept pair.
@@ -187,7 +187,7 @@ class EAT(Embedder):
         wanted = self._wanted(X, run)
         graph, bridges = self._kept(wanted, run)
         i, j = _each_once(graph)
-        run.announce(f"forces of {len(i)} pairs", 24 * len(i) ** 2, "fit a sample, or take fewer neighbours")
+        run.announce(f"forces of {len(i)} pairs", 24 * len(i) ** 2, "fit a sample, or take fewer neighbors")
         with run.stage("kernel"):
             image = KernelImage.of(self._kernel(X, i, j), X, wanted, run)
         with run.stage("unfolding"):
@@ -235,19 +235,19 @@ class EAT(Embedder):
         if self.keep is not None:
             i, j = _pairs("keep", self.keep, n).T
             lengths = sp.csr_array((wanted[i, j], (i, j)), shape=(n, n))
-            return symmetrise(NeighborGraph.from_sparse(lengths)), np.empty((0, 3))
-        graph = symmetrise(neighbor_graph(wanted, self._rule(n), run)[0])
+            return symmetrize(NeighborGraph.from_sparse(lengths)), np.empty((0, 3))
+        graph = symmetrize(neighbor_graph(wanted, self._rule(n), run)[0])
         n_parts = len(components(graph))
         if n_parts == 1:
             return graph, np.empty((0, 3))
         if self.disconnected == "refuse":
             raise ValueError(
-                f"The neighbour graph has {n_parts} components, which could be stretched apart without end; raise "
+                f"The neighbor graph has {n_parts} components, which could be stretched apart without end; raise "
                 "n_neighbors or radius, or set disconnected='bridge'."
             )
         graph, bridges = bridge(graph, wanted, "precomputed")
         warnings.warn(
-            f"The neighbour graph has {n_parts} components; {len(bridges)} shortest bridges join them, the longest "
+            f"The neighbor graph has {n_parts} components; {len(bridges)} shortest bridges join them, the longest "
             f"of length {bridges[:, 2].max():.3g}. Raise n_neighbors or radius.",
             DisconnectedWarning,
             stacklevel=4,

@@ -34,7 +34,7 @@ FIRST_PAIRS = 10
 """Pairs per landmark that the program begins with; others join it when they are too long."""
 
 REG = 1e-4
-"""Regularisation of the weights. On rolls of 1000 and 5000 points ten times more or a hundred times less shrinks the
+"""Regularization of the weights. On rolls of 1000 and 5000 points ten times more or a hundred times less shrinks the
 result: combinations then bend, or swing, between landmarks."""
 
 GAP, MOST_COLUMNS, FLAT = 1e-5, 10, 1e-8
@@ -61,7 +61,7 @@ class _Directed(GraphEmbedder):
     problem="semidefinite",
     papers=("weinberger2006b",),
     gives=_GIVES,
-    keeps="distances between neighbours, in the sense of least squares",
+    keeps="distances between neighbors, in the sense of least squares",
     loses="detail, if the refinement is cut short: the first layout is a smooth one",
     use_when="maximum variance unfolding fits, but there are more than a few thousand points",
     fails_when="the unfolded shape is not smooth over the graph: long thin arms, pieces joined by bridges",
@@ -166,7 +166,7 @@ class FastMVU(_Directed):
     problem="semidefinite",
     papers=("weinberger2005",),
     gives=_GIVES,
-    keeps="distances between neighbours at the most, as far as landmarks can follow",
+    keeps="distances between neighbors at the most, as far as landmarks can follow",
     loses="what is finer than the landmarks; size, for the tightest place between them holds back all",
     use_when="an optimum with proof is wanted for thousands of points; FastMVU keeps distances better",
     fails_when="there are hundreds of points to a landmark: the result shrinks",
@@ -178,11 +178,11 @@ class LandmarkMVU(_Directed):
     r"""Maximum variance unfolding by landmarks.
 
     Every point is a fixed combination of the landmarks, the one that fits the weights W that reconstruct points from
-    their neighbours:
+    their neighbors:
 
     .. math:: Y = Q L, \qquad Q = \arg\min_Q \| (I - W) Q \|_F^2 \text{ with } Q_{landmarks} = I .
 
-    The landmarks' Gram matrix then maximises the variance of all points, with no distance between neighbours exceeded.
+    The landmarks' Gram matrix then maximizes the variance of all points, with no distance between neighbors exceeded.
     That is a small convex program; pairs join it as they become too long.
 
     Parameters

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.base.embedder import Embedder, stores
-from manifoldry.neighbors.graph import symmetrise
+from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.patches.advice import advice
 from manifoldry.patches.cover import ListedCover
@@ -27,7 +27,7 @@ SAMPLE = 20_000
 """Points from which patches and charts are found; the rest only pass through them."""
 
 AUTO_NEIGHBORS = 6
-"""The graph only says what hangs together: fewer neighbours than elsewhere, and fewer short circuits."""
+"""The graph only says what hangs together: fewer neighbors than elsewhere, and fewer short circuits."""
 
 PER_PATCH = 50
 """Points of the sample per patch, where many patches are asked for."""
@@ -68,11 +68,11 @@ class IPA(Embedder):
     n_components : int
         Dimension r of the embedding, and of the patches.
     n_patches : int or "auto"
-        Number of patches; "auto" doubles it until the patches keep the distances of neighbours. A patch that would
-        hold two separate pieces of the neighbour graph is divided, so there may be more.
+        Number of patches; "auto" doubles it until the patches keep the distances of neighbors. A patch that would
+        hold two separate pieces of the neighbor graph is divided, so there may be more.
     clustering : "kmeans" or cluster estimator
-        What divides the data: cells around k-means centres, or the labels that an estimator's ``fit_predict``
-        gives (`LDLC` for complex data), grown over their borders along the neighbour graph.
+        What divides the data: cells around k-means centers, or the labels that an estimator's ``fit_predict``
+        gives (`LDLC` for complex data), grown over their borders along the neighbor graph.
     patches : array of labels, or sequence of index arrays, optional
         Patches given: a label per point, grown over their borders; or the members of each patch, which have
         to overlap and to cover all points.
@@ -83,18 +83,18 @@ class IPA(Embedder):
         Dimension of the patches if not n_components; "auto" lets each have what its variance asks for, up to twice
         n_components.
     overlap : float
-        How far cells reach over their borders, as a share of the squared distance between centres. Widened by itself
+        How far cells reach over their borders, as a share of the squared distance between centers. Widened by itself
         where patches would not hold together.
     blend : {"smooth", "mean"}
         Whether a patch counts less towards its border, which makes the map continuous, or all the same.
     n_neighbors : int, "auto" or None
-        Neighbours in the graph of the sample; "auto" is 6 unless a radius is given.
+        Neighbors in the graph of the sample; "auto" is 6 unless a radius is given.
     radius : float, optional
-        Neighbours are within this distance; with n_neighbors too, at most that many.
+        Neighbors are within this distance; with n_neighbors too, at most that many.
     disconnected : {"apart", "refuse"}
         Pieces of the patch graph are laid out side by side, or refused.
     random_state : None, int or numpy generator
-        Draws the sample and the first centres.
+        Draws the sample and the first centers.
     n_jobs : int, optional
         Threads; the result does not depend on it.
     verbose : bool
@@ -128,7 +128,7 @@ class IPA(Embedder):
         Rows from which patches and charts were found.
     diagnostics_ : dict
         ``advice`` holds what there is to worry about, in sentences; ``edge_changes`` the numbers of patches tried and
-        the change of neighbour lengths with each.
+        the change of neighbor lengths with each.
 
     Examples
     --------
@@ -186,7 +186,7 @@ class IPA(Embedder):
             sample = self._sample(len(X), run)
             rows = np.asarray(X[sample], dtype=float)
             neighbors, index = neighbor_graph(rows, self._rule(len(rows)), run)
-            graph = symmetrise(neighbors, "or")
+            graph = symmetrize(neighbors, "or")
             survey, history = self._survey(rows, graph, index, run)
         with run.stage("charts"):
             whole = len(sample) == len(X)

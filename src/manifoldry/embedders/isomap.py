@@ -41,21 +41,21 @@ class Isomap(GeodesicEmbedder):
 
     .. math:: Y = \arg\min_Y \left\| -\tfrac12 H D_G^{(2)} H - Y Y^T \right\|_F ,
 
-    where :math:`D_G` are the lengths of shortest paths on the neighbour graph. It is kernel PCA with the
-    kernel :math:`-\frac12 D_G^{(2)}`; with all points neighbours of each other it is PCA.
+    where :math:`D_G` are the lengths of shortest paths on the neighbor graph. It is kernel PCA with the
+    kernel :math:`-\frac12 D_G^{(2)}`; with all points neighbors of each other it is PCA.
 
     Parameters
     ----------
     n_components : int
         Target dimension.
     n_neighbors : int or "auto"
-        Neighbours of each point; "auto" is 10, unless a radius is given.
+        Neighbors of each point; "auto" is 10, unless a radius is given.
     radius : float, optional
-        Neighbours are all points at most this far; with ``n_neighbors`` too, at most that many of them.
+        Neighbors are all points at most this far; with ``n_neighbors`` too, at most that many of them.
     metric, metric_params
         As in scikit-learn, or "precomputed": ``X`` holds pairwise distances, or a sparse graph of lengths.
     search : {"auto", "exact", "approximate"}
-        How neighbours are found; approximate searches report their recall in ``diagnostics_``.
+        How neighbors are found; approximate searches report their recall in ``diagnostics_``.
     symmetry : {"or", "and"}
         Whether a pair needs to be listed by one end or by both.
     disconnected : {"bridge", "apart", "largest", "refuse"}
@@ -73,9 +73,9 @@ class Isomap(GeodesicEmbedder):
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        Centred, orthogonal columns with squared norms equal to the eigenvalues.
+        Centered, orthogonal columns with squared norms equal to the eigenvalues.
     spectrum_ : Spectrum
-        Eigenpairs of the doubly centred squared geodesics.
+        Eigenpairs of the doubly centered squared geodesics.
     graph_ : NeighborGraph
         The graph that the paths ran on.
     diagnostics_ : dict
@@ -204,7 +204,7 @@ class LandmarkIsomap(GeodesicEmbedder):
 )
 @stores
 class ConformalIsomap(GeodesicEmbedder):
-    r"""Conformal Isomap: every edge is measured in units of its ends' neighbour spacing.
+    r"""Conformal Isomap: every edge is measured in units of its ends' neighbor spacing.
 
     .. math:: w_{ij} = \frac{\|x_i - x_j\|}{\sqrt{M(i) M(j)}}, \qquad
               M(i) = \frac1k \sum_{j \in N(i)} \|x_i - x_j\| ,

@@ -21,7 +21,7 @@ from manifoldry.values import Embedding, FloatArray, Spectrum
 BANDWIDTH_SAMPLE = 1000
 """Points among which the median distance is taken: their half million pairs settle it to a fraction of a percent."""
 PREIMAGE_NEIGHBORS = 10
-"""Neighbours per local regression beyond three per coordinate: enough to average noise, few enough to stay local."""
+"""Neighbors per local regression beyond three per coordinate: enough to average noise, few enough to stay local."""
 
 
 @register(
@@ -43,7 +43,7 @@ class KernelPCA(Embedder):
     .. math:: K_c u_k = \mu_k u_k, \qquad K_c = H K H, \qquad
               y_k(x) = \frac{1}{\sqrt{\mu_k}} \sum_i u_k(i)\, k_c(x, x_i)
 
-    The scores of the fitted points are :math:`\sqrt{\mu_k}\, u_k`; new points are centred with the means of the
+    The scores of the fitted points are :math:`\sqrt{\mu_k}\, u_k`; new points are centered with the means of the
     fitted ones. The linear kernel gives PCA. Only the wanted eigenpairs are computed.
 
     Parameters
@@ -71,12 +71,12 @@ class KernelPCA(Embedder):
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        Centred, orthogonal columns with squared norms equal to the eigenvalues; components that the kernel does
+        Centered, orthogonal columns with squared norms equal to the eigenvalues; components that the kernel does
         not have (eigenvalue zero or below) are zero.
     spectrum_ : Spectrum
-        Eigenpairs of the centred kernel, or of its approximation.
+        Eigenpairs of the centered kernel, or of its approximation.
     diagnostics_ : dict
-        Seconds, memory, the ``bandwidth`` used, and ``kept``: the share of the trace of the centred kernel.
+        Seconds, memory, the ``bandwidth`` used, and ``kept``: the share of the trace of the centered kernel.
 
     Notes
     -----
@@ -195,17 +195,17 @@ def _exact(X: Any, kernel: Kernel, d: int, run: Run) -> tuple[FloatArray, Spectr
     n = X.shape[0]
     run.announce(f"kernel {n} x {n}", 8 * n * n, "set n_landmarks")
     with run.stage("kernel"):
-        centred = kernel(X, X, run)
+        centered = kernel(X, X, run)
         if not kernel.makes_its_own:
-            centred = centred.copy()
-        means = centred.mean(axis=0)
-        centred -= means
-        centred -= (means - means.mean())[:, None]
-    spectrum = largest(centred, d, run=run)
+            centered = centered.copy()
+        means = centered.mean(axis=0)
+        centered -= means
+        centered -= (means - means.mean())[:, None]
+    spectrum = largest(centered, d, run=run)
     weights = spectrum.vectors * _inverse_roots(spectrum.values, n)
     weights -= weights.mean(axis=0)
     projection = KernelProjection(None if kernel.rule == "precomputed" else X, kernel, weights, means @ weights)
-    return spectrum.scaled(0.5), spectrum, projection, float(np.trace(centred))
+    return spectrum.scaled(0.5), spectrum, projection, float(np.trace(centered))
 
 
 def _nystrom(

@@ -1,4 +1,4 @@
-"""Laplacian eigenmaps: keep near points near, by the slowest vibrations of the neighbour graph."""
+"""Laplacian eigenmaps: keep near points near, by the slowest vibrations of the neighbor graph."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from manifoldry.values import Embedding, FloatArray, NeighborGraph, Spectrum
 )
 @stores
 class LaplacianEigenmaps(AffinityEmbedder):
-    r"""Laplacian eigenmaps: the coordinates that vary least along the edges of the neighbour graph.
+    r"""Laplacian eigenmaps: the coordinates that vary least along the edges of the neighbor graph.
 
     .. math:: \min_Y \tfrac12 \sum_{ij} w_{ij} \|y_i - y_j\|^2 = \operatorname{tr} Y^T L Y
         \quad \text{subject to} \quad Y^T D Y = I, \; Y^T D 1 = 0 ,
@@ -44,24 +44,24 @@ class LaplacianEigenmaps(AffinityEmbedder):
     n_components : int
         Target dimension.
     n_neighbors : int or "auto"
-        Neighbours of each point; "auto" is 10, unless a radius is given.
+        Neighbors of each point; "auto" is 10, unless a radius is given.
     radius : float, optional
-        Neighbours are all points at most this far; with ``n_neighbors`` too, at most that many of them.
+        Neighbors are all points at most this far; with ``n_neighbors`` too, at most that many of them.
     weights : {"heat", "binary"}
         Ties by the heat kernel, or all of them 1.
     bandwidth : "auto" or float
         The s of the heat kernel; with "auto" :math:`2 s^2` is the mean squared length of the edges. Written
         :math:`e^{-d^2/t}` the kernel has :math:`s = \sqrt{t/2}`, written :math:`e^{-d^2/(4t)}` it has
         :math:`s = \sqrt{2t}`.
-    laplacian : {"random_walk", "symmetric", "unnormalised"}
+    laplacian : {"random_walk", "symmetric", "unnormalized"}
         The scaling of one problem: v as above; :math:`u = D^{1/2} v`, with :math:`Y^T Y = I`; or the eigenvectors
         of L itself, also with :math:`Y^T Y = I`, in which every point counts the same.
     metric, metric_params
         As in scikit-learn; or "precomputed": ``X`` holds pairwise distances, or a sparse graph of lengths; or
-        "affinity": ``X`` holds the ties themselves, dense or sparse, 0 for none, and no neighbours are searched;
+        "affinity": ``X`` holds the ties themselves, dense or sparse, 0 for none, and no neighbors are searched;
         what a point ties to itself is left out.
     search : {"auto", "exact", "approximate"}
-        How neighbours are found; approximate searches report their recall in ``diagnostics_``.
+        How neighbors are found; approximate searches report their recall in ``diagnostics_``.
     symmetry : {"or", "and"}
         Whether a pair needs to be listed by one end or by both.
     disconnected : {"apart", "bridge", "largest", "refuse"}
@@ -91,7 +91,7 @@ class LaplacianEigenmaps(AffinityEmbedder):
     Notes
     -----
     New points follow the eigenvector's own equation,
-    :math:`v(x) = \frac{1}{1 - \lambda} \sum_j p(x, j) v_j`, over their neighbours; a new point that coincides
+    :math:`v(x) = \frac{1}{1 - \lambda} \sum_j p(x, j) v_j`, over their neighbors; a new point that coincides
     with a fitted one takes its place. Ties below 1e-10 of the strongest are raised to it.
 
     References: belkin2003, bengio2004, luxburg2007.

@@ -1,4 +1,4 @@
-"""Locally linear embedding: keep the weights by which neighbours reconstruct each point."""
+"""Locally linear embedding: keep the weights by which neighbors reconstruct each point."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _TINY = {"n_components": 2, "n_neighbors": 6}
     problem="eigen",
     papers=("roweis2000", "saul2003"),
     gives=_GIVES,
-    keeps="how each point lies among its neighbours, up to rotation, shift and scale",
+    keeps="how each point lies among its neighbors, up to rotation, shift and scale",
     loses="sizes: coordinates are scaled to unit variance",
     use_when="a smooth, evenly sampled sheet whose domain need not be convex",
-    fails_when="uneven sampling, closed surfaces, noise; regularisation bends flat sheets",
+    fails_when="uneven sampling, closed surfaces, noise; regularization bends flat sheets",
     cost="O(n k^3) time, a sparse matrix with about k^2 entries per point: to a million points",
     tiny=_TINY,
 )
@@ -49,16 +49,16 @@ class LLE(LocalEmbedder):
     n_components : int
         Target dimension.
     n_neighbors : int or "auto"
-        Neighbours of each point; "auto" is 10, unless a radius is given. Fewer than the method needs are raised.
+        Neighbors of each point; "auto" is 10, unless a radius is given. Fewer than the method needs are raised.
     radius : float, optional
-        Neighbours are all points at most this far; with ``n_neighbors`` too, at most that many of them.
+        Neighbors are all points at most this far; with ``n_neighbors`` too, at most that many of them.
     reg : float
-        Regularisation of the weights, relative to the trace of the local Gram matrix. Towards 0 a flat sheet is
+        Regularization of the weights, relative to the trace of the local Gram matrix. Towards 0 a flat sheet is
         recovered exactly.
     metric, metric_params
         As in scikit-learn, or "precomputed" for pairwise distances.
     search : {"auto", "exact", "approximate"}
-        How neighbours are found.
+        How neighbors are found.
     disconnected : {"bridge", "apart", "largest", "refuse"}
         What to do with a graph in pieces; apart by default, so that each piece keeps its shape.
     random_state, n_jobs, verbose, callback
@@ -67,11 +67,11 @@ class LLE(LocalEmbedder):
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        Centred, Y'Y = nI.
+        Centered, Y'Y = nI.
     spectrum_ : Spectrum
         The eigenpairs, ascending; their sum times n is the reconstruction error of the embedding.
     graph_, diagnostics_
-        As in `Isomap`; ``local_variances`` tells what 1, 2, ... dimensions leave of a neighbourhood's variance.
+        As in `Isomap`; ``local_variances`` tells what 1, 2, ... dimensions leave of a neighborhood's variance.
 
     Notes
     -----
@@ -110,10 +110,10 @@ class LLE(LocalEmbedder):
     problem="eigen",
     papers=("roweis2000", "saul2003"),
     gives=_GIVES,
-    keeps="how each point lies within the convex hull of its neighbours",
+    keeps="how each point lies within the convex hull of its neighbors",
     loses="sizes; what lies outside the hulls, so the rim of a sheet bends inwards",
     use_when="weights must be shares (mixtures, concentrations), or LLE's large opposite weights are noise",
-    fails_when="points at the rim, which no neighbours surround; otherwise as LLE",
+    fails_when="points at the rim, which no neighbors surround; otherwise as LLE",
     cost="a few times LLE",
     tiny=_TINY,
 )
@@ -121,7 +121,7 @@ class LLE(LocalEmbedder):
 class NonnegativeLLE(LLE):
     r"""Locally linear embedding with weights that are shares: :math:`w_{ij} \ge 0`, :math:`\sum_j w_{ij} = 1`.
 
-    Each point is projected onto the convex hull of its neighbours; then as `LLE`.
+    Each point is projected onto the convex hull of its neighbors; then as `LLE`.
 
     Parameters
     ----------
@@ -156,19 +156,19 @@ class NonnegativeLLE(LLE):
     gives=_GIVES,
     keeps="several independent reconstructions of each point at once",
     loses="sizes: coordinates are scaled to unit variance",
-    use_when="LLE distorts because its weights are not unique (more neighbours than dimensions)",
+    use_when="LLE distorts because its weights are not unique (more neighbors than dimensions)",
     fails_when="uneven sampling, closed surfaces, strong noise",
     cost="as LTSA",
     tiny=_TINY,
 )
 @stores
 class ModifiedLLE(LLE):
-    r"""Modified locally linear embedding: as many weight vectors per point as its neighbourhood has spare directions.
+    r"""Modified locally linear embedding: as many weight vectors per point as its neighborhood has spare directions.
 
     .. math:: \min_Y \sum_i \sum_{l=1}^{s_i} \Big\| y_i - \sum_j w^{(l)}_{ij} y_j \Big\|^2, \quad \tfrac1n Y^T Y = I .
 
-    The weights of point i span the :math:`s_i` directions in which its neighbourhood hardly varies, shifted by the
-    regularised weights of `LLE`; where LLE's weights are one choice among many, these are all of them.
+    The weights of point i span the :math:`s_i` directions in which its neighborhood hardly varies, shifted by the
+    regularized weights of `LLE`; where LLE's weights are one choice among many, these are all of them.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ from manifoldry.values import Embedding
     loses="distances along a curved sheet; coordinates have unit variance",
     use_when="the sheet is nearly flat but buried in noisy or irrelevant features, and new points need a map",
     fails_when="curved sheets; nearly as many features as points, when it learns the points by heart (set variance)",
-    cost="O(n k^3 + n m^2) time for k neighbours and m features: to millions of points of few features",
+    cost="O(n k^3 + n m^2) time for k neighbors and m features: to millions of points of few features",
     tiny={"n_components": 2, "n_neighbors": 5},
 )
 @stores
@@ -31,8 +31,8 @@ class LinearLTSA(LinearEmbedder):
     .. math:: X^T B X\, a = \lambda\, X^T X\, a, \qquad
               B = \sum_i S_i (I - G_i G_i^T) S_i^T, \quad G_i = [1/\sqrt{s}, V_i] ,
 
-    where X is centred, :math:`V_i` are the unit tangent coordinates of the s points of neighbourhood i (the point
-    and its neighbours), and :math:`S_i` puts them at their places. The eigenvalue of a coordinate of unit norm is
+    where X is centered, :math:`V_i` are the unit tangent coordinates of the s points of neighborhood i (the point
+    and its neighbors), and :math:`S_i` puts them at their places. The eigenvalue of a coordinate of unit norm is
     what of it no tangent plane explains.
 
     Parameters
@@ -40,14 +40,14 @@ class LinearLTSA(LinearEmbedder):
     n_components : int
         Target dimension, of the tangent planes too.
     n_neighbors, radius, variance, metric, metric_params, search, disconnected
-        As in `NPP`; more neighbours than dimensions are needed for tangent planes to say anything.
+        As in `NPP`; more neighbors than dimensions are needed for tangent planes to say anything.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        Centred, Y'Y = nI.
+        Centered, Y'Y = nI.
     components_ : ndarray of shape (n_components, n_features)
         The map: ``transform(X)`` is ``(X - mean_) @ components_.T``.
     mean_ : ndarray of shape (n_features,)

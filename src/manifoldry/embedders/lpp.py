@@ -22,7 +22,7 @@ from manifoldry.values import Embedding, NeighborGraph
 
 KERNELS = ("gaussian", "linear", "polynomial", "precomputed")
 PREIMAGE_NEIGHBORS = 10
-"""Neighbours per local regression beyond three per coordinate, as in kernel PCA."""
+"""Neighbors per local regression beyond three per coordinate, as in kernel PCA."""
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 
@@ -59,7 +59,7 @@ class _LocalityEmbedder(LinearEmbedder):
     problem="eigen",
     papers=("he2003", "belkin2003"),
     gives=_GIVES,
-    keeps="neighbours: near points stay near under an explicit linear map",
+    keeps="neighbors: near points stay near under an explicit linear map",
     loses="distances, and everything that no linear map can unfold",
     use_when="new points come in a stream, or the coordinates must be readable as combinations of features",
     fails_when="curved sheets; nearly as many features as points, when it learns the points by heart (set variance)",
@@ -68,12 +68,12 @@ class _LocalityEmbedder(LinearEmbedder):
 )
 @stores
 class LPP(_LocalityEmbedder):
-    r"""Locality preserving projections: the linear maps that vary least along the edges of the neighbour graph.
+    r"""Locality preserving projections: the linear maps that vary least along the edges of the neighbor graph.
 
     .. math:: \min_A \tfrac12 \sum_{ij} w_{ij} \|A x_i - A x_j\|^2 , \qquad
               X^T L X\, a = \lambda\, X^T D X\, a ,
 
-    with ties :math:`w_{ij} = e^{-d_{ij}^2 / (2 s^2)}`, degrees D and Laplacian L = D - W. The data are first centred
+    with ties :math:`w_{ij} = e^{-d_{ij}^2 / (2 s^2)}`, degrees D and Laplacian L = D - W. The data are first centered
     at their mean weighted by the degrees; without that a mere shift of the data would make the first direction a
     spurious, nearly constant one. Among all maps, not only linear ones, the same problem is Laplacian eigenmaps, so
     the j-th eigenvalue is never below the (j + 1)-th of those.
@@ -83,9 +83,9 @@ class LPP(_LocalityEmbedder):
     n_components : int
         Target dimension.
     n_neighbors : int or "auto"
-        Neighbours of each point; "auto" is 10, unless a radius is given.
+        Neighbors of each point; "auto" is 10, unless a radius is given.
     radius : float, optional
-        Neighbours are all points at most this far; with ``n_neighbors`` too, at most that many of them.
+        Neighbors are all points at most this far; with ``n_neighbors`` too, at most that many of them.
     weights : {"heat", "binary"}
         Ties by the heat kernel, or all of them 1.
     bandwidth : float or "auto"
@@ -94,7 +94,7 @@ class LPP(_LocalityEmbedder):
         Share of the variance that a first PCA keeps; at 1 it drops only what is rounding. Columns beyond the rank
         of the data are zero.
     metric, metric_params
-        For the neighbours, as in scikit-learn; or "precomputed": ``X`` holds pairwise distances, and the map is one
+        For the neighbors, as in scikit-learn; or "precomputed": ``X`` holds pairwise distances, and the map is one
         of the Euclidean points that have them.
     search, symmetry, disconnected
         As in `Isomap`; with ``disconnected="apart"`` every component has a map of its own.
@@ -141,7 +141,7 @@ class LPP(_LocalityEmbedder):
     problem="eigen",
     papers=("he2003", "belkin2003"),
     gives=_GIVES,
-    keeps="neighbours: near points stay near under a smooth map given by a kernel",
+    keeps="neighbors: near points stay near under a smooth map given by a kernel",
     loses="distances",
     use_when="Laplacian eigenmaps fit and new points need a smooth map, or data are given by a kernel",
     fails_when="a kernel so narrow that it says nothing between the points",
@@ -154,7 +154,7 @@ class KernelLPP(_LocalityEmbedder):
 
     .. math:: y(x) = \sum_i \alpha_i\, k(x, x_i) - b, \qquad K L K \alpha = \lambda\, K D K \alpha ,
 
-    solved in the range of the centred kernel, where it is `LPP` of the scores of kernel PCA; b makes the mean
+    solved in the range of the centered kernel, where it is `LPP` of the scores of kernel PCA; b makes the mean
     weighted by degrees zero, which removes the constant solution. With the linear kernel it is LPP. If the kernel
     matrix is invertible every function on the points is within reach, and the embedding is that of Laplacian
     eigenmaps.
@@ -175,7 +175,7 @@ class KernelLPP(_LocalityEmbedder):
     n_neighbors, radius, weights, bandwidth, variance, search, symmetry, disconnected
         As in `LPP`; a precomputed kernel needs one map, so no "apart" and no "largest".
     metric, metric_params
-        For the neighbours, as in scikit-learn; or "precomputed": ``X`` holds distances, the kernel is taken of them.
+        For the neighbors, as in scikit-learn; or "precomputed": ``X`` holds distances, the kernel is taken of them.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
 

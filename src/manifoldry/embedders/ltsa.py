@@ -37,7 +37,7 @@ class _TangentEmbedder(LocalEmbedder):
     def _align(self, sample: Sample, n_components: int, run: Run) -> tuple[Spectrum, FloatArray, dict[str, Any]]:
         n = sample.n_points
         planes = tangents(sample, n_components, run)
-        # Duplicates lie at one place, and a form of their neighbours does not see them apart: hold them together.
+        # Duplicates lie at one place, and a form of their neighbors does not see them apart: hold them together.
         matrix = assemble(planes, self._form, n, run) + duplicates_apart(sample.graph)
         spectrum, affine = bottom(matrix, n_components, run)
         with run.stage("true scale"):
@@ -51,10 +51,10 @@ class _TangentEmbedder(LocalEmbedder):
     problem="eigen",
     papers=("zhang2004",),
     gives=_GIVES,
-    keeps="local distances: neighbourhoods up to rigid motions, true to scale",
-    loses="accuracy where neighbourhoods are strongly curved or noisy",
+    keeps="local distances: neighborhoods up to rigid motions, true to scale",
+    loses="accuracy where neighborhoods are strongly curved or noisy",
     use_when="a sheet that is locally flat, with holes or of any shape; the first local method to try",
-    fails_when="fewer neighbours than the dimension needs, noise as large as the neighbourhoods, closed surfaces",
+    fails_when="fewer neighbors than the dimension needs, noise as large as the neighborhoods, closed surfaces",
     cost="O(n k^3) time, a sparse matrix with about k^2 entries per point: to a million points",
     tiny={"n_components": 2, "n_neighbors": 6},
 )
@@ -64,18 +64,18 @@ class LTSA(_TangentEmbedder):
 
     .. math:: \min_Y \sum_i \left\| H Y_i - V_i V_i^T H Y_i \right\|_F^2 , \quad Y^T Y = nI,
 
-    where :math:`Y_i` are the coordinates of point i and its neighbours and :math:`V_i` their unit tangent coordinates
-    (local principal components). The minimiser is the truth up to an affine map; the least-squares map from it to
-    the tangent coordinates of all neighbourhoods makes that map a rigid one.
+    where :math:`Y_i` are the coordinates of point i and its neighbors and :math:`V_i` their unit tangent coordinates
+    (local principal components). The minimizer is the truth up to an affine map; the least-squares map from it to
+    the tangent coordinates of all neighborhoods makes that map a rigid one.
 
     Parameters
     ----------
     n_components : int
         Target dimension.
     n_neighbors : int or "auto"
-        Neighbours of each point; "auto" is 10, unless a radius is given. Fewer than the method needs are raised.
+        Neighbors of each point; "auto" is 10, unless a radius is given. Fewer than the method needs are raised.
     radius : float, optional
-        Neighbours are all points at most this far; with ``n_neighbors`` too, at most that many of them.
+        Neighbors are all points at most this far; with ``n_neighbors`` too, at most that many of them.
     isometric : bool
         Set the coordinates to true scale where that is well determined; False leaves Y'Y = nI.
     metric, metric_params
@@ -88,12 +88,12 @@ class LTSA(_TangentEmbedder):
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        Centred coordinates.
+        Centered coordinates.
     spectrum_ : Spectrum
         Eigenpairs of the alignment matrix, ascending; zero for a flat sheet.
     graph_, diagnostics_
         As in `LLE`; ``isometric`` tells whether the scale is true, ``misfit`` how well one map explains all
-        neighbourhoods.
+        neighborhoods.
 
     Notes
     -----
@@ -121,7 +121,7 @@ class LTSA(_TangentEmbedder):
     loses="robustness: it estimates second derivatives",
     use_when="a clean, well-sampled sheet of two or three dimensions, not convex",
     fails_when="sparse or noisy samples; more than about four dimensions",
-    cost="as LTSA, with at least (d + 1)(d + 2) / 2 neighbours",
+    cost="as LTSA, with at least (d + 1)(d + 2) / 2 neighbors",
     tiny={"n_components": 2, "n_neighbors": 7},
 )
 @stores
@@ -139,9 +139,9 @@ class HessianEigenmaps(_TangentEmbedder):
     n_components : int
         Target dimension.
     n_neighbors : int or "auto"
-        Neighbours of each point; "auto" is 10 or as many as the dimension needs, (d + 1)(d + 2) / 2.
+        Neighbors of each point; "auto" is 10 or as many as the dimension needs, (d + 1)(d + 2) / 2.
     radius : float, optional
-        Neighbours are all points at most this far; with ``n_neighbors`` too, at most that many of them.
+        Neighbors are all points at most this far; with ``n_neighbors`` too, at most that many of them.
     isometric, metric, metric_params, search, disconnected
         As in `LTSA`.
     random_state, n_jobs, verbose, callback

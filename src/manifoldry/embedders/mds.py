@@ -22,9 +22,9 @@ from manifoldry.extend.placement import (
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.eigen import largest
-from manifoldry.solve.scaling import Scaling, centre_gram, classical_scaling, negative_part, principal_scaling
+from manifoldry.solve.scaling import Scaling, center_gram, classical_scaling, negative_part, principal_scaling
 from manifoldry.solve.spectrum import Suggestion, elbow
-from manifoldry.solve.stress import MonotoneFit, majorise, metric_pass, rank_majorise
+from manifoldry.solve.stress import MonotoneFit, majorize, metric_pass, rank_majorize
 from manifoldry.values import Embedding, FloatArray
 
 LOOKED_AT = 10
@@ -76,7 +76,7 @@ class ClassicalMDS(Embedder):
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        Centred, orthogonal columns with squared norms equal to the eigenvalues.
+        Centered, orthogonal columns with squared norms equal to the eigenvalues.
     spectrum_ : Spectrum
         The eigenpairs of B.
     diagnostics_ : dict
@@ -116,7 +116,7 @@ class ClassicalMDS(Embedder):
             total = float(((X - X.mean(axis=0)) ** 2).sum())
             return _scaled(scaling, d, extension, total, {})
         if self.metric == "gram":
-            gram = centre_gram(X, run)
+            gram = center_gram(X, run)
             scaling = Scaling(largest(gram, n_pairs, run=run), -2.0 * X.mean(axis=1))
             extension = GramPlacement(scaling.head(d))
         else:
@@ -142,7 +142,7 @@ def _scaled(scaling: Scaling, d: int, extension: Any, total: float, notes: dict[
 
 @register(
     family="scaling",
-    problem="majorisation",
+    problem="majorization",
     papers=("deleeuw1977", "borg2005"),
     gives=("transform", "inverse", "trace"),
     keeps="all distances as well as possible, large ones most",
@@ -158,7 +158,7 @@ class MDS(Embedder):
 
     .. math:: \min_Y \sum_{i<j} w_{ij} \left( \delta_{ij} - \|y_i - y_j\| \right)^2
 
-    Majorisation lowers this stress in every step; an extrapolation of the steps that is taken only where it
+    Majorization lowers this stress in every step; an extrapolation of the steps that is taken only where it
     lowers the stress makes them few.
 
     Parameters
@@ -221,10 +221,10 @@ class MDS(Embedder):
     def _embed(self, X: Any, run: Run) -> Embedding:
         wanted = _distances(X, self.metric, self.metric_params, run)
         weights = None if self.weights is None else np.asarray(self.weights, dtype=np.float64)
-        with run.stage("majorisation"):
+        with run.stage("majorization"):
             step = metric_pass(wanted, weights, run)
             Y, trace = _best_start(
-                lambda start: majorise(step, start, run, max_iter=self.max_iter, tol=self.tol),
+                lambda start: majorize(step, start, run, max_iter=self.max_iter, tol=self.tol),
                 _starts(self, wanted, run),
                 run,
             )
@@ -237,7 +237,7 @@ class MDS(Embedder):
 
 @register(
     family="scaling",
-    problem="majorisation",
+    problem="majorization",
     papers=("kruskal1964", "shepard1962", "borg2005"),
     gives=("transform", "inverse", "trace"),
     keeps="the order of the dissimilarities",
@@ -254,7 +254,7 @@ class NonmetricMDS(Embedder):
     .. math:: \min_{Y,\, f \text{ monotone}}
               \sqrt{\frac{\sum_{i<j} (f(\delta_{ij}) - \|y_i - y_j\|)^2}{\sum_{i<j} \|y_i - y_j\|^2}}
 
-    Isotonic regression finds f for the present layout, a majorisation step moves the layout towards it. Equal
+    Isotonic regression finds f for the present layout, a majorization step moves the layout towards it. Equal
     dissimilarities may be embedded at different distances (the primary approach to ties). The scale of the
     layout is arbitrary: its distances have the mean square of the targets, 1.
 
@@ -304,10 +304,10 @@ class NonmetricMDS(Embedder):
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         given = _distances(X, self.metric, self.metric_params, run)
-        with run.stage("majorisation"):
+        with run.stage("majorization"):
             fit = MonotoneFit(given)
             Y, trace, curve = _best_start(
-                lambda start: rank_majorise(fit, start, run, max_iter=self.max_iter, tol=self.tol),
+                lambda start: rank_majorize(fit, start, run, max_iter=self.max_iter, tol=self.tol),
                 _starts(self, given, run),
                 run,
             )

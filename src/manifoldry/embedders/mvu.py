@@ -1,4 +1,4 @@
-"""Maximum variance unfolding: pull all points apart, and hold the distances between neighbours."""
+"""Maximum variance unfolding: pull all points apart, and hold the distances between neighbors."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ GATHERED = 2_000_000
     problem="semidefinite",
     papers=("weinberger2004", "weinberger2006", "sun2006", "khajehpour2013"),
     gives=("transform", "inverse", "spectrum", "trace", "certificate", "graph"),
-    keeps="distances between neighbours, exactly or at the most",
+    keeps="distances between neighbors, exactly or at the most",
     loses="nothing of a sheet that can be unrolled; branches are spread into more dimensions than they need",
     use_when="distances are to stay true and holes should stay holes, for up to some thousand points",
-    fails_when="short circuits hold folds together; noise and many neighbours leave nothing to unfold",
+    fails_when="short circuits hold folds together; noise and many neighbors leave nothing to unfold",
     cost="thousand points in seconds (at most) to half a minute (equal); sparse matrices only",
     tiny={"n_components": 2, "n_neighbors": 5, "constraints": "at most"},
 )
@@ -54,7 +54,7 @@ class MVU(GraphEmbedder):
     r"""Maximum variance unfolding, also called semidefinite embedding.
 
     .. math:: \max_{G \succeq 0,\; G 1 = 0} \operatorname{tr} G \quad \text{with} \quad
-              G_{ii} - 2 G_{ij} + G_{jj} = d_{ij}^2 \;\; (\text{or} \le d_{ij}^2) \;\; \text{for neighbours } i, j .
+              G_{ii} - 2 G_{ij} + G_{jj} = d_{ij}^2 \;\; (\text{or} \le d_{ij}^2) \;\; \text{for neighbors } i, j .
 
     The Gram matrix is kept as :math:`G = Y Y^\top` with few columns and pushed from within the bounds by ever weaker
     barriers. Their forces are the multipliers of the distances, and prove at the end how far from the best it can be.
@@ -73,7 +73,7 @@ class MVU(GraphEmbedder):
     slack : float
         By how much kept squared distances may differ, relative; wider bands are found faster.
     common_neighbors : bool
-        Hold also the pairs that are neighbours of the same point, and with them the angles.
+        Hold also the pairs that are neighbors of the same point, and with them the angles.
     max_rank : int, optional
         Most dimensions to unfold in; by default two more than n_components, and up to 10 for at most 60 points.
     gap : float
@@ -105,7 +105,7 @@ class MVU(GraphEmbedder):
     Notes
     -----
     Distances below a thousandth of their median (duplicates) are held at that. New points follow the local rule: the
-    weights that reconstruct them from their neighbours.
+    weights that reconstruct them from their neighbors.
 
     References: weinberger2004, weinberger2006, sun2006, khajehpour2013.
 
@@ -187,7 +187,7 @@ def _geodesic_layout(graph: NeighborGraph, n_columns: int, run: Run) -> FloatArr
 
 
 def _with_common(sample: Sample, run: Run) -> HeldPairs:
-    """Return the graph's pairs and those of neighbours of one point, with their distances."""
+    """Return the graph's pairs and those of neighbors of one point, with their distances."""
     if sample.X is None:
         raise ValueError("common_neighbors needs points or all pairwise distances; got a graph.")
     lists, n = sample.neighbors, sample.n_points

@@ -1,4 +1,4 @@
-"""Neighbourhood preserving projections: locally linear embedding among the linear maps, unit or orthogonal."""
+"""Neighborhood preserving projections: locally linear embedding among the linear maps, unit or orthogonal."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ class _ReconstructionEmbedder(LinearEmbedder):
     problem="eigen",
     papers=("he2005", "pang2005", "roweis2000"),
     gives=_GIVES,
-    keeps="each point as the same combination of its neighbours, under an explicit linear map",
+    keeps="each point as the same combination of its neighbors, under an explicit linear map",
     loses="distances and the shape of the whole: coordinates have unit variance",
     use_when="locally linear embedding fits, the sheet is nearly flat, and new points need a map",
     fails_when="curved sheets; nearly as many features as points, when it learns the points by heart (set variance)",
-    cost="O(n k^3 + n m^2) time for k neighbours and m features: to millions of points of few features",
+    cost="O(n k^3 + n m^2) time for k neighbors and m features: to millions of points of few features",
     tiny=_TINY,
 )
 @stores
 class NPP(_ReconstructionEmbedder):
-    r"""Neighbourhood preserving projection: locally linear embedding restricted to linear maps.
+    r"""Neighborhood preserving projection: locally linear embedding restricted to linear maps.
 
     .. math:: \min_A \sum_i \Big\| A x_i - \sum_j w_{ij} A x_j \Big\|^2 , \qquad
               X^T M X\, a = \lambda\, X^T X\, a, \quad M = (I - W)^T (I - W) ,
 
-    with the weights W that reconstruct every point from its neighbours and centred X. Also known as neighbourhood
+    with the weights W that reconstruct every point from its neighbors and centered X. Also known as neighborhood
     preserving embedding. Coordinates are scaled as those of locally linear embedding, Y'Y = nI.
 
     Parameters
@@ -60,16 +60,16 @@ class NPP(_ReconstructionEmbedder):
     n_components : int
         Target dimension.
     n_neighbors : int or "auto"
-        Neighbours of each point; "auto" is 10, unless a radius is given.
+        Neighbors of each point; "auto" is 10, unless a radius is given.
     radius : float, optional
-        Neighbours are all points at most this far; with ``n_neighbors`` too, at most that many of them.
+        Neighbors are all points at most this far; with ``n_neighbors`` too, at most that many of them.
     reg : float
-        Regularisation of the weights, a share of the trace of each local Gram matrix.
+        Regularization of the weights, a share of the trace of each local Gram matrix.
     variance : float
         Share of the variance that a first PCA keeps; at 1 it drops only what is rounding. Columns beyond the rank
         of the data are zero.
     metric, metric_params
-        For the neighbours, as in scikit-learn; or "precomputed": ``X`` holds pairwise distances, and the map is one
+        For the neighbors, as in scikit-learn; or "precomputed": ``X`` holds pairwise distances, and the map is one
         of the Euclidean points that have them.
     search, disconnected
         As in `Isomap`; with ``disconnected="apart"`` every component has a map of its own.
@@ -79,7 +79,7 @@ class NPP(_ReconstructionEmbedder):
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        Centred, Y'Y = nI.
+        Centered, Y'Y = nI.
     components_ : ndarray of shape (n_components, n_features)
         The map: ``transform(X)`` is ``(X - mean_) @ components_.T``.
     mean_ : ndarray of shape (n_features,)
@@ -116,7 +116,7 @@ class NPP(_ReconstructionEmbedder):
     problem="eigen",
     papers=("kokiopoulou2007", "roweis2000"),
     gives=_GIVES,
-    keeps="each point as the same combination of its neighbours, under an orthogonal projection: no distance grows",
+    keeps="each point as the same combination of its neighbors, under an orthogonal projection: no distance grows",
     loses="variance: the directions that reconstruct best are often those in which little happens",
     use_when="a projection must not stretch anything, as for features fed to a classifier",
     fails_when="curved sheets; noise directions much thinner than the sheet (set variance)",
@@ -125,7 +125,7 @@ class NPP(_ReconstructionEmbedder):
 )
 @stores
 class ONPP(_ReconstructionEmbedder):
-    r"""Orthogonal neighbourhood preserving projection: `NPP` with orthonormal directions.
+    r"""Orthogonal neighborhood preserving projection: `NPP` with orthonormal directions.
 
     .. math:: \min_{V^T V = I} \operatorname{tr}(V^T X^T M X V), \qquad X^T M X\, v = \lambda v ,
 
@@ -137,7 +137,7 @@ class ONPP(_ReconstructionEmbedder):
         Target dimension.
     skip_first : bool
         Leave out the direction of least error, as is the custom since locally linear embedding, where it is the
-        constant. Here it is an ordinary direction; False gives the true minimiser. If the data have no more than
+        constant. Here it is an ordinary direction; False gives the true minimizer. If the data have no more than
         ``n_components`` directions none is left out.
     n_neighbors, radius, reg, variance, metric, metric_params, search, disconnected
         As in `NPP`.
@@ -147,7 +147,7 @@ class ONPP(_ReconstructionEmbedder):
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        Centred; its reconstruction error is the sum of the eigenvalues.
+        Centered; its reconstruction error is the sum of the eigenvalues.
     components_ : ndarray of shape (n_components, n_features)
         Orthonormal rows: ``transform(X)`` is ``(X - mean_) @ components_.T``.
     mean_ : ndarray of shape (n_features,)

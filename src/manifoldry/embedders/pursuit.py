@@ -68,7 +68,7 @@ class ProjectionPursuit(Embedder):
     n_components : int
         Number of directions.
     index : {"negentropy", "kurtosis"}
-        What is maximised: negentropy is robust, kurtosis is led by the tails.
+        What is maximized: negentropy is robust, kurtosis is led by the tails.
     n_init : int
         Starts per direction.
     max_iter : int
@@ -139,7 +139,7 @@ class ProjectionPursuit(Embedder):
         rows = np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)
         mean = rows.mean(axis=0)
         with run.stage("whitening"):
-            whitened, whiten, colour = _whitened(rows - mean)
+            whitened, whiten, color = _whitened(rows - mean)
         with run.stage("pursuit"):
             found, values, traces = self._pursue(whitened, run)
         scores = fix_signs(whitened @ found)
@@ -148,7 +148,7 @@ class ProjectionPursuit(Embedder):
         return Embedding(
             scores,
             extension=LinearPlacement(mean, whiten @ found),
-            inverse=LinearPreimage(mean, found.T @ colour),
+            inverse=LinearPreimage(mean, found.T @ color),
             trace=_together(traces),
             notes={"index": values},
         )
@@ -179,12 +179,12 @@ def _together(traces: list[Trace]) -> Trace:
     return Trace(np.asarray(total), worst)
 
 
-def _whitened(centred: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _whitened(centered: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return uncorrelated rows of unit variance, the map (p, r) that made them, and the map (r, p) back."""
-    U, S, Vt = np.linalg.svd(centred, full_matrices=False)
-    real = S > S[0] * max(centred.shape) * np.finfo(float).eps
+    U, S, Vt = np.linalg.svd(centered, full_matrices=False)
+    real = S > S[0] * max(centered.shape) * np.finfo(float).eps
     U, S, Vt = U[:, real], S[real], Vt[real]
-    root = np.sqrt(len(centred))
+    root = np.sqrt(len(centered))
     return U * root, Vt.T * (root / S), Vt * (S / root)[:, None]
 
 

@@ -1,4 +1,4 @@
-"""SNE and symmetric SNE: match the probabilities of choosing neighbours, with Gaussian ties in the layout too."""
+"""SNE and symmetric SNE: match the probabilities of choosing neighbors, with Gaussian ties in the layout too."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ class _GaussianMatching(MatchingEmbedder):
 
 
 @register(
-    family="neighbour",
+    family="neighbor",
     problem="descent",
     papers=("hinton2002",),
     gives=("transform", "inverse", "trace", "graph"),
-    keeps="each point's own probabilities of choosing neighbours: nobody's neighbourhood is given up for another's",
+    keeps="each point's own probabilities of choosing neighbors: nobody's neighborhood is given up for another's",
     loses="room: moderately far points crowd together, so clusters are not parted by gaps",
-    use_when="the neighbour probabilities of every single point count, outliers' too, or as a teacher of t-SNE",
+    use_when="the neighbor probabilities of every single point count, outliers' too, or as a teacher of t-SNE",
     fails_when="there are many clusters: they overlap in the middle (t-SNE's heavy tails make room)",
     cost="as SymmetricSNE, two fields a step",
     tiny={"n_components": 2, "max_iter": 500},
 )
 @stores
 class SNE(_GaussianMatching):
-    r"""Stochastic neighbour embedding: the sum of the points' own divergences.
+    r"""Stochastic neighbor embedding: the sum of the points' own divergences.
 
     .. math:: \min_Y \frac1n \sum_i \sum_j p_{j|i} \ln \frac{p_{j|i}}{q_{j|i}}, \qquad
         p_{j|i} \propto e^{-d_{ij}^2 / (2 \sigma_i^2)}, \quad q_{j|i} \propto e^{-\|y_i - y_j\|^2} ,
 
-    each normalised over j, with :math:`\sigma_i` such that :math:`p_{\cdot|i}` has the given perplexity. The gradient
+    each normalized over j, with :math:`\sigma_i` such that :math:`p_{\cdot|i}` has the given perplexity. The gradient
     of the sum is :math:`2 \sum_j (p_{j|i} - q_{j|i} + p_{i|j} - q_{i|j}) (y_i - y_j)`.
 
     Parameters
@@ -57,12 +57,12 @@ class SNE(_GaussianMatching):
     n_components : int
         Target dimension.
     perplexity : float, sequence of float or "auto"
-        Number of neighbours that a point really chooses among; of several, the probabilities are averaged. "auto" is
-        30, or a third of n - 1 for fewer points, or of the neighbours that a given graph lists.
+        Number of neighbors that a point really chooses among; of several, the probabilities are averaged. "auto" is
+        30, or a third of n - 1 for fewer points, or of the neighbors that a given graph lists.
     bandwidth : float or array of shape (n_samples,), optional
-        Fixed :math:`\sigma`, for all or for each; then the perplexity only says how many neighbours are listed.
+        Fixed :math:`\sigma`, for all or for each; then the perplexity only says how many neighbors are listed.
     n_neighbors : int or "auto"
-        Listed neighbours; "auto" is three times the (largest) perplexity. n - 1 lists everyone.
+        Listed neighbors; "auto" is three times the (largest) perplexity. n - 1 lists everyone.
     learning_rate : float or "auto"
         Step length for the gradient of the mean divergence; "auto" is n / 2, less for points that very
         many others choose.
@@ -84,7 +84,7 @@ class SNE(_GaussianMatching):
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        The layout, centred, in units of the root of twice its kernel's variance.
+        The layout, centered, in units of the root of twice its kernel's variance.
     kl_divergence_ : float
         The mean divergence reached; ``diagnostics_["kl_divergence"]`` says whether it is exact or estimated.
     affinity_ : csr_array of shape (n_samples, n_samples)
@@ -92,7 +92,7 @@ class SNE(_GaussianMatching):
     bandwidths_ : ndarray
         The :math:`\sigma_i`, with a column for each perplexity if there are several.
     graph_ : NeighborGraph
-        Each point's list of neighbours.
+        Each point's list of neighbors.
     trace_ : Trace
         The divergence every 50 steps, and why the descent ended.
     n_iter_ : int
@@ -102,7 +102,7 @@ class SNE(_GaussianMatching):
 
     Notes
     -----
-    New points minimise their own divergence against the frozen layout; a new point that coincides with a fitted one
+    New points minimize their own divergence against the frozen layout; a new point that coincides with a fitted one
     takes its place.
 
     References: hinton2002.
@@ -122,11 +122,11 @@ class SNE(_GaussianMatching):
 
 
 @register(
-    family="neighbour",
+    family="neighbor",
     problem="descent",
     papers=("vandermaaten2008", "hinton2002"),
     gives=("transform", "inverse", "trace", "graph"),
-    keeps="the joint probabilities of being neighbours, near ones most",
+    keeps="the joint probabilities of being neighbors, near ones most",
     loses="room: moderately far points crowd together, so clusters are not parted by gaps",
     use_when="a smooth map of one connected cloud is wanted, without t-SNE's gaps",
     fails_when="there are many clusters: they overlap in the middle (t-SNE's heavy tails make room)",
@@ -140,7 +140,7 @@ class SymmetricSNE(_GaussianMatching):
     .. math:: \min_Y \sum_{ij} p_{ij} \ln \frac{p_{ij}}{q_{ij}}, \qquad
         p_{ij} = \frac{p_{j|i} + p_{i|j}}{2n}, \quad q_{ij} \propto e^{-\|y_i - y_j\|^2} ,
 
-    q normalised over all pairs. The gradient is :math:`4 \sum_j (p_{ij} - q_{ij}) (y_i - y_j)`. t-SNE is the same with
+    q normalized over all pairs. The gradient is :math:`4 \sum_j (p_{ij} - q_{ij}) (y_i - y_j)`. t-SNE is the same with
     a heavy-tailed q.
 
     Parameters
@@ -148,12 +148,12 @@ class SymmetricSNE(_GaussianMatching):
     n_components : int
         Target dimension.
     perplexity : float, sequence of float or "auto"
-        Number of neighbours that a point really chooses among; of several, the probabilities are averaged. "auto" is
-        30, or a third of n - 1 for fewer points, or of the neighbours that a given graph lists.
+        Number of neighbors that a point really chooses among; of several, the probabilities are averaged. "auto" is
+        30, or a third of n - 1 for fewer points, or of the neighbors that a given graph lists.
     bandwidth : float or array of shape (n_samples,), optional
-        Fixed :math:`\sigma`, for all or for each; then the perplexity only says how many neighbours are listed.
+        Fixed :math:`\sigma`, for all or for each; then the perplexity only says how many neighbors are listed.
     n_neighbors : int or "auto"
-        Listed neighbours; "auto" is three times the (largest) perplexity.
+        Listed neighbors; "auto" is three times the (largest) perplexity.
     learning_rate : float or "auto"
         Step length for the gradient of the divergence; "auto" is n / 2, less for points that very
         many others choose.
@@ -174,7 +174,7 @@ class SymmetricSNE(_GaussianMatching):
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        The layout, centred, in units of the root of twice its kernel's variance.
+        The layout, centered, in units of the root of twice its kernel's variance.
     kl_divergence_ : float
         The divergence reached; ``diagnostics_["kl_divergence"]`` says whether it is exact or estimated.
     affinity_ : csr_array of shape (n_samples, n_samples)
@@ -182,7 +182,7 @@ class SymmetricSNE(_GaussianMatching):
     bandwidths_ : ndarray
         The :math:`\sigma_i`, with a column for each perplexity if there are several.
     graph_ : NeighborGraph
-        Each point's list of neighbours.
+        Each point's list of neighbors.
     trace_ : Trace
         The divergence every 50 steps, and why the descent ended.
     n_iter_ : int
@@ -192,7 +192,7 @@ class SymmetricSNE(_GaussianMatching):
 
     Notes
     -----
-    New points minimise their own divergence against the frozen layout; a new point that coincides with a fitted one
+    New points minimize their own divergence against the frozen layout; a new point that coincides with a fitted one
     takes its place.
 
     References: vandermaaten2008, hinton2002.

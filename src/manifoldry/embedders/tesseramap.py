@@ -45,7 +45,7 @@ MAP_POINTS = 10
 """Points per landmark that the map is fitted to: it is smooth, and more of them change it by less than its error."""
 
 SIGMA = 3.0
-"""An automatic sigma in units of the mean distance between neighbouring landmarks."""
+"""An automatic sigma in units of the mean distance between neighboring landmarks."""
 
 
 @register(
@@ -53,7 +53,7 @@ SIGMA = 3.0
     problem="semidefinite",
     papers=("khajehpour2013",),
     gives=("transform", "inverse", "spectrum", "trace", "certificate", "graph"),
-    keeps="all distances inside tesserae, and of neighbours across their borders, at their true scale",
+    keeps="all distances inside tesserae, and of neighbors across their borders, at their true scale",
     loses="what tesserae in n_components dimensions leave out",
     use_when="a surface, holed or not, is to be unrolled and new points need one smooth map from a kernel",
     fails_when="clusters are not flat, or sheets lie closer together than the landmarks of the map do",
@@ -72,12 +72,12 @@ class TesseraMap(GraphEmbedder):
               \quad\text{with}\quad |y_i - y_j| = \tau_{ij} \text{ across borders},
               \qquad y_i = R_\ell\, p_i + t_\ell ,
 
-    where :math:`\tau` are distances of the data and O are pairs that are no neighbours. Where the borders
+    where :math:`\tau` are distances of the data and O are pairs that are no neighbors. Where the borders
     contradict each other their squared relative error is made least first. It is a semidefinite program in
     :math:`[R\; t]^\top [R\; t]`, solved in few dimensions; its dual proves how far from the most the stretch is.
     The tessellation is projected to its principal axes, and new points follow by the kernel map
 
-    .. math:: y(x) = Y^\top K^\dagger \kappa(X, x), \qquad K \text{ and } \kappa \text{ centred.}
+    .. math:: y(x) = Y^\top K^\dagger \kappa(X, x), \qquad K \text{ and } \kappa \text{ centered.}
 
     Parameters
     ----------
@@ -85,9 +85,9 @@ class TesseraMap(GraphEmbedder):
         Dimension r of the embedding, and the most of a tessera.
     n_clusters : int or "auto"
         Number of tesserae; "auto" is the root of the number of points, at most 100 and such that they keep
-        3 (r + 1) points on average. A cluster in several pieces of the neighbour graph is divided.
+        3 (r + 1) points on average. A cluster in several pieces of the neighbor graph is divided.
     clustering : {"kmeans", "none"} or cluster estimator
-        What divides the data: cells around k-means centres, labels of an estimator's ``fit_predict``, or nothing:
+        What divides the data: cells around k-means centers, labels of an estimator's ``fit_predict``, or nothing:
         with "none" every point is a tessera of its own.
     tesserae : array of labels, optional
         Tesserae given; they are taken as they are.
@@ -95,7 +95,7 @@ class TesseraMap(GraphEmbedder):
         How a tessera is laid out: along the arc, by its principal directions and the way it bends away from them;
         by the principal directions alone; or by geodesics along its own graph.
     n_ties : int, optional
-        Most distances held between two tesserae, of neighbours spread out along their border; None for r squared.
+        Most distances held between two tesserae, of neighbors spread out along their border; None for r squared.
         Many would fasten tesserae to each other where they should turn.
     n_pairs : int
         Pairs to stretch, drawn at random where there are more.
@@ -108,23 +108,23 @@ class TesseraMap(GraphEmbedder):
         points about their mean; or a function of two arrays of rows, (m, D) and (n, D), that returns the values (m, n).
         The embedding of the fitted points does not depend on it.
     sigma : float or "auto"
-        Of the rbf kernel; "auto" is three times the mean distance between neighbouring landmarks.
+        Of the rbf kernel; "auto" is three times the mean distance between neighboring landmarks.
     degree : int
         p of the polynomial kernel.
     n_landmarks : int
         Random points through which the kernel is approximated; all, if there are no more.
     ridge : float
-        Added to the eigenvalues of the centred kernel, in units of the largest; 0 for the exact pseudo-inverse.
+        Added to the eigenvalues of the centered kernel, in units of the largest; 0 for the exact pseudo-inverse.
     n_neighbors : int or "auto"
-        Neighbours of each point; "auto" is 10, unless a radius is given.
+        Neighbors of each point; "auto" is 10, unless a radius is given.
     radius : float, optional
-        Neighbours are all points at most this far; with ``n_neighbors`` too, at most that many of them.
+        Neighbors are all points at most this far; with ``n_neighbors`` too, at most that many of them.
     search : {"auto", "exact", "approximate"}
         As in `Isomap`.
     disconnected : {"bridge", "apart", "largest", "refuse"}
         As in `Isomap`; given tesserae need one connected graph, so no "apart" and no "largest".
     random_state : int, Generator or None
-        Seed of centres, pairs and landmarks.
+        Seed of centers, pairs and landmarks.
     n_jobs : int, optional
         Threads; the result does not depend on it.
     verbose : bool
@@ -154,7 +154,7 @@ class TesseraMap(GraphEmbedder):
     spectrum_ : Spectrum
         Of the tessellation in all the dimensions used; beyond the first n_components there is what was lost.
     graph_ : NeighborGraph
-        The neighbour graph.
+        The neighbor graph.
     diagnostics_ : dict
         Seconds, memory, components, bridges, ``ties`` and ``pairs`` counted, ``sigma`` and ``residuals``, the distance
         of each tessera's points from its chart relative to its spread.

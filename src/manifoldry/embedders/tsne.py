@@ -1,4 +1,4 @@
-"""t-SNE: points that would choose each other as neighbours stay together, by heavy-tailed attraction and repulsion."""
+"""t-SNE: points that would choose each other as neighbors stay together, by heavy-tailed attraction and repulsion."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NEW_PERPLEXITY = 5.0
 
 
 @register(
-    family="neighbour",
+    family="neighbor",
     problem="descent",
     papers=(
         "vandermaaten2008",
@@ -32,7 +32,7 @@ NEW_PERPLEXITY = 5.0
         "policar2023",
     ),
     gives=("transform", "inverse", "trace", "graph"),
-    keeps="who is a near neighbour of whom, better than any other map in the plane",
+    keeps="who is a near neighbor of whom, better than any other map in the plane",
     loses="distances, densities and the arrangement of clusters: sizes and gaps in the picture mean little",
     use_when="clusters and fine structure are to be seen in two dimensions",
     fails_when="distances in the map are read as distances, or more than three dimensions are wanted",
@@ -41,27 +41,27 @@ NEW_PERPLEXITY = 5.0
 )
 @stores
 class TSNE(MatchingEmbedder):
-    r"""t-distributed stochastic neighbour embedding.
+    r"""t-distributed stochastic neighbor embedding.
 
     .. math:: \min_Y \sum_{ij} p_{ij} \ln \frac{p_{ij}}{q_{ij}}, \qquad
         p_{ij} = \frac{p_{j|i} + p_{i|j}}{2n}, \quad
         p_{j|i} \propto e^{-d_{ij}^2 / (2 \sigma_i^2)}, \quad
         q_{ij} \propto \left(1 + \frac{\|y_i - y_j\|^2}{\nu}\right)^{-(\nu + 1)/2} ,
 
-    with :math:`\sigma_i` such that :math:`p_{\cdot|i}` has the given perplexity over the listed neighbours of i, and q
-    normalised over all pairs.
+    with :math:`\sigma_i` such that :math:`p_{\cdot|i}` has the given perplexity over the listed neighbors of i, and q
+    normalized over all pairs.
 
     Parameters
     ----------
     n_components : int
         Target dimension; 1, 2 or 3 are fast, more need all pairs at each step.
     perplexity : float, sequence of float or "auto"
-        Number of neighbours that a point really chooses among; of several, the probabilities are averaged. "auto" is
-        30, or a third of n - 1 for fewer points, or of the neighbours that a given graph lists.
+        Number of neighbors that a point really chooses among; of several, the probabilities are averaged. "auto" is
+        30, or a third of n - 1 for fewer points, or of the neighbors that a given graph lists.
     bandwidth : float or array of shape (n_samples,), optional
-        Fixed :math:`\sigma`, for all or for each; then the perplexity only says how many neighbours are listed.
+        Fixed :math:`\sigma`, for all or for each; then the perplexity only says how many neighbors are listed.
     n_neighbors : int or "auto"
-        Listed neighbours; "auto" is three times the (largest) perplexity.
+        Listed neighbors; "auto" is three times the (largest) perplexity.
     dof : float
         Degrees of freedom :math:`\nu` of the layout's kernel: below 1 clusters tighten and fine structure shows,
         above 1 they spread; infinity would be `SymmetricSNE`.
@@ -92,7 +92,7 @@ class TSNE(MatchingEmbedder):
     metric, metric_params
         As in scikit-learn; or "precomputed": ``X`` holds pairwise distances, or a sparse graph of lengths.
     search : {"auto", "exact", "approximate"}
-        How neighbours are found; approximate searches report their recall in ``diagnostics_``.
+        How neighbors are found; approximate searches report their recall in ``diagnostics_``.
     random_state : int, Generator or None
         Seed of a random start, of the small random part of the others, and of an approximate search.
     n_jobs : int, optional
@@ -106,7 +106,7 @@ class TSNE(MatchingEmbedder):
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        The layout, centred.
+        The layout, centered.
     kl_divergence_ : float
         The divergence reached, without exaggeration; ``diagnostics_["kl_divergence"]`` says whether it is exact or
         estimated by the approximate field.
@@ -115,7 +115,7 @@ class TSNE(MatchingEmbedder):
     bandwidths_ : ndarray
         The :math:`\sigma_i`, with a column for each perplexity if there are several.
     graph_ : NeighborGraph
-        Each point's list of neighbours.
+        Each point's list of neighbors.
     trace_ : Trace
         The divergence every 50 steps, and why the descent ended.
     n_iter_ : int
@@ -125,7 +125,7 @@ class TSNE(MatchingEmbedder):
 
     Notes
     -----
-    A new point minimises its own divergence against the frozen layout, with perplexity 5 at most; one that coincides
+    A new point minimizes its own divergence against the frozen layout, with perplexity 5 at most; one that coincides
     with a fitted point takes its place.
 
     References: vandermaaten2008, vandermaaten2014, linderman2019, belkina2019, kobak2019, lee2015, policar2023.
@@ -163,7 +163,7 @@ class TSNE(MatchingEmbedder):
         return min(NEW_PERPLEXITY, *self._perplexities(n_points))
 
     def _phases(self, divergence: Divergence, start: FloatArray) -> list[Phase]:
-        # Exaggerated ties of a graph that hangs together too well (all eigenvalues of its normalised Laplacian above
+        # Exaggerated ties of a graph that hangs together too well (all eigenvalues of its normalized Laplacian above
         # 1 / exaggeration) draw everything into one point, and soon nothing but rounding is left to grow from.
         smallest = COLLAPSED * min(float(start.std(axis=0).max()), self._width)
         early = min(self.early_steps, self.max_iter)

@@ -1,4 +1,4 @@
-"""UMAP: neighbourhoods measured each by its own ruler, and a layout that keeps their ties."""
+"""UMAP: neighborhoods measured each by its own ruler, and a layout that keeps their ties."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ NEW_SWEEPS, NEW_RATE = 30, 0.25
 
 
 @register(
-    family="neighbour",
+    family="neighbor",
     problem="descent",
     papers=("mcinnes2018", "damrich2021"),
     gives=("transform", "inverse", "trace", "graph"),
-    keeps="who is a neighbour of whom, and more of the arrangement of clusters than t-SNE",
+    keeps="who is a neighbor of whom, and more of the arrangement of clusters than t-SNE",
     loses="distances and densities: a layout is drawn as if the points were spread evenly over the manifold",
     use_when="clusters of many points are to be seen, or made ready for a clustering, quickly and with labels if any",
-    fails_when="distances or densities are read off the map, or neighbourhoods are mostly noise",
-    cost="O(n k) an epoch, 200 to 500 epochs, after the neighbour search: to millions of points",
+    fails_when="distances or densities are read off the map, or neighborhoods are mostly noise",
+    cost="O(n k) an epoch, 200 to 500 epochs, after the neighbor search: to millions of points",
     tiny={"n_components": 2, "n_neighbors": 5, "n_epochs": 200},
 )
 @stores
@@ -49,8 +49,8 @@ class UMAP(NeighborEmbedder):
         w = A + A^T - A \circ A^T, \quad A_{ij} = e^{-\max(0, d_{ij} - \rho_i) / \sigma_i}, \quad
         q_{ij} = \frac{1}{1 + a \|y_i - y_j\|^{2b}} ,
 
-    with :math:`\rho_i` the distance of i to its nearest neighbour and :math:`\sigma_i` such that over the k listed
-    neighbours :math:`\sum_j A_{ij} = \log_2 (k + 1)`. The descent visits ties in proportion to their strength, and
+    with :math:`\rho_i` the distance of i to its nearest neighbor and :math:`\sigma_i` such that over the k listed
+    neighbors :math:`\sum_j A_{ij} = \log_2 (k + 1)`. The descent visits ties in proportion to their strength, and
     a few random points repel in place of all.
 
     Every point moves itself, among the others as they were half an epoch before, with random numbers of its own; so one
@@ -61,7 +61,7 @@ class UMAP(NeighborEmbedder):
     n_components : int
         Target dimension.
     n_neighbors : int or "auto"
-        Listed neighbours, the point itself not counted; "auto" is 15, or n - 1 for fewer points. (Programs that count
+        Listed neighbors, the point itself not counted; "auto" is 15, or n - 1 for fewer points. (Programs that count
         the point itself need one more for the same ties.)
     min_dist : float
         How near to each other tied points may lie in the layout; at most ``spread``.
@@ -78,7 +78,7 @@ class UMAP(NeighborEmbedder):
     set_op_mix_ratio : float
         1 for the fuzzy union of the two ends' strengths, 0 for their product, between for a mixture.
     local_connectivity : float
-        :math:`\rho` is the distance to the so-many-th nearest neighbour, linear in between.
+        :math:`\rho` is the distance to the so-many-th nearest neighbor, linear in between.
     target_metric : {"categorical", "numeric"}
         What ``y`` holds, if it is given: classes, or numbers whose differences matter.
     target_weight : float
@@ -86,7 +86,7 @@ class UMAP(NeighborEmbedder):
     metric, metric_params
         As in scikit-learn, or "precomputed": ``X`` holds pairwise distances, or a sparse graph of lengths.
     search : {"auto", "exact", "approximate"}
-        How neighbours are found; approximate searches report their recall in ``diagnostics_``.
+        How neighbors are found; approximate searches report their recall in ``diagnostics_``.
     init : {"auto", "spectral", "pca", "random"} or array of shape (n_samples, n_components)
         Where to begin: slow eigenvectors of the ties, principal components, chance, or a given layout, which is taken
         as it is. "auto" is "pca" where there are rows or distances, else "spectral".
@@ -104,7 +104,7 @@ class UMAP(NeighborEmbedder):
     embedding_ : ndarray of shape (n_samples, n_components)
         The layout.
     graph_ : NeighborGraph
-        The listed neighbours.
+        The listed neighbors.
     affinity_ : csr_array of shape (n_samples, n_samples)
         The symmetric ties w, met with the targets if any: ready for a clustering of precomputed affinities.
     a_, b_ : float

@@ -14,7 +14,7 @@ from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
 
 FADED = 0.1
-"""Eigenvalue of a walk below which an average over few neighbours is not divided by it: the division would magnify
+"""Eigenvalue of a walk below which an average over few neighbors is not divided by it: the division would magnify
 what is wrong with the average more than tenfold. The plain average is the place of least energy."""
 ROUNDING = 1e-10
 """The same for averages over everyone, which are exact: there the division magnifies rounding only."""
@@ -27,21 +27,21 @@ class LaplacianNystrom:
     r"""Eigenvectors of a Laplacian at new points.
 
     :math:`L v = \lambda D v` at a new point reads
-    :math:`v(x) = \frac{1}{1 - \lambda} \sum_j p(x, j) v_j` with :math:`p(x, j) = w(x, j) / d(x)`; with the unnormalised
+    :math:`v(x) = \frac{1}{1 - \lambda} \sum_j p(x, j) v_j` with :math:`p(x, j) = w(x, j) / d(x)`; with the unnormalized
     Laplacian, :math:`1 - \lambda / d(x)` stands for :math:`1 - \lambda`. A new point at no distance from a fitted one
     takes its place.
 
     Parameters
     ----------
     index : NeighborIndex
-        Finds the neighbours.
+        Finds the neighbors.
     bandwidth, strength : float
         Of the ties: ``strength`` times a Gaussian.
     coordinates : ndarray of shape (n, d)
         Of the fitted points.
     values : ndarray of shape (d,)
         Eigenvalues of the Laplacian.
-    kind : {"random_walk", "symmetric", "unnormalised"}
+    kind : {"random_walk", "symmetric", "unnormalized"}
         Which Laplacian.
     degrees : ndarray of shape (n,)
         Of the fitted points.
@@ -63,13 +63,13 @@ class LaplacianNystrom:
     coincide: bool = True
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Place new points; one without any neighbour has no place (NaN)."""
+        """Place new points; one without any neighbor has no place (NaN)."""
         neighbors, lengths = self.index.query(X, run)
         ties = self.strength * faint_ties(neighbors, lengths, self.bandwidth)
         degrees = ties.sum(axis=1, keepdims=True)
         symmetric = self.kind == "symmetric"
         averaged = self.coordinates / np.sqrt(self.degrees)[:, None] if symmetric else self.coordinates
-        ratio = self.values / np.where(degrees > 0, degrees, 1.0) if self.kind == "unnormalised" else self.values
+        ratio = self.values / np.where(degrees > 0, degrees, 1.0) if self.kind == "unnormalized" else self.values
         placed = averages(neighbors, ties, averaged) / _divisors(1.0 - ratio, FADED)
         if symmetric:
             placed *= np.sqrt(degrees)
@@ -86,9 +86,9 @@ class DiffusionNystrom:
     Parameters
     ----------
     index : NeighborIndex
-        Finds the neighbours.
+        Finds the neighbors.
     bandwidth : float or ndarray of shape (n,)
-        One for all, or one per fitted point; a new point then has its own, by its neighbours.
+        One for all, or one per fitted point; a new point then has its own, by its neighbors.
     thinning : ndarray of shape (n,)
         The factors :math:`q_j^{-\alpha}`.
     coordinates : ndarray of shape (n, d)
@@ -96,7 +96,7 @@ class DiffusionNystrom:
     values : ndarray of shape (d,)
         Eigenvalues of the walk.
     distances : Distances, optional
-        To all fitted points, for the complete kernel; the sparse one needs only neighbours.
+        To all fitted points, for the complete kernel; the sparse one needs only neighbors.
 
     Notes
     -----
@@ -111,7 +111,7 @@ class DiffusionNystrom:
     distances: Distances | None = None
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
-        """Place new points; one without any neighbour has no place (NaN)."""
+        """Place new points; one without any neighbor has no place (NaN)."""
         neighbors, lengths = self.index.query(X, run)
         own = _own_bandwidths(neighbors, lengths, self.bandwidth)
         if self.distances is None:
@@ -139,7 +139,7 @@ class DiffusionNystrom:
 
 
 def faint_ties(neighbors: IntArray, lengths: FloatArray, bandwidth: float | FloatArray) -> FloatArray:
-    """Return Gaussian ties to the listed neighbours (m, width), never below those of the fitted edges."""
+    """Return Gaussian ties to the listed neighbors (m, width), never below those of the fitted edges."""
     listed = neighbors >= 0
     ties = np.maximum(gaussian(np.where(listed, lengths, 0.0), bandwidth), FAINTEST)
     return np.where(listed, ties, 0.0)

@@ -12,13 +12,13 @@ from threadpoolctl import threadpool_limits
 
 from manifoldry.extend.kernel_projection import Kernel, KernelProjection
 from manifoldry.run import Run
-from manifoldry.solve.scaling import centre_gram
+from manifoldry.solve.scaling import center_gram
 from manifoldry.values import Array, FloatArray, IntArray
 
 RANK = 1e-10
 """Share of the kernel's largest eigenvalue below which a direction is not there: maps of new points divide by it."""
 STRANGERS = 0.1
-"""Kernel between neighbours, relative to a point's with itself, below which new points are like none of the old."""
+"""Kernel between neighbors, relative to a point's with itself, below which new points are like none of the old."""
 FLAT = 0.05
 
 
@@ -37,7 +37,7 @@ class KernelImage:
     values : ndarray of shape (n, n)
         Kernel values.
     spectrum : (values, vectors)
-        Positive eigenpairs of the centred kernel.
+        Positive eigenpairs of the centered kernel.
     basis : ndarray or sparse array of shape (n, m)
         The coordinate columns that maps can make, up to shifts: eigenvectors, or, where all are possible, one column
         for each group of coinciding points but the first.
@@ -60,7 +60,7 @@ class KernelImage:
         origin = X.mean(axis=0) if isinstance(kernel.rule, str) and not given else None
         anchors = X if origin is None else X - origin
         values = kernel(anchors, anchors, run)
-        weights, vectors = np.linalg.eigh(centre_gram(values, run))
+        weights, vectors = np.linalg.eigh(center_gram(values, run))
         real = weights > RANK * weights[-1]
         n_groups, group = connected_components(sp.csr_array(wanted == 0), directed=False)
         full = int(real.sum()) >= n_groups - 1
@@ -73,7 +73,7 @@ class KernelImage:
 
     @property
     def rank_ratio(self) -> float:
-        """Rank of the centred kernel over n - 1."""
+        """Rank of the centered kernel over n - 1."""
         return 1.0 if self.full else len(self.spectrum[0]) / (len(self.values) - 1)
 
     def differences(self, i: IntArray, j: IntArray) -> Any:
@@ -87,14 +87,14 @@ class KernelImage:
         return np.asarray(self.basis.T @ half.T)
 
     def advice(self, i: IntArray, j: IntArray, left: float) -> list[str]:
-        """Say whether the kernel fits too well, between neighbours i and j, or too little, with variance left out."""
+        """Say whether the kernel fits too well, between neighbors i and j, or too little, with variance left out."""
         advice = []
         own = np.abs(np.diagonal(self.values))
         alike = np.abs(self.values[i, j]) / np.maximum(np.sqrt(own[i] * own[j]), np.finfo(float).tiny)
         if np.median(alike) < STRANGERS:
             advice.append(
-                f"The kernel between neighbours is {np.median(alike):.2g} of a point's with itself: new points will be "
-                "placed badly; widen it (sigma near the mean distance of neighbours)."
+                f"The kernel between neighbors is {np.median(alike):.2g} of a point's with itself: new points will be "
+                "placed badly; widen it (sigma near the mean distance of neighbors)."
             )
         if not self.full and left > FLAT:
             advice.append(
@@ -130,7 +130,7 @@ def fit_kernel_map(
 ) -> tuple[KernelProjection, float]:
     r"""Return the map :math:`y = Y^\top K^\dagger \kappa(X, x)` of (3.22), and its error at the points themselves.
 
-    The kernel is centred at the points and approximated through the landmarks m by the features
+    The kernel is centered at the points and approximated through the landmarks m by the features
     :math:`F = K_{nm} K_{mm}^{-1/2}`; the map is :math:`(F^\top F + \rho)^{-1} F^\top Y` on them, with rho in units of
     the largest eigenvalue. With all points as landmarks and no ridge it is (3.22).
 
@@ -170,7 +170,7 @@ def fit_kernel_map(
         mean, middle = features.mean(axis=0), Y.mean(axis=0)
         features -= mean
         values, vectors = np.linalg.eigh(features.T @ features)
-        # Centring takes one direction away: what is left of it is rounding.
+        # Centering takes one direction away: what is left of it is rounding.
         there = values > max(float(values.max(initial=0.0)), 0.0) * len(X) * np.finfo(float).eps
         values, vectors = values[there] + ridge * values.max(initial=0.0), vectors[:, there]
         slopes = vectors @ ((vectors.T @ (features.T @ (Y - middle))) / values[:, None])

@@ -18,7 +18,7 @@ KERNELS = ("linear", "polynomial", "gaussian", "cosine", "sigmoid", "precomputed
 BLOCK = 1_000_000
 """Kernel values computed by one task."""
 LOCAL_RIDGE = 1e-6
-"""Share of the local spread added to each local direction, so that fewer distinct neighbours than directions do."""
+"""Share of the local spread added to each local direction, so that fewer distinct neighbors than directions do."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _unit_rows(rows: Any) -> Any:
 class KernelProjection:
     r"""Kernel values to the anchors, projected: :math:`y = W^T k(x) - b`.
 
-    For kernel PCA the columns of W sum to zero. The centred kernel row
+    For kernel PCA the columns of W sum to zero. The centered kernel row
     :math:`k(x, x_i) - \overline{k(x, \cdot)} - \overline{k(\cdot, x_i)} + \overline{k}` then differs from the plain
     one, under W, only by the training means :math:`\overline{k(\cdot, x_i)}`: they make b.
     """
@@ -153,7 +153,7 @@ class LinearPreimage:
 
     @classmethod
     def fit(cls, scores: FloatArray, X: FloatArray) -> LinearPreimage:
-        """Regress the rows of ``X`` (n, p) on centred scores (n, d)."""
+        """Regress the rows of ``X`` (n, p) on centered scores (n, d)."""
         mean = X.mean(axis=0, dtype=np.float64)
         return cls(mean, np.linalg.pinv(scores) @ (X - mean))
 

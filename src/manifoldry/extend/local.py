@@ -1,4 +1,4 @@
-"""The local rule for new points: reconstruct them from old neighbours, and carry the weights over."""
+"""The local rule for new points: reconstruct them from old neighbors, and carry the weights over."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray
 
 REG = 1e-3
-"""Regularisation of the weights relative to the trace of the local Gram matrix, the field's usual choice."""
+"""Regularization of the weights relative to the trace of the local Gram matrix, the field's usual choice."""
 
 
 @dataclass(frozen=True)
 class LocalReconstruction:
-    r"""A new point as :math:`\sum_j w_j y_j`, with the weights that reconstruct it best from its neighbours.
+    r"""A new point as :math:`\sum_j w_j y_j`, with the weights that reconstruct it best from its neighbors.
 
     A new point that coincides with an old one goes exactly to its place.
 
     Parameters
     ----------
     index : NeighborIndex
-        Finds the neighbours among the old points.
+        Finds the neighbors among the old points.
     source : array or sparse matrix of shape (n, D), or (n, n) if ``pairwise``
         The old points, or the distances between them.
     target : ndarray of shape (n, d)
         Where they are placed.
     reg : float
-        Regularisation of the weights.
+        Regularization of the weights.
     pairwise : bool
         Whether new points come as rows of distances to the old ones.
     """
@@ -59,7 +59,7 @@ class LocalReconstruction:
         return placed
 
     def _grams(self, Q: Array, near: Any, away: FloatArray) -> FloatArray:
-        """Return the inner products of each new point's neighbours about it."""
+        """Return the inner products of each new point's neighbors about it."""
         if self.pairwise:
             between = self.source[near[:, :, None], near[:, None, :]].astype(np.float64) ** 2
             return 0.5 * (away[:, :, None] ** 2 + away[:, None, :] ** 2 - between)
@@ -73,7 +73,7 @@ def forward(sample: Sample, coordinates: FloatArray, reg: float = REG) -> LocalR
 
 
 def backward(X: Any, coordinates: FloatArray, run: Run, reg: float = REG) -> LocalReconstruction:
-    """Return the rule from coordinates to the rows of ``X``, by neighbours in the embedding; NaN places are passed."""
+    """Return the rule from coordinates to the rows of ``X``, by neighbors in the embedding; NaN places are passed."""
     members = np.flatnonzero(np.isfinite(coordinates).all(axis=1))
     places = np.ascontiguousarray(coordinates[members], dtype=np.float64)
     k = min(2 * coordinates.shape[1] + 2, len(members) - 1)

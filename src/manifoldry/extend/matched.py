@@ -16,7 +16,7 @@ STEPS, RATE, MOMENTUM, LONGEST = 250, 0.5, 0.6, 1.0
 ARRIVED = 1e-5
 """A step this short, in units of the kernel's width, is the last."""
 PAIRS = 1_000_000
-"""Pairs of listed neighbours looked at together."""
+"""Pairs of listed neighbors looked at together."""
 TINY = 1e-30
 """Potentials below count as that: so far out nothing repels."""
 
@@ -25,14 +25,14 @@ TINY = 1e-30
 class MatchedPlacement:
     r"""The place y of least divergence :math:`-\sum_j p_j \ln w(\|y - y_j\|^2) + \ln \phi(y)` for each new point.
 
-    p are its probabilities of choosing old neighbours and :math:`\phi` is the potential of the old layout, which the
+    p are its probabilities of choosing old neighbors and :math:`\phi` is the potential of the old layout, which the
     new points do not change: so a batch gives what its points give one by one. A new point that coincides with an old
     one takes its place.
 
     Parameters
     ----------
     index : NeighborIndex
-        Finds the old neighbours.
+        Finds the old neighbors.
     layout : ndarray of shape (n, d)
         Where the old points are.
     profile : Profile
@@ -76,7 +76,7 @@ class MatchedPlacement:
         return Y
 
     def _choices(self, neighbors: IntArray, distances: FloatArray, run: Run) -> FloatArray:
-        """Return the probabilities of the listed neighbours, of shape (m, k); 0 where none is listed."""
+        """Return the probabilities of the listed neighbors, of shape (m, k); 0 where none is listed."""
         listed = neighbors >= 0
         ends = np.concatenate([[0], np.cumsum(listed.sum(axis=1))])
         p = np.zeros(neighbors.shape)
@@ -99,7 +99,7 @@ class MatchedPlacement:
         return Y
 
     def _start(self, near: FloatArray, p: FloatArray, run: Run) -> FloatArray:
-        """Return the best of the neighbours' places: the mean of several clusters' is nowhere."""
+        """Return the best of the neighbors' places: the mean of several clusters' is nowhere."""
         m, k, d = near.shape
         logs = -np.einsum("ij,ilj->il", p, np.log(self.profile.weight(_squares(near[:, :, None] - near[:, None]))))
         potential, _ = self.landscape(near.reshape(m * k, d), run)

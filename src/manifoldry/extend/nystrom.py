@@ -18,12 +18,12 @@ BLOCK = 20_000_000
 
 @dataclass(frozen=True)
 class GeodesicNystrom:
-    """Paths from a new point lead through its neighbours; their squared lengths are projected.
+    """Paths from a new point lead through its neighbors; their squared lengths are projected.
 
     Parameters
     ----------
     index : NeighborIndex
-        Finds the neighbours.
+        Finds the neighbors.
     graph : NeighborGraph
         The connected graph of the fitted points; paths are recomputed on it, so no n x n matrix is kept.
     scaling : Scaling
@@ -31,7 +31,7 @@ class GeodesicNystrom:
     shift : float
         The constant of kernel Isomap, added to every path between different points.
     scale : ndarray of shape (n,), optional
-        Conformal Isomap's mean neighbour distances: an edge is divided by the root of its ends' scales.
+        Conformal Isomap's mean neighbor distances: an edge is divided by the root of its ends' scales.
     """
 
     index: NeighborIndex
@@ -61,7 +61,7 @@ class GeodesicNystrom:
 
 
 def conformal_offsets(neighbors: IntArray, offsets: FloatArray, scale: FloatArray) -> FloatArray:
-    """Divide each new point's distances by the roots of its own mean distance and its neighbours' scales."""
+    """Divide each new point's distances by the roots of its own mean distance and its neighbors' scales."""
     listed = neighbors >= 0
     own = np.where(listed, offsets, 0.0).sum(axis=1) / np.maximum(listed.sum(axis=1), 1)
     own = np.where(own > 0, own, scale.min())
@@ -70,7 +70,7 @@ def conformal_offsets(neighbors: IntArray, offsets: FloatArray, scale: FloatArra
 
 @dataclass(frozen=True)
 class LandmarkPlacement:
-    """A new point by its path lengths to the landmarks, through its neighbours among the fitted points."""
+    """A new point by its path lengths to the landmarks, through its neighbors among the fitted points."""
 
     index: NeighborIndex
     lengths: FloatArray

@@ -33,7 +33,7 @@ class Restricted:
 
 @dataclass(frozen=True)
 class Apart:
-    """Each new point goes to the component of its nearest old point; one without any neighbour has no place (NaN)."""
+    """Each new point goes to the component of its nearest old point; one without any neighbor has no place (NaN)."""
 
     index: NeighborIndex
     label: IntArray

@@ -71,7 +71,7 @@ class GramPlacement:
     scaling: Scaling
 
     def __call__(self, X: Array, run: Run) -> FloatArray:  # noqa: ARG002
-        """Place new points; -2 times an inner product is a squared distance up to terms that centring removes."""
+        """Place new points; -2 times an inner product is a squared distance up to terms that centering removes."""
         return self.scaling.place(-2.0 * X)
 
 
@@ -90,7 +90,7 @@ class LinearPlacement:
 
 @dataclass(frozen=True)
 class StressPlacement:
-    r"""The place of least stress :math:`\sum_j (\|y - y_j\| - \delta_j)^2` among fixed points, by majorisation.
+    r"""The place of least stress :math:`\sum_j (\|y - y_j\| - \delta_j)^2` among fixed points, by majorization.
 
     ``curve`` holds the knots of non-metric scaling's monotone map from dissimilarities to distances.
     """
@@ -122,18 +122,18 @@ class StressPlacement:
         return np.where(better[:, None], from_guess, from_nearest)
 
     def _guess(self, wanted: FloatArray) -> FloatArray:
-        centre = self.embedding.mean(axis=0)
-        Y = self.embedding - centre
+        center = self.embedding.mean(axis=0)
+        Y = self.embedding - center
         squares = (Y**2).sum(axis=1) - wanted**2
-        return centre + 0.5 * np.einsum("ij,cj->ic", squares - squares.mean(axis=1)[:, None], np.linalg.pinv(Y))
+        return center + 0.5 * np.einsum("ij,cj->ic", squares - squares.mean(axis=1)[:, None], np.linalg.pinv(Y))
 
     def _stress(self, wanted: FloatArray, places: FloatArray) -> FloatArray:
         return ((cdist(places, self.embedding) - wanted) ** 2).sum(axis=1)
 
     def _descend(self, wanted: FloatArray, places: FloatArray) -> FloatArray:
         Y = self.embedding
-        centre = Y.mean(axis=0)
-        enough = TOLERANCE * float(np.abs(Y - centre).max())
+        center = Y.mean(axis=0)
+        enough = TOLERANCE * float(np.abs(Y - center).max())
         places = places.copy()
         moving = np.arange(len(places))
         for _ in range(MAX_STEPS):
@@ -142,7 +142,7 @@ class StressPlacement:
             ratio = np.divide(wanted[moving], distance, out=np.zeros_like(distance), where=distance > 0)
             # einsum, not a matrix product, whose rounding would depend on how many points are placed together.
             pulled = np.einsum("ij,jc->ic", ratio, Y)
-            there = centre + (ratio.sum(axis=1)[:, None] * here - pulled) / len(Y)
+            there = center + (ratio.sum(axis=1)[:, None] * here - pulled) / len(Y)
             places[moving] = there
             moving = moving[np.abs(there - here).max(axis=1) > enough]
             if len(moving) == 0:

@@ -17,7 +17,7 @@ ROWS = 512
 
 @dataclass(frozen=True)
 class SampledPlacement:
-    """A new point begins at the mean of its neighbours, weighted by their strengths, and goes on as the old ones did.
+    """A new point begins at the mean of its neighbors, weighted by their strengths, and goes on as the old ones did.
 
     The old points do not move, and chance is the same for every new one: the place of a point depends neither on the
     others of its batch nor on its number among them. A new point that coincides with an old one takes its place.
@@ -25,13 +25,13 @@ class SampledPlacement:
     Parameters
     ----------
     index : NeighborIndex
-        Finds the old neighbours.
+        Finds the old neighbors.
     layout : ndarray of shape (n, d) of float32
         Where the old points are.
     forces : Forces
         What moves the new ones.
     local_connectivity, typical
-        As of the old points' `strengths`; the nearest neighbour of an old point is certain to it, that of a new point
+        As of the old points' `strengths`; the nearest neighbor of an old point is certain to it, that of a new point
         need not be, so one less is taken as certain.
     tick : int
         When the visits of ties begin to be counted.

@@ -1,1 +1,1 @@
-"""Local geometry: neighbourhoods, weights, tangent planes, Laplacians."""
+"""Local geometry: neighborhoods, weights, tangent planes, Laplacians."""

@@ -20,7 +20,7 @@ known to about 1e-16 over the root of a point's degree, so the faintest points k
 def gaussian(lengths: FloatArray, bandwidth: float | FloatArray) -> FloatArray:
     r"""Return :math:`e^{-d^2 / (2 s^2)}` of distances d; an infinite bandwidth s gives ones.
 
-    One parameterisation serves the whole library. Others in use are the same kernel with
+    One parameterization serves the whole library. Others in use are the same kernel with
 
     ==========================  =========================
     written                     bandwidth s
@@ -57,7 +57,7 @@ def mean_bandwidth(graph: NeighborGraph) -> float:
 
 
 def local_bandwidths(graph: NeighborGraph) -> FloatArray:
-    r"""Return one bandwidth per point: its mean distance to its neighbours over :math:`\sqrt2`.
+    r"""Return one bandwidth per point: its mean distance to its neighbors over :math:`\sqrt2`.
 
     Where all edges have one length it is the automatic bandwidth. A point of nothing but duplicates gets the
     smallest bandwidth of the others.

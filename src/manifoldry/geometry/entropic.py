@@ -1,4 +1,4 @@
-r"""Entropic affinities: how likely a point would choose each neighbour, with as many real choices as asked for."""
+r"""Entropic affinities: how likely a point would choose each neighbor, with as many real choices as asked for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
 REACH = 3.0
-"""Listed neighbours per unit of perplexity: beyond, the probabilities are below a few thousandths."""
+"""Listed neighbors per unit of perplexity: beyond, the probabilities are below a few thousandths."""
 TOLERANCE = 1e-7
 """Error of a row's entropy in nats, which is the relative error of its perplexity."""
 ROWS = 4096
@@ -23,16 +23,16 @@ SINGLE_ABOVE = 10_000_000
 
 @dataclass(frozen=True)
 class Choices:
-    r"""Conditional probabilities :math:`p_{j|i}` along the lists of a neighbour graph.
+    r"""Conditional probabilities :math:`p_{j|i}` along the lists of a neighbor graph.
 
     Parameters
     ----------
     matrix : csr_array of shape (n, n)
-        Row i holds the probabilities of point i's neighbours; rows sum to 1.
+        Row i holds the probabilities of point i's neighbors; rows sum to 1.
     bandwidths : ndarray of shape (n,) or (n, m)
         The :math:`\sigma_i` of :math:`e^{-d_{ij}^2 / (2 \sigma_i^2)}`, a column for each perplexity.
     missed : int
-        Rows whose perplexity could not be reached: too many equal distances, or too few neighbours.
+        Rows whose perplexity could not be reached: too many equal distances, or too few neighbors.
     """
 
     matrix: csr_array
@@ -58,12 +58,12 @@ class Choices:
 def perplexity_choices(graph: NeighborGraph, perplexities: Sequence[float], run: Run) -> Choices:
     r"""Return choices whose perplexity :math:`2^{H_i}`, :math:`H_i = -\sum_j p_{j|i} \log_2 p_{j|i}`, is as wanted.
 
-    Of several perplexities the probabilities are averaged, so that near and far neighbours both count.
+    Of several perplexities the probabilities are averaged, so that near and far neighbors both count.
 
     Parameters
     ----------
     graph : NeighborGraph
-        Lists of neighbours, several times longer than the perplexity.
+        Lists of neighbors, several times longer than the perplexity.
     perplexities : sequence of float
         At least 1 each.
     run : Run
@@ -117,7 +117,7 @@ def choice_rows(
 def fixed_choices(graph: NeighborGraph, bandwidth: float | FloatArray) -> Choices:
     r"""Return choices :math:`p_{j|i} \propto e^{-d_{ij}^2 / (2 \sigma_i^2)}` with given bandwidths, one or one each.
 
-    A row whose neighbours are all too far for its bandwidth chooses among the nearest of them.
+    A row whose neighbors are all too far for its bandwidth chooses among the nearest of them.
     """
     sigma = np.broadcast_to(np.asarray(bandwidth, dtype=np.float64), (graph.n_points,))
     rows = graph.rows()

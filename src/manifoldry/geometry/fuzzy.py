@@ -1,4 +1,4 @@
-"""Fuzzy simplicial sets: neighbourhoods measured each by its own ruler, put together, and met with labels."""
+"""Fuzzy simplicial sets: neighborhoods measured each by its own ruler, put together, and met with labels."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ FAINTEST, FAINT = 1e-8, 1e-4
 
 @dataclass(frozen=True)
 class Strengths:
-    """How strongly each point holds on to its listed neighbours.
+    """How strongly each point holds on to its listed neighbors.
 
     Parameters
     ----------
     values : ndarray of float32
-        One for each listed neighbour, from 0 to 1.
+        One for each listed neighbor, from 0 to 1.
     rho, sigma : ndarray of shape (n,)
         Distance that counts as none, and the unit of what is beyond.
     """
@@ -47,11 +47,11 @@ def strengths(
     Parameters
     ----------
     indptr, lengths : ndarray
-        Distances to the listed neighbours in compressed rows, ascending in each.
+        Distances to the listed neighbors in compressed rows, ascending in each.
     run : Run
         Threads.
     local_connectivity : float
-        :math:`\rho_i` is the distance to the so-many-th nearest neighbour that does not coincide with i, linear in
+        :math:`\rho_i` is the distance to the so-many-th nearest neighbor that does not coincide with i, linear in
         between; 0 for :math:`\rho_i = 0`. Copies of i are held with strength 1.
     typical : float, optional
         A usual distance, a thousandth of which is the least :math:`\sigma_i` where :math:`\rho_i = 0`; by default
@@ -82,7 +82,7 @@ def typical_length(indptr: IntArray, lengths: FloatArray) -> float:
 def fuzzy_set(
     graph: NeighborGraph, run: Run, local_connectivity: float = 1.0, set_op_mix_ratio: float = 1.0
 ) -> csr_array:
-    """Return the symmetric ties of a neighbour graph: the `fuzzy_union` of its points' own `strengths`.
+    """Return the symmetric ties of a neighbor graph: the `fuzzy_union` of its points' own `strengths`.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def _values(matrix: csr_array, rows: Array, columns: Array, absent: float) -> Fl
 
 
 def _reconnected(ties: csr_array) -> csr_array:
-    """Return the union after each point's strongest tie is made 1 again: nobody is left without a sure neighbour."""
+    """Return the union after each point's strongest tie is made 1 again: nobody is left without a sure neighbor."""
     strongest = np.asarray(ties.max(axis=1).todense(), dtype=np.float64).reshape(-1)
     scale = np.divide(1.0, strongest, out=np.zeros_like(strongest), where=strongest > 0)
     return fuzzy_union(csr_array(diags_array(scale) @ ties, dtype=np.float32))

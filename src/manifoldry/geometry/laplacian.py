@@ -1,4 +1,4 @@
-"""Graph Laplacians: unnormalised, symmetric and random walk, with their null vectors."""
+"""Graph Laplacians: unnormalized, symmetric and random walk, with their null vectors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from manifoldry.values import FloatArray, IntArray
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-Kind = Literal["unnormalised", "symmetric", "random_walk"]
+Kind = Literal["unnormalized", "symmetric", "random_walk"]
 
 ASYMMETRY = 1e-10
 """Difference of w_ij and w_ji that still counts as rounding, relative to the largest weight."""
@@ -32,14 +32,14 @@ class Laplacian:
         Row sums of the weights, self-weights included.
     labels : ndarray of shape (n,)
         Connected component of each vertex, numbered from 0.
-    kind : {"unnormalised", "symmetric", "random_walk"}
-        How it is normalised.
+    kind : {"unnormalized", "symmetric", "random_walk"}
+        How it is normalized.
     """
 
     matrix: csr_array
     degrees: FloatArray
     labels: IntArray
-    kind: Kind = "unnormalised"
+    kind: Kind = "unnormalized"
 
     @property
     def n_components(self) -> int:
@@ -62,7 +62,7 @@ class Laplacian:
         return vectors
 
 
-def laplacian(W: Any, kind: Kind = "unnormalised") -> Laplacian:
+def laplacian(W: Any, kind: Kind = "unnormalized") -> Laplacian:
     r"""Return the Laplacian of a graph with symmetric non-negative weights.
 
     With degrees :math:`d_i = \sum_j w_{ij}` and :math:`D = \mathrm{diag}(d)`,
@@ -73,7 +73,7 @@ def laplacian(W: Any, kind: Kind = "unnormalised") -> Laplacian:
     :math:`f^\top L f = \tfrac12 \sum_{ij} w_{ij} (f_i - f_j)^2`, and :math:`L_{rw} v = \lambda v`,
     :math:`L v = \lambda D v` and :math:`L_{sym} u = \lambda u` with :math:`u = D^{1/2} v` say the same. The
     random-walk Laplacian is not symmetric; its eigenvectors come from the pencil, that is from
-    ``smallest(L.matrix, k, B=L.degrees, null=L.null, run=run)`` with the unnormalised L.
+    ``smallest(L.matrix, k, B=L.degrees, null=L.null, run=run)`` with the unnormalized L.
 
     A vertex without weight has a row and a column of zeros in all three, and is a component of its own.
 
@@ -83,7 +83,7 @@ def laplacian(W: Any, kind: Kind = "unnormalised") -> Laplacian:
     ----------
     W : sparse matrix or ndarray of shape (n, n)
         Weights; zero is no edge.
-    kind : {"unnormalised", "symmetric", "random_walk"}
+    kind : {"unnormalized", "symmetric", "random_walk"}
         Which Laplacian.
 
     Returns
@@ -102,7 +102,7 @@ def laplacian(W: Any, kind: Kind = "unnormalised") -> Laplacian:
     weights = _checked(W)
     degrees = np.asarray(weights.sum(axis=1), dtype=np.float64).reshape(-1)
     matrix = sp.csr_array(sp.diags_array(degrees) - weights)
-    if kind != "unnormalised":
+    if kind != "unnormalized":
         scale = np.zeros_like(degrees)
         np.power(degrees, -0.5 if kind == "symmetric" else -1.0, out=scale, where=degrees > 0)
         rows = np.repeat(np.arange(len(degrees)), np.diff(matrix.indptr))

@@ -1,4 +1,4 @@
-"""Neighbourhoods in stacks: lists of one length together, so that LAPACK works on many small matrices at once."""
+"""Neighborhoods in stacks: lists of one length together, so that LAPACK works on many small matrices at once."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from manifoldry.neighbors.sample import Sample
 from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
 ENTRIES = 4_000_000
-"""Numbers gathered at a time: a stack of a few thousand neighbourhoods, some 30 MB."""
+"""Numbers gathered at a time: a stack of a few thousand neighborhoods, some 30 MB."""
 
 
 @dataclass(frozen=True)
 class Stack:
-    """Neighbourhoods of one size: their centres and members.
+    """Neighborhoods of one size: their centers and members.
 
     Parameters
     ----------
-    centres : ndarray of shape (m,)
-        The points whose neighbourhoods these are.
+    centers : ndarray of shape (m,)
+        The points whose neighborhoods these are.
     members : ndarray of shape (m, s)
         The members of each, in the order of the lists.
     """
 
-    centres: IntArray
+    centers: IntArray
     members: IntArray
 
 
@@ -42,33 +42,33 @@ def stacks(neighbors: NeighborGraph, width: int, *, own: bool) -> Iterator[Stack
     width : int
         Numbers gathered per member, to keep the stacks small.
     own : bool
-        Whether a point belongs to its neighbourhood.
+        Whether a point belongs to its neighborhood.
     """
     degrees = neighbors.degrees
     for degree in np.unique(degrees):
         if degree == 0 and not own:
             continue
-        centres = np.flatnonzero(degrees == degree)
+        centers = np.flatnonzero(degrees == degree)
         size = int(degree) + own
         step = max(1, ENTRIES // (size * max(size, width)))
-        for lo in range(0, len(centres), step):
-            chosen = centres[lo : lo + step]
+        for lo in range(0, len(centers), step):
+            chosen = centers[lo : lo + step]
             members = neighbors.indices[neighbors.indptr[chosen][:, None] + np.arange(degree)]
             yield Stack(chosen, np.column_stack([chosen, members]) if own else members)
 
 
-def local_grams(sample: Sample, stack: Stack, *, about_centre: bool) -> FloatArray:
-    r"""Return the inner products of each neighbourhood's members, shape (m, s, s).
+def local_grams(sample: Sample, stack: Stack, *, about_center: bool) -> FloatArray:
+    r"""Return the inner products of each neighborhood's members, shape (m, s, s).
 
-    About the centre point, :math:`\langle x_j - x_i, x_k - x_i \rangle`, or about the mean of the members. From
+    About the center point, :math:`\langle x_j - x_i, x_k - x_i \rangle`, or about the mean of the members. From
     rows or, where only distances are known, from :math:`\frac12 (d_{ij}^2 + d_{ik}^2 - d_{jk}^2)`.
     """
     if sample.X is None:
         raise ValueError("Local geometry needs points or all pairwise distances; got only a graph.")
     if sample.pairwise:
-        return _from_distances(sample.X, stack, about_centre)
+        return _from_distances(sample.X, stack, about_center)
     rows = gather(sample.X, stack.members)
-    rows -= gather(sample.X, stack.centres)[:, None] if about_centre else rows.mean(axis=1, keepdims=True)
+    rows -= gather(sample.X, stack.centers)[:, None] if about_center else rows.mean(axis=1, keepdims=True)
     return rows @ rows.transpose(0, 2, 1)
 
 
@@ -79,14 +79,14 @@ def gather(X: Any, members: IntArray) -> FloatArray:
     return X[members].astype(np.float64)
 
 
-def _from_distances(D: FloatArray, stack: Stack, about_centre: bool) -> FloatArray:
+def _from_distances(D: FloatArray, stack: Stack, about_center: bool) -> FloatArray:
     between = D[stack.members[:, :, None], stack.members[:, None, :]].astype(np.float64) ** 2
-    if about_centre:
-        away = D[stack.centres[:, None], stack.members].astype(np.float64) ** 2
+    if about_center:
+        away = D[stack.centers[:, None], stack.members].astype(np.float64) ** 2
         return 0.5 * (away[:, :, None] + away[:, None, :] - between)
     means = between.mean(axis=2)
-    centred = between - means[:, :, None] - means[:, None, :] + means.mean(axis=1)[:, None, None]
-    return -0.5 * centred
+    centered = between - means[:, :, None] - means[:, None, :] + means.mean(axis=1)[:, None, None]
+    return -0.5 * centered
 
 
 def sum_blocks(pieces: list[tuple[IntArray, FloatArray]], n_points: int) -> csr_array:

@@ -1,4 +1,4 @@
-"""Tangent planes: local principal coordinates of every neighbourhood, the point itself included."""
+"""Tangent planes: local principal coordinates of every neighborhood, the point itself included."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ DEPENDENT = 1e-7
 
 @dataclass(frozen=True)
 class Tangents:
-    """Local coordinates of one stack of neighbourhoods.
+    """Local coordinates of one stack of neighborhoods.
 
     Parameters
     ----------
     stack : Stack
-        Centres and members; each centre is its neighbourhood's first member.
+        Centers and members; each center is its neighborhood's first member.
     basis : ndarray of shape (m, s, d)
-        Orthonormal columns: unit local coordinates; zero columns where the neighbourhood has fewer dimensions.
+        Orthonormal columns: unit local coordinates; zero columns where the neighborhood has fewer dimensions.
     lengths : ndarray of shape (m, d)
         Their singular values: ``basis * lengths`` are the coordinates at true scale.
     spectrum : ndarray of shape (m, s)
@@ -49,7 +49,7 @@ class Tangents:
 
 
 def tangents(sample: Sample, d: int, run: Run) -> list[Tangents]:
-    """Return the principal coordinates of every neighbourhood (the point and its list), stack by stack."""
+    """Return the principal coordinates of every neighborhood (the point and its list), stack by stack."""
 
     def work(stack: Stack) -> Tangents:
         values, coordinates = _principal(sample, stack, d)
@@ -76,7 +76,7 @@ def _principal(sample: Sample, stack: Stack, d: int) -> tuple[FloatArray, FloatA
         values, directions = np.linalg.eigh(rows.transpose(0, 2, 1) @ rows)
         values, coordinates = values[:, ::-1], rows @ directions[:, :, ::-1][:, :, :d]
     else:
-        values, vectors = np.linalg.eigh(local_grams(sample, stack, about_centre=False))
+        values, vectors = np.linalg.eigh(local_grams(sample, stack, about_center=False))
         values = values[:, ::-1]
         coordinates = vectors[:, :, ::-1][:, :, :d] * np.sqrt(np.maximum(values[:, None, :d], 0.0))
     short = d - coordinates.shape[2]
@@ -87,16 +87,16 @@ def _principal(sample: Sample, stack: Stack, d: int) -> tuple[FloatArray, FloatA
 
 
 def local_variances(sample: Sample, run: Run, *, most: int = 1000) -> FloatArray:
-    """Return the mean share of a neighbourhood's variance that 1, 2, ... local dimensions leave over.
+    """Return the mean share of a neighborhood's variance that 1, 2, ... local dimensions leave over.
 
-    From at most ``most`` neighbourhoods, drawn at random.
+    From at most ``most`` neighborhoods, drawn at random.
     """
     n = sample.n_points
     chosen = np.sort(run.rng("local variances").permutation(n)[:most])
     shares = []
     for stack in stacks(sample.neighbors, _width(sample), own=True):
-        here = np.isin(stack.centres, chosen)
-        values, _ = _principal(sample, Stack(stack.centres[here], stack.members[here]), 1)
+        here = np.isin(stack.centers, chosen)
+        values, _ = _principal(sample, Stack(stack.centers[here], stack.members[here]), 1)
         total = values.sum(axis=1)
         left = 1.0 - np.cumsum(values[total > 0] / total[total > 0, None], axis=1)
         shares.append(left)
@@ -105,7 +105,7 @@ def local_variances(sample: Sample, run: Run, *, most: int = 1000) -> FloatArray
 
 
 def assemble(planes: list[Tangents], form: Callable[[Tangents], FloatArray], n_points: int, run: Run) -> csr_array:
-    """Return the sum over neighbourhoods of small matrices ``form(tangents)`` (m, s, s) at their members' places."""
+    """Return the sum over neighborhoods of small matrices ``form(tangents)`` (m, s, s) at their members' places."""
     with run.stage("alignment"):
         blocks = run.map(form, [(plane,) for plane in planes], blas=True)
         members = [plane.stack.members for plane in planes]
@@ -115,9 +115,9 @@ def assemble(planes: list[Tangents], form: Callable[[Tangents], FloatArray], n_p
 def true_scale(planes: list[Tangents], coordinates: FloatArray) -> tuple[FloatArray, float]:
     r"""Return the matrix B that makes ``coordinates @ B`` isometric where they are an affine image, and its misfit.
 
-    In every neighbourhood the least-squares map L_i from the centred coordinates to the local tangent coordinates
+    In every neighborhood the least-squares map L_i from the centered coordinates to the local tangent coordinates
     would be :math:`B R_i` with a rotation :math:`R_i`, so :math:`B B^T` is the mean of :math:`L_i L_i^T`. The misfit
-    is the relative spread of these about that mean: small where one affine map explains all neighbourhoods.
+    is the relative spread of these about that mean: small where one affine map explains all neighborhoods.
     """
     squares = []
     for plane in planes:
@@ -126,14 +126,14 @@ def true_scale(planes: list[Tangents], coordinates: FloatArray) -> tuple[FloatAr
         L = np.linalg.pinv(local, rcond=1e-10) @ plane.coordinates
         squares.append(L @ L.transpose(0, 2, 1))
     found = np.concatenate(squares)
-    # A neighbourhood that the embedding flattened has an L as large as you like: large ones count little.
+    # A neighborhood that the embedding flattened has an L as large as you like: large ones count little.
     sizes = np.einsum("ijj->i", found)
     trust = 1.0 / (1.0 + (sizes / max(np.median(sizes), np.finfo(float).tiny)) ** 2)
     trust /= trust.sum()
-    centre = np.einsum("i,ijk->jk", trust, found)
-    values, vectors = np.linalg.eigh(centre)
-    spread = trust @ np.linalg.norm(found - centre, axis=(1, 2))
-    misfit = float(spread / max(np.linalg.norm(centre), np.finfo(float).tiny))
+    center = np.einsum("i,ijk->jk", trust, found)
+    values, vectors = np.linalg.eigh(center)
+    spread = trust @ np.linalg.norm(found - center, axis=(1, 2))
+    misfit = float(spread / max(np.linalg.norm(center), np.finfo(float).tiny))
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T, misfit
 
 
@@ -148,7 +148,7 @@ def tangent_form(plane: Tangents) -> FloatArray:
 def hessian_form(plane: Tangents) -> FloatArray:
     """Return Q Q' of the products of tangent coordinates, made orthogonal to 1 and the coordinates themselves.
 
-    Directions that a neighbourhood does not have, and products that depend on the columns before, are left out.
+    Directions that a neighborhood does not have, and products that depend on the columns before, are left out.
     """
     m, s, d = plane.basis.shape
     first, second = np.triu_indices(d)

@@ -1,4 +1,4 @@
-"""Reconstruction weights: each point as a combination of its neighbours, weights summing to one."""
+"""Reconstruction weights: each point as a combination of its neighbors, weights summing to one."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from manifoldry.values import FloatArray, IntArray
 def barycentric(grams: FloatArray, reg: float) -> FloatArray:
     r"""Return the weights of least error, :math:`w \propto (C + \alpha I)^{-1} 1`, for a stack of Gram matrices.
 
-    :math:`\alpha` is ``reg`` times the trace of C; a neighbourhood of duplicates (C = 0) gets equal weights.
+    :math:`\alpha` is ``reg`` times the trace of C; a neighborhood of duplicates (C = 0) gets equal weights.
 
     Parameters
     ----------
     grams : ndarray of shape (m, s, s)
-        Inner products of the neighbours about their centre.
+        Inner products of the neighbors about their center.
     reg : float
-        Regularisation; towards 0 the reconstruction is exact where neighbours outnumber dimensions.
+        Regularization; towards 0 the reconstruction is exact where neighbors outnumber dimensions.
     """
     m, s, _ = grams.shape
     traces = np.einsum("ijj->i", grams)
@@ -39,13 +39,13 @@ def convex(grams: FloatArray, reg: float) -> FloatArray:
     """Return the weights of least error among those that are non-negative: an active-set search over the stack.
 
     Starting from the free solution, negative weights are fixed at zero and the others solved for again; a fixed one
-    comes back when the error would fall with it (the Lawson-Hanson rule, on all neighbourhoods at once).
+    comes back when the error would fall with it (the Lawson-Hanson rule, on all neighborhoods at once).
     """
     m, s, _ = grams.shape
     traces = np.einsum("ijj->i", grams)
     system = grams / np.where(traces > 0, traces, 1.0)[:, None, None]
     system[:, np.arange(s), np.arange(s)] += max(reg, s * np.finfo(float).eps)
-    # min w'Cw subject to sum w = 1, w >= 0. Start at the single best neighbour: feasible.
+    # min w'Cw subject to sum w = 1, w >= 0. Start at the single best neighbor: feasible.
     best = np.argmin(np.einsum("ijj->ij", system), axis=1)
     weights = np.zeros((m, s))
     weights[np.arange(m), best] = 1.0
@@ -87,18 +87,18 @@ def _descend_on_face(system: FloatArray, weights: FloatArray, free: Any, busy: I
 
 
 def reconstruction(sample: Sample, reg: float, run: Run, *, nonnegative: bool = False) -> csr_array:
-    """Return the sparse matrix W whose row i holds the weights of point i's neighbours; rows sum to one."""
+    """Return the sparse matrix W whose row i holds the weights of point i's neighbors; rows sum to one."""
     solve = convex if nonnegative else barycentric
     pieces = list(stacks(sample.neighbors, 1 if sample.pairwise else sample.X.shape[1], own=False))
 
     def work(stack: Stack) -> FloatArray:
-        return solve(local_grams(sample, stack, about_centre=True), reg)
+        return solve(local_grams(sample, stack, about_center=True), reg)
 
     with run.stage("weights"):
         found = run.map(work, [(stack,) for stack in pieces], blas=True)
     data = np.empty(sample.neighbors.n_edges)
     for stack, weights in zip(pieces, found, strict=True):
-        starts = sample.neighbors.indptr[stack.centres]
+        starts = sample.neighbors.indptr[stack.centers]
         data[starts[:, None] + np.arange(weights.shape[1])] = weights
     n = sample.n_points
     return csr_array((data, sample.neighbors.indices, sample.neighbors.indptr), shape=(n, n))
@@ -108,13 +108,13 @@ def modified_blocks(sample: Sample, d: int, reg: float, run: Run) -> list[tuple[
     r"""Return, per stack, the members (point first) and the blocks of modified locally linear embedding.
 
     With the local eigenvalues :math:`\lambda_1 \ge \lambda_2 \ge \dots`, the number of weight vectors of a
-    neighbourhood is the largest l with :math:`\sum_{j > k-l} \lambda_j / \sum_{j \le k-l} \lambda_j < \eta`, at most
+    neighborhood is the largest l with :math:`\sum_{j > k-l} \lambda_j / \sum_{j \le k-l} \lambda_j < \eta`, at most
     k - d; :math:`\eta` is the median over the points of that ratio for l = k - d.
     """
     pieces = list(stacks(sample.neighbors, 1 if sample.pairwise else sample.X.shape[1], own=False))
 
     def decompose(stack: Stack) -> tuple[FloatArray, FloatArray, FloatArray]:
-        grams = local_grams(sample, stack, about_centre=True)
+        grams = local_grams(sample, stack, about_center=True)
         values, vectors = np.linalg.eigh(grams)
         return barycentric(grams, reg), np.maximum(values[:, ::-1], 0.0), vectors[:, :, ::-1]
 
@@ -131,9 +131,9 @@ def _modified(
     stack: Stack, weights: FloatArray, values: FloatArray, vectors: FloatArray, d: int, eta: float
 ) -> list[tuple[IntArray, FloatArray]]:
     k = values.shape[1]
-    if k <= d:  # fewer distinct neighbours than dimensions: no spare directions, the plain weights alone
+    if k <= d:  # fewer distinct neighbors than dimensions: no spare directions, the plain weights alone
         misfit = np.concatenate([np.ones((len(weights), 1)), -weights], axis=1)[:, :, None]
-        return [(np.column_stack([stack.centres, stack.members]), misfit @ misfit.transpose(0, 2, 1))]
+        return [(np.column_stack([stack.centers, stack.members]), misfit @ misfit.transpose(0, 2, 1))]
     total = values.sum(axis=1, keepdims=True)
     tails = total - np.cumsum(values, axis=1)  # of all but the first 1, 2, ..., k
     heads = np.maximum(total - tails, np.finfo(float).tiny)
@@ -153,7 +153,7 @@ def _modified(
         W = (1 - a)[:, None, None] * weights[rows][:, :, None] + spread
         # Columns of [1; -W]: the point minus its reconstructions.
         misfit = np.concatenate([np.ones((len(rows), 1, count)), -W], axis=1)
-        members = np.column_stack([stack.centres[rows], stack.members[rows]])
+        members = np.column_stack([stack.centers[rows], stack.members[rows]])
         found.append((members, misfit @ misfit.transpose(0, 2, 1)))
     return found
 

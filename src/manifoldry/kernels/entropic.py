@@ -1,4 +1,4 @@
-"""Bandwidths that give each point's list of neighbours a wanted perplexity."""
+"""Bandwidths that give each point's list of neighbors a wanted perplexity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def perplexity_rows(indptr, lengths, wanted, tolerance, p, precision, reached, l
     """For rows lo..hi write ``p = exp(-precision d^2) / sum`` with entropy ``log(wanted)`` within ``tolerance``.
 
     Newton's method on the logarithm of the precision, kept inside a bracket that halves where Newton leaves it. A row
-    that cannot have the entropy (too many equal distances, too few neighbours) gets the nearest it can.
+    that cannot have the entropy (too many equal distances, too few neighbors) gets the nearest it can.
     """
     target = np.log(wanted)
     for i in range(lo, hi):

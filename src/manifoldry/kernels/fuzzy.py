@@ -1,4 +1,4 @@
-"""How strongly each point holds on to its listed neighbours: the rows of a fuzzy simplicial set."""
+"""How strongly each point holds on to its listed neighbors: the rows of a fuzzy simplicial set."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def strength_rows(indptr, lengths, nearest, share, typical, strength, rho, sigma
             if lengths[e] <= near:
                 sure += 1
         # The sum falls and is convex in t = 1 / sigma, so from t = 0 Newton's method rises to the root and never
-        # passes it; with as many sure neighbours as the target there is no root and sigma is its floor.
+        # passes it; with as many sure neighbors as the target there is no root and sigma is its floor.
         floor = share * (total / (b - a + 1.0) if near > 0.0 else typical)
         t = 0.0
         if sure < target:

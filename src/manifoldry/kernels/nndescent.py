@@ -1,4 +1,4 @@
-"""Near neighbours by trees and by neighbours of neighbours: each point's list is written by one task alone.
+"""Near neighbors by trees and by neighbors of neighbors: each point's list is written by one task alone.
 
 A list is a row of ``ids`` (-1: empty), of ascending squared ``lengths`` (infinite where empty) and of ``fresh`` marks.
 """

@@ -66,7 +66,7 @@ def short(move):  # type: ignore[no-untyped-def]
 
 @inlined
 def mixed(z):  # type: ignore[no-untyped-def]
-    """Return 64 well mixed bits of a number (the finaliser of splitmix64)."""
+    """Return 64 well mixed bits of a number (the finalizer of splitmix64)."""
     z = (z ^ (z >> U64(30))) * U64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> U64(27))) * U64(0x94D049BB133111EB)
     return z ^ (z >> U64(31))

@@ -58,9 +58,9 @@ def divide(codes, leaf, cells):  # type: ignore[no-untyped-def]
 
 @nb.njit("void(float64[:, ::1], int64[:, ::1], float64[:, ::1], int64, int64)", nogil=True, cache=True)
 def measure(points, cells, moments, lo, hi):  # type: ignore[no-untyped-def]
-    """For cells lo..hi write centre (3), charge, the six second moments about it, and the squared size.
+    """For cells lo..hi write center (3), charge, the six second moments about it, and the squared size.
 
-    The size is the longest side of the box of the points. Points without charge count for the centre only if there
+    The size is the longest side of the box of the points. Points without charge count for the center only if there
     are no others.
     """
     charges = points[3]

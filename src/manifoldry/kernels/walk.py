@@ -48,7 +48,7 @@ def _add_points(points, lo, hi, own, place, kind, dof, work, answer):  # type: i
 def _add_cells(far, size, place, kind, dof, work, answer):  # type: ignore[no-untyped-def]
     """Add to ``answer`` what ``size`` buffered cells give, to second order in their size.
 
-    With r from the centre, charge q and second moments S: q w + 2 w'' r'Sr + w' tr S, and the gradient of that.
+    With r from the center, charge q and second moments S: q w + 2 w'' r'Sr + w' tr S, and the gradient of that.
     """
     x, y, z = place[0], place[1], place[2]
     xs, ys, zs, charge = far[0, :size], far[1, :size], far[2, :size], far[3, :size]
@@ -111,7 +111,7 @@ def _begin(places, first, end, answers, box):  # type: ignore[no-untyped-def]
 def walk(points, cells, moments, leaf, places, groups, own, kind, dof, flat, opening, answers, lo, hi):  # type: ignore[no-untyped-def]
     """For groups lo..hi of places write the potential and its gradient, shape (m, 4).
 
-    The places of a group share one walk. A cell acts on them as a whole if the squared distance of its centre from
+    The places of a group share one walk. A cell acts on them as a whole if the squared distance of its center from
     their box, plus ``flat``, exceeds its squared size times ``opening``; up to about ``flat`` the weight hardly varies.
     With ``own``, place i is point i, groups lie within leaves, and a point's own potential is left out: in a leaf
     of few points it is never added, so that no digits are lost where nothing else is near.

@@ -1,1 +1,1 @@
-"""Who is near whom: neighbour search, graphs of the data, and geodesics along them."""
+"""Who is near whom: neighbor search, graphs of the data, and geodesics along them."""

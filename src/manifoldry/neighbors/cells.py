@@ -2,7 +2,7 @@
 
 The rows are projected onto their leading principal directions (if there are many columns), cut into cells by
 k-means, and each query visits the cells nearest to it. The candidates so found are re-ranked by exact distance
-in all columns. How many cells and candidates that takes is decided by trying on a sample whose true neighbours
+in all columns. How many cells and candidates that takes is decided by trying on a sample whose true neighbors
 are known: the recall reached there is the recall reported.
 """
 
@@ -22,7 +22,7 @@ from manifoldry.values import Array, FloatArray, IntArray
 PROJECT_ABOVE = 128
 PROJECT_TO = 96
 FEWEST_ROWS, SAMPLE_WORK = 200, 2e10
-"""The exact neighbours of a sample cost rows x n x columns; about half a second is spent on them."""
+"""The exact neighbors of a sample cost rows x n x columns; about half a second is spent on them."""
 RECALL_WANTED = 0.991
 """Asked of the sample, so that the whole is above 0.99: the sample's standard error is below 0.001."""
 EFFORTS = tuple((cells, 1.0) for cells in (8, 12, 16, 18, 20, 24, 32, 48, 64, 96, 128, 256))
@@ -36,7 +36,7 @@ PROJECTED_EFFORTS = (
     (128, 8.0),
     (256, 12.0),
 )
-"""(cells visited, candidates per wanted neighbour), cheapest first."""
+"""(cells visited, candidates per wanted neighbor), cheapest first."""
 
 
 class Cells:
@@ -69,7 +69,7 @@ class Cells:
         self.effort, self.recall = self._tune(sample, k + 1, Z, run)
 
     def _tune(self, sample: IntArray, k: int, Z: Array, run: Run) -> tuple[tuple[int, float], float]:
-        """Return the least effort that finds nearly all neighbours of the sample, and the share it found."""
+        """Return the least effort that finds nearly all neighbors of the sample, and the share it found."""
         import faiss
 
         whole = Z if self.basis is None else np.subtract(self.X, self.mean, dtype=np.float32, casting="same_kind")
@@ -111,12 +111,12 @@ class Cells:
         return Z
 
 
-def principal_directions(centred: Array, m: int) -> FloatArray:
+def principal_directions(centered: Array, m: int) -> FloatArray:
     """Return the ``m`` leading principal directions in columns."""
     from scipy.linalg import eigh
 
-    size = centred.shape[1]
-    _, vectors = eigh(centred.T @ centred, subset_by_index=(size - m, size - 1))
+    size = centered.shape[1]
+    _, vectors = eigh(centered.T @ centered, subset_by_index=(size - m, size - 1))
     return np.ascontiguousarray(vectors)
 
 

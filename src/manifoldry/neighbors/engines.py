@@ -25,8 +25,8 @@ UNSURE = 1e-4
 """Rounding of inner products, as a share of a squared distance, above which rows are compared by differences."""
 SAMPLE = 1000
 """Rows on which the recall of an approximate search is measured."""
-CENTRE_ROWS = 1000
-"""Rows whose median serves as the centre."""
+CENTER_ROWS = 1000
+"""Rows whose median serves as the center."""
 
 
 class Tree:
@@ -65,38 +65,38 @@ class Brute:
 
         self.X = X
         self.euclidean = isinstance(metric, str) and metric == "euclidean"
-        # Centring keeps the inner-product form of the distance from losing digits to an offset; a median is not
+        # Centering keeps the inner-product form of the distance from losing digits to an offset; a median is not
         # drawn away by a few outlying rows.
         self.shift = None
         if self.euclidean and not issparse(X):
-            self.shift = np.median(X[:: max(1, len(X) // CENTRE_ROWS)], axis=0)
+            self.shift = np.median(X[:: max(1, len(X) // CENTER_ROWS)], axis=0)
         algorithm = "brute" if self.euclidean or issparse(X) else "auto"
         params = dict(metric_params or {})
         p = params.pop("p", 2)  # scikit-learn warns when it finds p among the others
         self.search = NearestNeighbors(algorithm=algorithm, metric=metric, p=p, metric_params=params or None)
-        centred = self._centred(X)
-        self.search.fit(centred)
-        self.largest = float(_squares(centred).max()) if self.euclidean else 0.0
+        centered = self._centered(X)
+        self.search.fit(centered)
+        self.largest = float(_squares(centered).max()) if self.euclidean else 0.0
 
-    def _centred(self, Q: Any) -> Any:
+    def _centered(self, Q: Any) -> Any:
         return Q if self.shift is None else np.subtract(Q, self.shift, dtype=np.float64)
 
-    def _rounding(self, centred: Any) -> FloatArray:
+    def _rounding(self, centered: Any) -> FloatArray:
         """Bound, per row, the error of |q|^2 + |x|^2 - 2 q.x: columns x eps x (|q| + |x|)^2."""
         eps = np.finfo(np.float64).eps
-        return 4 * centred.shape[1] * eps * np.maximum(_squares(centred), self.largest)
+        return 4 * centered.shape[1] * eps * np.maximum(_squares(centered), self.largest)
 
     def nearest(self, Q: Any, k: int, run: Run, own: bool = False) -> tuple[FloatArray, IntArray]:  # noqa: ARG002
         """K nearest old points of each row of Q."""
         self.search.n_jobs = run.n_jobs
-        centred = self._centred(Q)
-        distances, indices = self.search.kneighbors(centred, k)
+        centered = self._centered(Q)
+        distances, indices = self.search.kneighbors(centered, k)
         if not self.euclidean:
             return distances, indices
         distances, indices = refine(Q, self.X, indices, k, run)
         if self.shift is not None:
             farthest = distances[:, -1] ** 2
-            unsure = np.flatnonzero((farthest > 0) & (self._rounding(centred) > UNSURE * farthest))
+            unsure = np.flatnonzero((farthest > 0) & (self._rounding(centered) > UNSURE * farthest))
             for lo, hi in run.ranges(len(unsure), max(1, 4_000_000 // len(self.X))):
                 rows = unsure[lo:hi]
                 distances[rows], indices[rows] = Table().nearest(cdist(Q[rows], self.X), k, run)
@@ -105,11 +105,11 @@ class Brute:
     def within(self, Q: Any, radius: float, run: Run) -> Pairs:
         """All pairs at most ``radius`` apart."""
         self.search.n_jobs = run.n_jobs
-        centred = self._centred(Q)
+        centered = self._centered(Q)
         if self.euclidean:
-            reach = np.sqrt((radius * (1 + RADIUS_SLACK)) ** 2 + self._rounding(centred).max())
-            return _inside(self.search.radius_neighbors(centred, reach, return_distance=False), Q, self.X, radius)
-        distances, lists = self.search.radius_neighbors(centred, radius)
+            reach = np.sqrt((radius * (1 + RADIUS_SLACK)) ** 2 + self._rounding(centered).max())
+            return _inside(self.search.radius_neighbors(centered, reach, return_distance=False), Q, self.X, radius)
+        distances, lists = self.search.radius_neighbors(centered, radius)
         rows = np.repeat(np.arange(len(lists)), [len(row) for row in lists])
         return rows, np.concatenate(lists).astype(np.int64), np.concatenate(distances)
 
@@ -219,6 +219,6 @@ class Descent:
 
     def nearest(self, Q: Any, k: int, run: Run, own: bool = False) -> tuple[FloatArray, IntArray]:  # noqa: ARG002
         """K near old points of each row of Q, most of them the nearest; distances in single precision."""
-        # 1,200 clustered rows, 9 neighbours: recall 0.996 with the default epsilon of 0.1, 0.999 with 0.2.
+        # 1,200 clustered rows, 9 neighbors: recall 0.996 with the default epsilon of 0.1, 0.999 with 0.2.
         indices, distances = self.index.query(Q, k, epsilon=0.2)
         return distances, indices.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Geodesics: lengths of shortest paths along a neighbour graph, in parallel, from some points or from all."""
+"""Geodesics: lengths of shortest paths along a neighbor graph, in parallel, from some points or from all."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DOUBLE_UP_TO = 1_000_000_000
 """Bytes of float64 result beyond which lengths are kept in float32 (they are computed in float64)."""
 LANES = 32
 DENSE_STARTS = 8
-"""Lanes pay where at least one point in this many is a start: then 32 neighbouring starts are close together."""
+"""Lanes pay where at least one point in this many is a start: then 32 neighboring starts are close together."""
 
 
 def geodesic_lengths(
@@ -53,21 +53,21 @@ def geodesic_lengths(
 
 
 def geodesics_from_outside(graph: NeighborGraph, neighbors: IntArray, offsets: FloatArray, run: Run) -> FloatArray:
-    """Return lengths from new points to every old one, through each new point's listed neighbours.
+    """Return lengths from new points to every old one, through each new point's listed neighbors.
 
     Parameters
     ----------
     graph : NeighborGraph
         Of the old points.
     neighbors, offsets : ndarray of shape (m, width)
-        Old neighbours of each new point and the distances to them; -1 and infinity pad short lists.
+        Old neighbors of each new point and the distances to them; -1 and infinity pad short lists.
     run : Run
         Threads.
 
     Returns
     -------
     ndarray of shape (m, n)
-        Infinite where a new point has no neighbour or no path.
+        Infinite where a new point has no neighbor or no path.
     """
     lengths, _ = _lengths_from(graph, neighbors, offsets, Run(0, run.n_jobs), len(neighbors))
     return lengths
@@ -111,7 +111,7 @@ def _by_scipy(graph: NeighborGraph, starts: IntArray, offsets: FloatArray) -> Fl
 
 @dataclass(frozen=True)
 class _Plan:
-    """The graph renumbered so that neighbours are close in memory, for the kernels."""
+    """The graph renumbered so that neighbors are close in memory, for the kernels."""
 
     indptr: IntArray
     indices: IntArray
@@ -148,7 +148,7 @@ def _by_kernels(
     m, n = out.shape
     starts = np.where(starts >= 0, plan.places[starts], -1)
     lanes = LANES if m * DENSE_STARTS >= n else 1
-    # Starts that are neighbours share a block; the blocks come shuffled, so that stopping early leaves a fair sample.
+    # Starts that are neighbors share a block; the blocks come shuffled, so that stopping early leaves a fair sample.
     order = np.argsort(starts[:, 0], kind="stable")
     blocks = [order[lo:hi] for lo, hi in run.ranges(m, lanes)]
     blocks = [blocks[i] for i in run.rng("geodesic blocks").permutation(len(blocks))]

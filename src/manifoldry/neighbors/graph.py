@@ -1,4 +1,4 @@
-"""The neighbour graph as a whole: made symmetric, its components, pieces of labels, bridges, suspicious edges."""
+"""The neighbor graph as a whole: made symmetric, its components, pieces of labels, bridges, suspicious edges."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ FAR = 10.0
 """And this many times the median length: around a small gap in the sampling detours are 5 to 8 of them."""
 
 
-def symmetrise(graph: NeighborGraph, rule: str = "or") -> NeighborGraph:
-    """Return the undirected graph: pairs listed by either end ("or") or by both ("and", mutual neighbours).
+def symmetrize(graph: NeighborGraph, rule: str = "or") -> NeighborGraph:
+    """Return the undirected graph: pairs listed by either end ("or") or by both ("and", mutual neighbors).
 
     Rows of the result are in the order of the indices.
     """
@@ -93,9 +93,9 @@ def closed_groups(graph: NeighborGraph) -> int:
 
 
 def local_scale(graph: NeighborGraph, n_neighbors: int | None = None) -> FloatArray:
-    """Return each point's mean distance to its ``n_neighbors`` nearest listed neighbours (all if None).
+    """Return each point's mean distance to its ``n_neighbors`` nearest listed neighbors (all if None).
 
-    A point whose neighbours are all duplicates of it gets the smallest positive scale of the others.
+    A point whose neighbors are all duplicates of it gets the smallest positive scale of the others.
     """
     rows = graph.rows()
     order = np.lexsort((graph.lengths, rows))
@@ -209,7 +209,7 @@ class ShortCircuits:
 def short_circuits(graph: NeighborGraph, run: Run) -> ShortCircuits:
     """Return the edges that look like short circuits, the worst first.
 
-    The ends of an edge inside a well-sampled sheet share neighbours. Edges whose ends share hardly any, at most one
+    The ends of an edge inside a well-sampled sheet share neighbors. Edges whose ends share hardly any, at most one
     in fifty and the longest for their surroundings, are taken out together (a bundle of them would vouch for each
     other). Listed are those whose ends are then more than four times their length and ten times the usual length
     apart, but still connected: an edge that alone holds two regions together is no short cut. The 200,000 longest
@@ -240,7 +240,7 @@ def short_circuits(graph: NeighborGraph, run: Run) -> ShortCircuits:
 
 
 def _shares_few(graph: NeighborGraph, i: IntArray, j: IntArray) -> Any:
-    """Return, per pair, whether the common neighbours are fewer than a seventh of the smaller neighbourhood."""
+    """Return, per pair, whether the common neighbors are fewer than a seventh of the smaller neighborhood."""
     n = graph.n_points
     ones = csr_array((np.ones(graph.n_edges, dtype=np.float32), graph.indices, graph.indptr), shape=(n, n))
     few = np.empty(len(i), dtype=bool)

@@ -1,6 +1,6 @@
-"""Approximate Euclidean search in many rows by NN-descent: a neighbour of a neighbour is likely a neighbour.
+"""Approximate Euclidean search in many rows by NN-descent: a neighbor of a neighbor is likely a neighbor.
 
-Random trees part the points into small leaves, and the points of a leaf become each other's first neighbours. Then,
+Random trees part the points into small leaves, and the points of a leaf become each other's first neighbors. Then,
 round by round, every point meets those linked to the points linked to it and keeps the nearest, until hardly any list
 changes. A list is written by the one task that owns it, from the lists of the round before, so the threads cannot
 change the result. Where columns are many all this happens in the leading principal directions, with longer lists.
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from manifoldry.neighbors.cells import RECALL_WANTED, principal_directions
-from manifoldry.neighbors.engines import CENTRE_ROWS, SAMPLE, Brute, recall_by_distance
+from manifoldry.neighbors.engines import CENTER_ROWS, SAMPLE, Brute, recall_by_distance
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
 
@@ -26,7 +26,7 @@ from manifoldry.values import Array, FloatArray, IntArray
 # (0.995), 18 1.6 s (0.996), 20 1.7 s (0.997); 6, 8 or 12 trees and leaves of 30, 50 or 70 within 0.1 s of each other.
 LEAF, TREES = 50, 8
 FEWEST, SPARE = 16, 3
-"""Lists hold at least so many, and so many more than neighbours are wanted."""
+"""Lists hold at least so many, and so many more than neighbors are wanted."""
 FOLLOWED, LISTED_BY = 24, 10
 """Links followed in a round: the nearest of the point's own list, and so many more who list it."""
 LONG = 52
@@ -69,7 +69,7 @@ class Lists:
         return self.ids.shape[1]
 
     def all_fresh(self) -> Lists:
-        """Return the same lists for a round in which everybody meets all neighbours of neighbours again."""
+        """Return the same lists for a round in which everybody meets all neighbors of neighbors again."""
         return Lists(self.ids, self.lengths, np.ones_like(self.fresh))
 
 
@@ -101,7 +101,7 @@ class Branches:
 
 
 class NNDescent:
-    """Approximate k-nearest search; ``recall`` is the share of the old points' neighbours found, on a sample."""
+    """Approximate k-nearest search; ``recall`` is the share of the old points' neighbors found, on a sample."""
 
     name = "nn-descent"
 
@@ -109,13 +109,13 @@ class NNDescent:
         self.X = np.ascontiguousarray(X)
         n, columns = X.shape
         rng = run.rng("nn-descent")
-        some = X[:: max(1, n // CENTRE_ROWS)]
-        self.centre = np.median(some, axis=0).astype(X.dtype)
+        some = X[:: max(1, n // CENTER_ROWS)]
+        self.center = np.median(some, axis=0).astype(X.dtype)
         # Squares of numbers near 1 neither overflow nor vanish in single precision.
-        self.unit = float(np.abs(some - self.centre).max()) or 1.0
+        self.unit = float(np.abs(some - self.center).max()) or 1.0
         self.basis = None
         if columns > PROJECT_ABOVE:
-            sample = X[rng.choice(n, min(n, PRINCIPAL_ROWS), replace=False)] - self.centre
+            sample = X[rng.choice(n, min(n, PRINCIPAL_ROWS), replace=False)] - self.center
             self.basis = np.ascontiguousarray(principal_directions(sample, PROJECT_TO)[:, ::-1])
         seeds = rng.integers(2**63, size=TREES)
         Z = self._projected_old(run)
@@ -184,7 +184,7 @@ class NNDescent:
         return lists
 
     def _round(self, lists: Lists, followed: int, width: int, run: Run) -> tuple[Lists, int]:
-        """Return the lists, then ``width`` long, after everybody met the neighbours' neighbours; and the changes."""
+        """Return the lists, then ``width`` long, after everybody met the neighbors' neighbors; and the changes."""
         from manifoldry.kernels.nndescent import expand
 
         links = _links(lists.ids, lists.fresh, followed, LISTED_BY, run)
@@ -220,7 +220,7 @@ class NNDescent:
         limits = (1 + slack) * (radii / self.unit) ** 2
 
         def block(lo: int, hi: int) -> IntArray:
-            # From the middle of neighbours in the order, those of a sampled point are not far, and rounding little.
+            # From the middle of neighbors in the order, those of a sampled point are not far, and rounding little.
             middle = head[lo:hi].mean(axis=0)
             here, there = head[lo:hi] - middle, head[sample] - middle
             gaps = (-2 * there) @ here.T
@@ -273,20 +273,20 @@ class NNDescent:
         Z = np.empty((len(self.X), self.X.shape[1] if self.basis is None else PROJECT_TO), np.float32)
 
         def block(lo: int, hi: int) -> None:
-            centred = np.clip((self.X[lo:hi] - self.centre) / self.X.dtype.type(self.unit), -FARTHEST, FARTHEST)
-            Z[lo:hi] = centred if self.basis is None else centred @ self.basis
+            centered = np.clip((self.X[lo:hi] - self.center) / self.X.dtype.type(self.unit), -FARTHEST, FARTHEST)
+            Z[lo:hi] = centered if self.basis is None else centered @ self.basis
 
         run.map(block, run.ranges(len(self.X), 1024), blas=True)
         return Z
 
     def _projected_new(self, Q: Array) -> Array:
-        centred = np.clip(np.subtract(Q, self.centre, dtype=np.float64) / self.unit, -FARTHEST, FARTHEST)
+        centered = np.clip(np.subtract(Q, self.center, dtype=np.float64) / self.unit, -FARTHEST, FARTHEST)
         if self.basis is None:
-            return centred.astype(np.float32)
+            return centered.astype(np.float32)
         from manifoldry.kernels.beam import project
 
         Y = np.empty((len(Q), PROJECT_TO), np.float32)
-        project(centred, self.basis.astype(np.float64), Y)
+        project(centered, self.basis.astype(np.float64), Y)
         return Y
 
 

@@ -1,4 +1,4 @@
-"""Points with their surroundings, as a graph method receives them: rows, neighbourhoods, graph and index together."""
+"""Points with their surroundings, as a graph method receives them: rows, neighborhoods, graph and index together."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Sample:
     graph : NeighborGraph
         The undirected graph made of the lists, with the bridges that joined its components.
     index : NeighborIndex
-        Finds the neighbours of new points.
+        Finds the neighbors of new points.
     pairwise : bool
         Whether ``X`` holds distances.
     """

@@ -1,4 +1,4 @@
-"""Neighbour search: one rule, a measured table that picks the engine, graphs of old points, rows of new ones."""
+"""Neighbor search: one rule, a measured table that picks the engine, graphs of old points, rows of new ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from manifoldry.neighbors.engines import Brute, Descent, Table, Tree
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
-# The decision table. Measured on 2 cores, 16 neighbours, Gaussian rows (the hardest for trees):
+# The decision table. Measured on 2 cores, 16 neighbors, Gaussian rows (the hardest for trees):
 #   50,000 rows: tree 0.1 s (3 columns), 0.6 (6), 1.7 (8), 4.3 (10), 8.0 (12); brute 2.8 to 3.1 s
 #    5,000 rows: tree 0.01 s (3 columns), 0.04 (6), 0.07 (8), 0.12 (10);        brute 0.04 to 0.05 s
 TREE_COLUMNS = 8
@@ -36,14 +36,14 @@ AUTO_NEIGHBORS = 10
 
 @dataclass(frozen=True)
 class NeighborRule:
-    """Which points count as neighbours: the nearest ``n_neighbors``, all within ``radius``, or both at once.
+    """Which points count as neighbors: the nearest ``n_neighbors``, all within ``radius``, or both at once.
 
     Parameters
     ----------
     n_neighbors : int, "auto" or None
         How many; "auto" is 10 (or n - 1 for fewer points) unless a radius is given.
     radius : float, optional
-        How far: ``distance <= radius``. With a number of neighbours too: at most that many, none beyond.
+        How far: ``distance <= radius``. With a number of neighbors too: at most that many, none beyond.
     metric, metric_params
         As in scikit-learn, or "precomputed".
     search : {"auto", "exact", "approximate"}
@@ -63,27 +63,27 @@ class NeighborRule:
         if k == "auto":
             k = None if self.radius is not None else min(AUTO_NEIGHBORS, n_points - 1)
         if k is None and self.radius is None:
-            raise ValueError("A neighbourhood needs n_neighbors or radius; got None for both.")
+            raise ValueError("A neighborhood needs n_neighbors or radius; got None for both.")
         if k is not None:
             k = check.integer(
                 "n_neighbors",
                 k,
                 1,
                 n_points - 1,
-                f" for {n_points} points (a point is not its own neighbour)",
+                f" for {n_points} points (a point is not its own neighbor)",
             )
         radius = None if self.radius is None else check.number("radius", self.radius, 0.0, open_low=True)
         return NeighborRule(k, radius, self.metric, self.metric_params, self.search)
 
     def capped(self, n_points: int) -> NeighborRule:
-        """Return the resolved rule for a component that may have fewer points than neighbours asked for."""
+        """Return the resolved rule for a component that may have fewer points than neighbors asked for."""
         k = self.n_neighbors
         cap = min(int(k), n_points - 1) if isinstance(k, numbers.Integral) else k
         return NeighborRule(cap, self.radius, self.metric, self.metric_params, self.search).resolve(n_points)
 
 
 class NeighborIndex:
-    """A search built over the old points: their graph, and the neighbours of new points among them.
+    """A search built over the old points: their graph, and the neighbors of new points among them.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class NeighborIndex:
         return _from_pairs(rows[near], indices.reshape(-1)[near], distances.reshape(-1)[near], self.n_points)
 
     def query(self, X: Any, run: Run) -> tuple[IntArray, FloatArray]:
-        """Return neighbours of new points: indices and distances of shape (m, width), padded with -1 and infinity.
+        """Return neighbors of new points: indices and distances of shape (m, width), padded with -1 and infinity.
 
         A new point with nobody inside the radius gets its single nearest old point.
         """
@@ -161,7 +161,7 @@ class NeighborIndex:
         return indices, distances
 
     def narrowed(self, n_neighbors: int) -> NeighborIndex:
-        """Return the same index, asked for at most so many neighbours of a new point."""
+        """Return the same index, asked for at most so many neighbors of a new point."""
         index = NeighborIndex.__new__(NeighborIndex)
         index.n_points, index.sparse, index.engine = self.n_points, self.sparse, self.engine
         known = self.rule.n_neighbors
@@ -223,7 +223,7 @@ def _engine(X: Any, rule: NeighborRule, run: Run) -> Any:
 
 
 def _approximate(X: Array, k: int, run: Run) -> Any:
-    """Return NN-descent where the table has it and it finds the neighbours, else cells."""
+    """Return NN-descent where the table has it and it finds the neighbors, else cells."""
     from manifoldry.neighbors.cells import Cells
 
     if len(X) > DESCENT_ROWS and k <= DESCENT_NEIGHBORS:
@@ -255,8 +255,8 @@ def _directions(X: Array) -> FloatArray:
 
 
 def neighbor_graph(X: Any, rule: NeighborRule, run: Run) -> tuple[NeighborGraph, NeighborIndex]:
-    """Return the directed neighbour graph of ``X`` and the index that knows the neighbours of new points."""
-    with run.stage("neighbours"):
+    """Return the directed neighbor graph of ``X`` and the index that knows the neighbors of new points."""
+    with run.stage("neighbors"):
         index = NeighborIndex(X, rule, run)
         return index.graph(X, run), index
 

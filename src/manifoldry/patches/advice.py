@@ -49,8 +49,8 @@ def advice(
     torn = float((np.abs(np.nan_to_num(changes)) > 0.5).mean()) if len(changes) else 0.0
     if torn > TORN:
         found.append(
-            f"{torn:.0%} of the neighbour pairs are torn apart or change by more than half: use more patches, "
-            "or fewer neighbours."
+            f"{torn:.0%} of the neighbor pairs are torn apart or change by more than half: use more patches, "
+            "or fewer neighbors."
         )
     total = float(spectrum.values.sum())
     beyond = float(spectrum.values[n_components:].sum()) / total if total > 0 else 0.0

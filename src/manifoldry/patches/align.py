@@ -93,7 +93,7 @@ def align_patches(  # noqa: PLR0913
 ) -> PatchAlignment:
     r"""Return rigid patches moved so that the points they share lie on each other.
 
-    Minimises the matching error over rigid moves of all patches, in as many dimensions as it takes,
+    Minimizes the matching error over rigid moves of all patches, in as many dimensions as it takes,
 
     .. math:: \min_{R_i^\top R_i = I,\; t_i} \sum_{i \sim j} \frac{1}{n_{ij}} \sum_{x \in C_i \cap C_j}
               |R_i f_i(x) + t_i - R_j f_j(x) - t_j|^2 - \gamma \operatorname{var}(y),

@@ -1,4 +1,4 @@
-"""Cells: k-means centres on a sample, divided where the sample's graph is in pieces, and who borders on whom."""
+"""Cells: k-means centers on a sample, divided where the sample's graph is in pieces, and who borders on whom."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ LLOYD_STEPS = 20
 SPLIT_ROUNDS = 10
 
 SPREAD_COST = 2_000_000_000
-"""Points times columns times cells up to which the first centres are spread out (k-means++), and not just drawn."""
+"""Points times columns times cells up to which the first centers are spread out (k-means++), and not just drawn."""
 
 ROOM_POWER = 2
-"""Highest power of the distance to neighbours that a point's room is taken to be: beyond, outliers would rule."""
+"""Highest power of the distance to neighbors that a point's room is taken to be: beyond, outliers would rule."""
 
 FRAGMENT = 0.05
 """Pieces of a cell below this share of the mean cell are corners cut off by the border, not sheets of their own."""
@@ -29,25 +29,25 @@ FRAGMENT = 0.05
 
 @dataclass(frozen=True)
 class Cells:
-    """Centres, the cell of each point of the sample, and bordering cells.
+    """Centers, the cell of each point of the sample, and bordering cells.
 
     Parameters
     ----------
-    centres : ndarray of shape (c, d)
+    centers : ndarray of shape (c, d)
         Means of the cells' connected pieces.
     labels : ndarray of shape (n,)
-        The nearest centre of each point of the sample.
+        The nearest center of each point of the sample.
     borders : ndarray of shape (c, w)
         Bordering cells; a cell's own number fills up short lists.
     """
 
-    centres: FloatArray
+    centers: FloatArray
     labels: IntArray
     borders: IntArray
 
     def cover(self, overlap: float, *, even: bool) -> VoronoiCover:
         """Return the cells grown over their borders."""
-        return VoronoiCover(self.centres, self.borders, overlap, even)
+        return VoronoiCover(self.centers, self.borders, overlap, even)
 
 
 def find_cells(X: Array, graph: NeighborGraph, n_cells: int, dimension: int, run: Run) -> Cells:
@@ -55,58 +55,58 @@ def find_cells(X: Array, graph: NeighborGraph, n_cells: int, dimension: int, run
 
     Points count by the room they have on a surface of that ``dimension``, so that cells are of even size and not of
     even number where the sampling is not.
-    k-means knows nothing of the surface: a cell that holds two sheets of a roll is divided, and the nearest centres
+    k-means knows nothing of the surface: a cell that holds two sheets of a roll is divided, and the nearest centers
     are looked up again, until every cell is connected but for a few points at its border.
     """
     room = local_scale(graph) ** min(dimension, ROOM_POWER)
-    centres = _means(X, room, n_cells, run)
+    centers = _means(X, room, n_cells, run)
     for _ in range(SPLIT_ROUNDS):
-        labels = nearest_centre(X, centres, run)
+        labels = nearest_center(X, centers, run)
         pieces, _ = label_pieces(labels, graph)
         sizes = np.bincount(pieces)
-        large = sizes >= max(2, FRAGMENT * len(X) / len(centres))
-        if large.sum() <= len(centres):
+        large = sizes >= max(2, FRAGMENT * len(X) / len(centers))
+        if large.sum() <= len(centers):
             break
         kept = np.cumsum(large) - 1
         mine = large[pieces]
-        centres = _group_means(X[mine], kept[pieces[mine]], int(large.sum()), room[mine])
-    labels = nearest_centre(X, centres, run)
-    centres, labels = _without_empty(centres, labels)
-    return Cells(centres, labels, _borders(labels, graph, len(centres)))
+        centers = _group_means(X[mine], kept[pieces[mine]], int(large.sum()), room[mine])
+    labels = nearest_center(X, centers, run)
+    centers, labels = _without_empty(centers, labels)
+    return Cells(centers, labels, _borders(labels, graph, len(centers)))
 
 
-def nearest_centre(X: Array, centres: FloatArray, run: Run) -> IntArray:
-    """Return the number of the centre nearest to each row."""
-    tree = cKDTree(centres) if X.shape[1] <= TREE_COLUMNS else None
-    squares = np.square(centres).sum(axis=1)
+def nearest_center(X: Array, centers: FloatArray, run: Run) -> IntArray:
+    """Return the number of the center nearest to each row."""
+    tree = cKDTree(centers) if X.shape[1] <= TREE_COLUMNS else None
+    squares = np.square(centers).sum(axis=1)
 
     def work(lo: int, hi: int) -> IntArray:
         if tree is not None:
             return np.asarray(tree.query(X[lo:hi])[1], dtype=np.int64)
-        return np.argmin(squares - 2 * (X[lo:hi] @ centres.T), axis=1)
+        return np.argmin(squares - 2 * (X[lo:hi] @ centers.T), axis=1)
 
-    return np.concatenate(run.map(work, run.ranges(len(X), max(1, BLOCK_ENTRIES // len(centres))), blas=True))
+    return np.concatenate(run.map(work, run.ranges(len(X), max(1, BLOCK_ENTRIES // len(centers))), blas=True))
 
 
 def _means(X: Array, room: FloatArray, n_cells: int, run: Run) -> FloatArray:
-    """Return centres by Lloyd's iteration (k-means), begun from spread-out points."""
+    """Return centers by Lloyd's iteration (k-means), begun from spread-out points."""
     if n_cells == 1:
         return X.mean(axis=0, keepdims=True)
-    rng = run.rng("patch centres")
+    rng = run.rng("patch centers")
     # Points in the order of their distance from the mean: the same for any order of the rows, and if they are turned.
     order = np.argsort(np.square(X - X.mean(axis=0)).sum(axis=1), kind="stable")
     if X.size * n_cells <= SPREAD_COST:
-        centres = _spread_out(X[order], room[order], n_cells, int(rng.integers(2**31)))
+        centers = _spread_out(X[order], room[order], n_cells, int(rng.integers(2**31)))
     else:
-        centres = X[order[rng.choice(len(X), n_cells, replace=False)]]
+        centers = X[order[rng.choice(len(X), n_cells, replace=False)]]
     labels = np.full(len(X), -1)
     for _ in range(LLOYD_STEPS):
-        found = nearest_centre(X, centres, run)
+        found = nearest_center(X, centers, run)
         if np.array_equal(found, labels):
             break
-        centres, labels = _without_empty(centres, found)
-        centres = _group_means(X, labels, len(centres), room)
-    return centres
+        centers, labels = _without_empty(centers, found)
+        centers = _group_means(X, labels, len(centers), room)
+    return centers
 
 
 def _spread_out(X: Array, room: FloatArray, n_cells: int, seed: int) -> FloatArray:
@@ -122,9 +122,9 @@ def _group_means(X: Array, groups: IntArray, n_groups: int, weights: FloatArray)
     return np.asarray(sums / np.bincount(groups, weights, n_groups)[:, None], dtype=float)
 
 
-def _without_empty(centres: FloatArray, labels: IntArray) -> tuple[FloatArray, IntArray]:
+def _without_empty(centers: FloatArray, labels: IntArray) -> tuple[FloatArray, IntArray]:
     used, labels = np.unique(labels, return_inverse=True)
-    return centres[used], labels
+    return centers[used], labels
 
 
 def _borders(labels: IntArray, graph: NeighborGraph, n_cells: int) -> IntArray:

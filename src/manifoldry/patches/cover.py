@@ -15,7 +15,7 @@ from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
 TREE_COLUMNS = 8
-"""Up to this many columns the nearest centre is found in a tree, beyond by multiplying with all centres."""
+"""Up to this many columns the nearest center is found in a tree, beyond by multiplying with all centers."""
 
 BLOCK_ENTRIES = 4_000_000
 """Entries of the largest temporary array per block of points."""
@@ -78,26 +78,26 @@ class Membership:
 
 @dataclass(frozen=True)
 class VoronoiCover:
-    r"""Patches around centres: the cell of the nearest centre, grown over its borders.
+    r"""Patches around centers: the cell of the nearest center, grown over its borders.
 
-    With :math:`d_i` the distance to centre i and :math:`d` the least of them, x belongs to patch i if
-    :math:`s_i = (d_i^2 - d^2)/(\omega\,\ell_i^2) < 1`, :math:`\ell_i` the mean distance of centre i to those of its
-    neighbours; its weight :math:`(1 - s_i)^2` falls to zero where the patch ends. Only neighbours of the nearest cell
+    With :math:`d_i` the distance to center i and :math:`d` the least of them, x belongs to patch i if
+    :math:`s_i = (d_i^2 - d^2)/(\omega\,\ell_i^2) < 1`, :math:`\ell_i` the mean distance of center i to those of its
+    neighbors; its weight :math:`(1 - s_i)^2` falls to zero where the patch ends. Only neighbors of the nearest cell
     count, so that a sheet folded close to another does not join it.
 
     Parameters
     ----------
-    centres : ndarray of shape (c, d)
-        The centres.
+    centers : ndarray of shape (c, d)
+        The centers.
     neighbors : ndarray of shape (c, w)
-        Neighbouring cells of each; its own number fills up short lists.
+        Neighboring cells of each; its own number fills up short lists.
     overlap : float
         Omega: how far patches reach over the border.
     even : bool
         Give all patches of a point the same weight, as the mean over patches does.
     """
 
-    centres: FloatArray
+    centers: FloatArray
     neighbors: IntArray
     overlap: float
     even: bool = False
@@ -105,7 +105,7 @@ class VoronoiCover:
     @property
     def n_patches(self) -> int:
         """Number of patches."""
-        return len(self.centres)
+        return len(self.centers)
 
     def grown(self, factor: float) -> VoronoiCover:
         """Return the cover with patches that reach further over the borders."""
@@ -115,7 +115,7 @@ class VoronoiCover:
         """Return the patches of the rows of X."""
         wide = self.neighbors.shape[1] * (X.shape[1] if X.shape[1] <= TREE_COLUMNS else 1) + self.n_patches
         blocks = run.ranges(len(X), max(1, BLOCK_ENTRIES // wide))
-        tree = cKDTree(self.centres) if X.shape[1] <= TREE_COLUMNS else None
+        tree = cKDTree(self.centers) if X.shape[1] <= TREE_COLUMNS else None
         reach = self.overlap * self._spacing()
 
         def work(lo: int, hi: int) -> Membership:
@@ -124,22 +124,22 @@ class VoronoiCover:
         return Membership.joined(run.map(work, blocks, blas=True))
 
     def _spacing(self) -> FloatArray:
-        """Return the mean squared distance of each centre to its neighbours."""
-        squares = np.square(self.centres[self.neighbors] - self.centres[:, None]).sum(axis=2)
+        """Return the mean squared distance of each center to its neighbors."""
+        squares = np.square(self.centers[self.neighbors] - self.centers[:, None]).sum(axis=2)
         count = (self.neighbors != np.arange(self.n_patches)[:, None]).sum(axis=1)
         mean = squares.sum(axis=1) / np.maximum(count, 1)
         return np.where(mean > 0, mean, 1.0)
 
     def _block(self, X: FloatArray, tree: cKDTree | None, reach: FloatArray) -> Membership:
         if tree is None:
-            squares = np.square(self.centres).sum(axis=1) - 2 * (X @ self.centres.T)  # less |x|^2, the same for all
+            squares = np.square(self.centers).sum(axis=1) - 2 * (X @ self.centers.T)  # less |x|^2, the same for all
             near = np.argmin(squares, axis=1)
             others = self.neighbors[near]
             excess = np.take_along_axis(squares, others, axis=1) - squares[np.arange(len(X)), near][:, None]
         else:
             least, near = tree.query(X)
             others = self.neighbors[near]
-            excess = np.square(X[:, None] - self.centres[others]).sum(axis=2) - np.square(least)[:, None]
+            excess = np.square(X[:, None] - self.centers[others]).sum(axis=2) - np.square(least)[:, None]
         share = np.maximum(excess / reach[others], 0.0)
         inside = (share < 1) & (others != near[:, None])
         weight = np.ones_like(share) if self.even else np.square(1 - share)
@@ -176,7 +176,7 @@ class ListedCover:
 def expanded(labels: IntArray, graph: NeighborGraph, rings: int) -> sp.csr_array:
     """Return clusters grown over their borders, as weights (n, c): shares of labels within ``rings`` steps.
 
-    One step averages over a point and its neighbours in the graph, so a point joins the clusters of its neighbours.
+    One step averages over a point and its neighbors in the graph, so a point joins the clusters of its neighbors.
     """
     n = len(labels)
     weights = sp.csr_array((np.ones(n), (np.arange(n), labels)), shape=(n, int(labels.max()) + 1))

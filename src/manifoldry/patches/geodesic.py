@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 
 from manifoldry.extend.local import LocalReconstruction, backward, forward
 from manifoldry.neighbors.geodesic import geodesic_lengths
-from manifoldry.neighbors.graph import bridge, symmetrise
+from manifoldry.neighbors.graph import bridge, symmetrize
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule
 from manifoldry.patches.charts import chart_size, patch_tasks
@@ -21,11 +21,11 @@ from manifoldry.solve.scaling import classical_scaling
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
 LAID_OUT = 400
-"""Points of a patch that are laid out; the others follow their neighbours among them."""
+"""Points of a patch that are laid out; the others follow their neighbors among them."""
 
 NEIGHBORS = 2.0
-"""Neighbours in the graph of a patch, per root of its points: with fewer paths zigzag, with more they cut corners.
-On half cylinders of 40, 100, 200 and 400 points 12, 16, 24 and 30 neighbours were best, on quarter cylinders 20 to
+"""Neighbors in the graph of a patch, per root of its points: with fewer paths zigzag, with more they cut corners.
+On half cylinders of 40, 100, 200 and 400 points 12, 16, 24 and 30 neighbors were best, on quarter cylinders 20 to
 40."""
 
 
@@ -33,7 +33,7 @@ On half cylinders of 40, 100, 200 and 400 points 12, 16, 24 and 30 neighbours we
 class GeodesicCharts:
     """Charts of c patches, each laid out by classical scaling of the lengths of paths inside it.
 
-    Members that were not laid out, and new points, are reconstructed from neighbours that were.
+    Members that were not laid out, and new points, are reconstructed from neighbors that were.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def _lay_out(rows: FloatArray, width: int, share: float | None) -> _Layout:
     k = max(2 * width + 2, round(NEIGHBORS * np.sqrt(n)))
     index = NeighborIndex(rows, NeighborRule(max(1, min(k, n - 1)), search="exact"), run)
     neighbors = index.graph(rows, run) if n > 1 else NeighborGraph.from_sparse(csr_array((1, 1)))
-    graph, _ = bridge(symmetrise(neighbors), rows, "euclidean")
+    graph, _ = bridge(symmetrize(neighbors), rows, "euclidean")
     lengths, _ = geodesic_lengths(graph, run)
     extra = min(2 * width + 1, n)
     scaling = classical_scaling(lengths, extra, run)

@@ -1,4 +1,4 @@
-"""What neighbouring patches share: moments of their common points in both charts, and the form that joins them."""
+"""What neighboring patches share: moments of their common points in both charts, and the form that joins them."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ Given = tuple[Any, Any]
 
 @dataclass(frozen=True)
 class RigidPatches:
-    r"""Patches with coordinates :math:`f` of their own: centred, in as many dimensions as the patch fills.
+    r"""Patches with coordinates :math:`f` of their own: centered, in as many dimensions as the patch fills.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class RigidPatches:
     axes : ndarray of shape (c, w, r)
         How f comes from the given coordinates g: ``f = (g - middles) @ axes``.
     middles : ndarray of shape (c, w)
-        The given coordinates of the patches' centres.
+        The given coordinates of the patches' centers.
     """
 
     members: Membership
@@ -212,7 +212,7 @@ def _all_listed(points: IntArray, n_points: int) -> None:
 
 
 def _own_axes(coordinates: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return centred coordinates in the dimensions that the patch fills, the axes and the centre."""
+    """Return centered coordinates in the dimensions that the patch fills, the axes and the center."""
     middle = coordinates.mean(axis=0)
     away = coordinates - middle
     _, spread, right = np.linalg.svd(away, full_matrices=False)

@@ -51,7 +51,7 @@ class Stitched:
 
 
 def stitch(overlaps: Overlaps, sizes: IntArray, run: Run) -> Stitched:
-    """Minimise the matching error of overlapping patches, each component of the patch graph by itself."""
+    """Minimize the matching error of overlapping patches, each component of the patch graph by itself."""
     components = patch_components(overlaps, len(sizes))
     counts = np.bincount(components)
     placements: dict[int, Placement] = {}

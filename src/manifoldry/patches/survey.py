@@ -51,7 +51,7 @@ class Charting:
 
     @property
     def least_points(self) -> int:
-        """Points a patch should have on average: enough for its chart and for overlaps with several neighbours."""
+        """Points a patch should have on average: enough for its chart and for overlaps with several neighbors."""
         return 3 * (self.width + 1)
 
 
@@ -95,7 +95,7 @@ class Survey:
 
 
 def try_cells(X: FloatArray, graph: NeighborGraph, n_cells: int, how: Charting, run: Run) -> Survey:
-    """Return the survey of about ``n_cells`` patches around k-means centres."""
+    """Return the survey of about ``n_cells`` patches around k-means centers."""
     cover = find_cells(X, graph, n_cells, how.width, run).cover(how.overlap, even=how.even)
     pieces = len(components(graph))
     for growth in range(GROWTHS + 1):

@@ -105,9 +105,9 @@ def _spread_out(places: FloatArray, groups: IntArray, most: int) -> IntArray:
 
 
 def far_ties(X: Array, graph: NeighborGraph, labels: IntArray, most: int, run: Run) -> HeldPairs:
-    """Return pairs of different tesserae to stretch: those that are no neighbours, or about ``most`` drawn of them.
+    """Return pairs of different tesserae to stretch: those that are no neighbors, or about ``most`` drawn of them.
 
-    Where all points are neighbours, all pairs of different tesserae are taken.
+    Where all points are neighbors, all pairs of different tesserae are taken.
     """
     n = len(X)
     if n * (n - 1) // 2 <= most:
@@ -138,7 +138,7 @@ def tessellate(
 ) -> Stretched:
     r"""Return the tessellation that stretches most with borders kept as well as they can be (3.18).
 
-    Maximises the mean of :math:`|y_i - y_j|^2/\tau_{ij}^2` over the ``far`` pairs, with the same numbers of the
+    Maximizes the mean of :math:`|y_i - y_j|^2/\tau_{ij}^2` over the ``far`` pairs, with the same numbers of the
     ``borders`` at one: first with the least error, then the most stretch.
     """
     images = pieces.images

@@ -52,7 +52,7 @@ def score(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> dict[str, float]:
-    """Return the row of figures by which embeddings are compared, the neighbours found once for all.
+    """Return the row of figures by which embeddings are compared, the neighbors found once for all.
 
     Parameters
     ----------
@@ -63,9 +63,9 @@ def score(
     truth : array-like of shape (n, q), optional
         Known coordinates; adds the three Procrustes errors, always over all points.
     n_neighbors : int
-        Neighbourhood size, below n / 2.
+        Neighborhood size, below n / 2.
     sample : int, optional
-        Points at which the neighbourhoods are compared, each with all n points; None for all points.
+        Points at which the neighborhoods are compared, each with all n points; None for all points.
     random_state : None, int, numpy Generator or RandomState
         Draws the sample.
     n_jobs : int, optional

@@ -114,9 +114,9 @@ def flat_error(X: Any, labels: Any, n_components: int, *, per_point: bool = Fals
 
 
 def nonlocalized(labels: Any, graph: Any) -> Array:
-    """Return the labels of the clusters that are not one connected piece of the neighbour graph.
+    """Return the labels of the clusters that are not one connected piece of the neighbor graph.
 
-    A cluster is localised if a path of edges between its own points leads from each of them to every other. How
+    A cluster is localized if a path of edges between its own points leads from each of them to every other. How
     many are not is the length of the answer.
 
     Parameters
@@ -148,8 +148,8 @@ def nonlocalized(labels: Any, graph: Any) -> Array:
     return np.unique(np.asarray(labels))[np.bincount(owners) > 1]
 
 
-def _left_out(centred: FloatArray, r: int) -> float:
-    return float(np.sum(svdvals(centred, overwrite_a=True)[r:] ** 2))
+def _left_out(centered: FloatArray, r: int) -> float:
+    return float(np.sum(svdvals(centered, overwrite_a=True)[r:] ** 2))
 
 
 def _entropy(shares: FloatArray) -> float:

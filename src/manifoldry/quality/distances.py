@@ -145,7 +145,7 @@ def stretch(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> float:
-    r"""Return how far the pairs that are not neighbours are pulled apart: the mean squared ratio.
+    r"""Return how far the pairs that are not neighbors are pulled apart: the mean squared ratio.
 
     .. math:: \frac{1}{|O|} \sum_{(i, j) \in O} \frac{|y_i - y_j|^2}{\tau_{ij}^2}
 
@@ -178,7 +178,7 @@ def stretch(
     4.0
     """
     X, Y = as_pair(X, Y, metric)
-    k = check.integer("n_neighbors", n_neighbors, 1, len(X) - 2, " (some pairs must not be neighbours)")
+    k = check.integer("n_neighbors", n_neighbors, 1, len(X) - 2, " (some pairs must not be neighbors)")
     rows = sample_rows(len(X), sample, random_state)
     in_x, in_y = distance_rows(X, metric), distance_rows(Y)
     run = Run(n_jobs=n_jobs)
@@ -192,7 +192,7 @@ def stretch(
 
     sums, counts = zip(*run.map(block, run.ranges(len(rows), block_rows(len(X))), blas=True), strict=True)
     if not sum(counts):
-        raise ValueError("No pair beyond the neighbours has a distance above 0 in X; take fewer neighbours.")
+        raise ValueError("No pair beyond the neighbors has a distance above 0 in X; take fewer neighbors.")
     return sum(sums) / sum(counts)
 
 
@@ -289,7 +289,7 @@ def _neighbor_pairs(
 def _squared_ratios(Y: FloatArray, rows: IntArray, columns: IntArray, lengths: FloatArray) -> FloatArray:
     apart = lengths > 0
     if not apart.any():
-        raise ValueError(f"None of the {len(lengths)} neighbour pairs has a distance above 0; take more neighbours.")
+        raise ValueError(f"None of the {len(lengths)} neighbor pairs has a distance above 0; take more neighbors.")
     rows, columns = rows[apart], columns[apart]
     squares = np.zeros(len(rows))
     for coordinate in Y.T:

@@ -30,7 +30,7 @@ class Procrustes:
     Parameters
     ----------
     error : float
-        Residual sum of squares divided by the centred sum of squares of the truth.
+        Residual sum of squares divided by the centered sum of squares of the truth.
     matrix : ndarray of shape (p, q)
         Rotation or reflection; any matrix for ``kind="affine"``.
     scale : float
@@ -53,7 +53,7 @@ def procrustes(Y: Any, truth: Any, *, kind: Kind = "rigid") -> Procrustes:
 
     .. math:: \frac{\sum_i |f(y_i) - z_i|^2}{\sum_i |z_i - \bar z|^2}
 
-    minimised over maps f of one kind: rigid (rotation, reflection, shift), similarity (and one scale) or
+    minimized over maps f of one kind: rigid (rotation, reflection, shift), similarity (and one scale) or
     affine (any linear map and shift). Similarity and affine errors are at most 1, which a collapsed
     embedding has; none is above the one before it.
 

@@ -18,9 +18,9 @@ def trustworthiness(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> Measure:
-    r"""Return how far the neighbours in Y can be trusted to be near in X: 1 if all are neighbours there.
+    r"""Return how far the neighbors in Y can be trusted to be near in X: 1 if all are neighbors there.
 
-    With k neighbours, n points and r_X(i, j) the rank of j seen from i in X,
+    With k neighbors, n points and r_X(i, j) the rank of j seen from i in X,
 
     .. math:: 1 - \frac{2}{n k (2n - 3k - 1)} \sum_i \sum_{j \in N_Y(i)} \max(0, r_X(i, j) - k)
 
@@ -52,9 +52,9 @@ def continuity(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> Measure:
-    r"""Return how well the neighbours in X stay near in Y: 1 if all are neighbours there.
+    r"""Return how well the neighbors in X stay near in Y: 1 if all are neighbors there.
 
-    With k neighbours, n points and r_Y(i, j) the rank of j seen from i in Y,
+    With k neighbors, n points and r_Y(i, j) the rank of j seen from i in Y,
 
     .. math:: 1 - \frac{2}{n k (2n - 3k - 1)} \sum_i \sum_{j \in N_X(i)} \max(0, r_Y(i, j) - k)
 
@@ -148,7 +148,7 @@ def mrre(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> tuple[Measure, Measure]:
-    r"""Return the mean relative rank errors over the neighbours in X and over those in Y; 0 is best.
+    r"""Return the mean relative rank errors over the neighbors in X and over those in Y; 0 is best.
 
     .. math::
         \frac{1}{\beta} \sum_i \sum_{j \in N_X(i)} \frac{|r_X(i, j) - r_Y(i, j)|}{r_X(i, j)}, \qquad

@@ -22,10 +22,10 @@ from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
 
 Sizes = int | Sequence[int] | IntArray
-"""One neighbourhood size, or several at once."""
+"""One neighborhood size, or several at once."""
 
 Measure = float | FloatArray
-"""A number for one neighbourhood size, an array for several."""
+"""A number for one neighborhood size, an array for several."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class NeighborRanks:
     """The k nearest of m points in each of two spaces, and their ranks in the other one.
 
     Ranks count from 1 without the point itself; equal distances are ordered by index. Column a of an
-    array belongs to the neighbour of rank a + 1.
+    array belongs to the neighbor of rank a + 1.
 
     Parameters
     ----------
@@ -57,18 +57,18 @@ class NeighborRanks:
 
 @dataclass(frozen=True)
 class RankMeasures:
-    """All rank measures of one embedding; floats for one neighbourhood size, arrays for several.
+    """All rank measures of one embedding; floats for one neighborhood size, arrays for several.
 
     Parameters
     ----------
     n_neighbors : int or ndarray of shape (s,)
-        Neighbourhood sizes.
+        Neighborhood sizes.
     trustworthiness, continuity : float or ndarray of shape (s,)
         1 is best; NaN where ``n_neighbors >= n / 2``, for which they are not defined.
     knn_kept : float or ndarray of shape (s,)
-        Mean share of the neighbours in X that are neighbours in Y.
+        Mean share of the neighbors in X that are neighbors in Y.
     mrre_x, mrre_y : float or ndarray of shape (s,)
-        Mean relative rank errors over the neighbours in X and in Y; 0 is best.
+        Mean relative rank errors over the neighbors in X and in Y; 0 is best.
     """
 
     n_neighbors: int | IntArray
@@ -80,7 +80,7 @@ class RankMeasures:
 
     @property
     def knn_error(self) -> Measure:
-        """Mean share of the neighbours in X that are lost in Y: ``1 - knn_kept``."""
+        """Mean share of the neighbors in X that are lost in Y: ``1 - knn_kept``."""
         return 1.0 - self.knn_kept
 
 
@@ -94,7 +94,7 @@ def rank_measures(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> RankMeasures:
-    """Return trustworthiness, continuity, neighbours kept and mean relative rank errors in one pass.
+    """Return trustworthiness, continuity, neighbors kept and mean relative rank errors in one pass.
 
     Each point evaluated is ranked against all n points, block by block: time grows with
     ``sample * n``, memory with ``n + sample * n_neighbors``.
@@ -106,7 +106,7 @@ def rank_measures(
     Y : array-like of shape (n, p)
         The points after, compared by Euclidean distance.
     n_neighbors : int or sequence of int
-        Neighbourhood sizes, each below n.
+        Neighborhood sizes, each below n.
     metric : str
         Distance in X, as in scikit-learn. Euclidean distances in more than 32 columns are found from
         products, and below about 1e-6 of the extent of the data count as zero.
@@ -124,7 +124,7 @@ def rank_measures(
 
     Notes
     -----
-    A point is never its own neighbour, its duplicate is. Points at equal distance rank by index.
+    A point is never its own neighbor, its duplicate is. Points at equal distance rank by index.
 
     References: venna2001, lee2007, chen2009, khajehpour2013
 
@@ -146,8 +146,8 @@ def neighborhood_sizes(n_neighbors: Sizes, n: int) -> IntArray:
     """Return the sizes as an array of integers between 1 and n - 1, or say what was wrong with them."""
     sizes = [n_neighbors] if np.ndim(n_neighbors) == 0 else list(n_neighbors)  # type: ignore[arg-type]
     if not sizes:
-        raise ValueError("n_neighbors must name at least one neighbourhood size; got an empty sequence.")
-    because = f" for {n} points (a point is not its own neighbour)"
+        raise ValueError("n_neighbors must name at least one neighborhood size; got an empty sequence.")
+    because = f" for {n} points (a point is not its own neighbor)"
     return np.array([check.integer("n_neighbors", size, 1, n - 1, because) for size in sizes])
 
 
@@ -157,7 +157,7 @@ def refuse_half(n_neighbors: Sizes, n: int) -> None:
     if 2 * largest >= n:
         raise ValueError(
             f"Trustworthiness and continuity need n_neighbors below n / 2 = {n / 2:g}; got {largest}: "
-            "take fewer neighbours, or knn_error or mrre."
+            "take fewer neighbors, or knn_error or mrre."
         )
 
 
@@ -221,7 +221,7 @@ def _nearness(n: int, ranks: IntArray) -> float:
 
 
 def _share_kept(ranks: IntArray) -> float:
-    """Share of k neighbours that are still among the k nearest."""
+    """Share of k neighbors that are still among the k nearest."""
     return float(np.mean(ranks <= ranks.shape[1]))
 
 

@@ -58,13 +58,13 @@ def distance_rows(points: FloatArray, metric: str = "euclidean") -> DistanceRows
         return lambda rows: pairwise_distances(points[rows], points, metric=metric)
     if points.shape[1] <= EXACT_COLUMNS:
         return lambda rows: cdist(points[rows], points)
-    centred = points - points.mean(axis=0)
-    squares = np.einsum("ij,ij->i", centred, centred)
-    return lambda rows: _distances_by_products(centred, squares, rows)
+    centered = points - points.mean(axis=0)
+    squares = np.einsum("ij,ij->i", centered, centered)
+    return lambda rows: _distances_by_products(centered, squares, rows)
 
 
 def distances_to_others(distances: DistanceRows, rows: IntArray) -> FloatArray:
-    """Return rows in which each point is infinitely far from itself: never its own neighbour."""
+    """Return rows in which each point is infinitely far from itself: never its own neighbor."""
     block = distances(rows)
     block[np.arange(len(rows)), rows] = np.inf
     return block
@@ -99,9 +99,9 @@ def _finite_table(name: str, table: Array) -> Array:
     return table
 
 
-def _distances_by_products(centred: Array, squares: Array, rows: IntArray) -> FloatArray:
+def _distances_by_products(centered: Array, squares: Array, rows: IntArray) -> FloatArray:
     sums = squares[rows, None] + squares
-    result = sums - 2.0 * (centred[rows] @ centred.T)
+    result = sums - 2.0 * (centered[rows] @ centered.T)
     # What rounding can leave of |x|^2 + |y|^2 - 2 x.y for x = y counts as zero: duplicates stay duplicates.
-    result[result <= 2.0 * centred.shape[1] * np.finfo(np.float64).eps * sums] = 0.0
+    result[result <= 2.0 * centered.shape[1] * np.finfo(np.float64).eps * sums] = 0.0
     return np.sqrt(result, out=result)

@@ -42,8 +42,8 @@ class Alignment:
 def rigid_fit(source: Array, target: Array) -> Alignment:
     r"""Return the rotation or reflection and shift that bring ``source`` closest to ``target``.
 
-    Minimises :math:`\sum_i |R^\top y_i + t - z_i|^2` over orthogonal R: with the singular value
-    decomposition :math:`Y_c^\top Z_c = U S V^\top` of the centred points, :math:`R = U V^\top`.
+    Minimizes :math:`\sum_i |R^\top y_i + t - z_i|^2` over orthogonal R: with the singular value
+    decomposition :math:`Y_c^\top Z_c = U S V^\top` of the centered points, :math:`R = U V^\top`.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def similarity_fit(source: Array, target: Array) -> Alignment:
 def affine_fit(source: Array, target: Array) -> Alignment:
     r"""Return the linear map and shift that bring ``source`` closest to ``target``.
 
-    Minimises :math:`\sum_i |A^\top y_i + t - z_i|^2` over all A of shape (p, q); of several minimisers
+    Minimizes :math:`\sum_i |A^\top y_i + t - z_i|^2` over all A of shape (p, q); of several minimizers
     the one of least norm.
 
     Parameters
@@ -143,12 +143,12 @@ def _orthogonal_fit(source: Array, target: Array, *, scaled: bool) -> Alignment:
     p, width = source.shape[1], max(source.shape[1], target.shape[1])
     source_mean = source.mean(axis=0)
     target_mean = np.pad(target.mean(axis=0), (0, width - target.shape[1]))
-    centred = source - source_mean
+    centered = source - source_mean
     cross = np.zeros((width, width))
-    cross[:p, : target.shape[1]] = centred.T @ (target - target_mean[: target.shape[1]])
+    cross[:p, : target.shape[1]] = centered.T @ (target - target_mean[: target.shape[1]])
     left, singular, right = np.linalg.svd(cross)
     matrix = (left @ right)[:p]
-    spread = float(np.vdot(centred, centred))
+    spread = float(np.vdot(centered, centered))
     scale = float(singular.sum()) / spread if scaled and spread > 0 else 1.0
     return Alignment(matrix, scale, target_mean - scale * (source_mean @ matrix))
 

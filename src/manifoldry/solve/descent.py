@@ -1,4 +1,4 @@
-"""The one descent of the neighbour embeddings: phases one after the other, told, traced, and stopped in time.
+"""The one descent of the neighbor embeddings: phases one after the other, told, traced, and stopped in time.
 
 What a step does is the business of a mover; how often the objective is looked at, when enough is enough, and what
 becomes of a callback's wish or of Ctrl-C is decided here, once.
@@ -110,7 +110,7 @@ class Momentum:
     .. math:: v \leftarrow \mu v - \eta\, g \circ \nabla C(Y), \qquad Y \leftarrow Y + v .
 
     A gain g grows by 0.2 where the velocity still points downhill and shrinks by a fifth where it does not. The layout
-    is kept centred. Momentum that leads uphill is taken away: from the whole layout, as soon as it does so for the sum
+    is kept centered. Momentum that leads uphill is taken away: from the whole layout, as soon as it does so for the sum
     of all points, which lets it be large without swinging about the bottom; or by half from each point for which it
     does, which keeps layouts steady that hardly move yet.
 

@@ -70,15 +70,15 @@ class Divergence(ABC):
         places, logs = self._places(Y), np.empty(len(Y))
         kernel = places, self.profile.kind, float(self.profile.dof), logs
         self.run.map(lambda lo, hi: log_rows(*self._rows, *kernel, lo, hi), self.run.ranges(len(Y), ROWS))
-        return self.information - float(logs.sum()) + self._log_normaliser(places)
+        return self.information - float(logs.sum()) + self._log_normalizer(places)
 
     @abstractmethod
     def _repulsion(self, Y: FloatArray) -> FloatArray:
-        """Return the gradient of the logarithm of the normaliser."""
+        """Return the gradient of the logarithm of the normalizer."""
 
     @abstractmethod
-    def _log_normaliser(self, Y: FloatArray) -> float:
-        """Return the logarithm of the normaliser, averaged over its rows if there is one for each."""
+    def _log_normalizer(self, Y: FloatArray) -> float:
+        """Return the logarithm of the normalizer, averaged over its rows if there is one for each."""
 
     def _places(self, Y: FloatArray) -> Any:
         return np.ascontiguousarray(Y, dtype=self.real)
@@ -98,7 +98,7 @@ class JointDivergence(Divergence):
         potential, slope = self.field.at_points(Y, None, self.run)
         return (2.0 / float(potential.sum(dtype=np.float64))) * slope
 
-    def _log_normaliser(self, Y: FloatArray) -> float:
+    def _log_normalizer(self, Y: FloatArray) -> float:
         return float(np.log(self.field.at_points(Y, None, self.run)[0].sum(dtype=np.float64)))
 
 
@@ -123,6 +123,6 @@ class RowDivergence(Divergence):
         _, back = self.field.at_points(Y, each, self.run)
         return (slope * each[:, None] + back) / len(Y)
 
-    def _log_normaliser(self, Y: FloatArray) -> float:
+    def _log_normalizer(self, Y: FloatArray) -> float:
         potential, _ = self.field.at_points(Y, None, self.run)
         return float(np.log(np.maximum(potential, TINY)).mean())

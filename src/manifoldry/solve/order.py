@@ -13,7 +13,7 @@ RUN = 256
 
 
 def local_order(ties: csr_array) -> IntArray:
-    """Return an order of the points in which compact runs of neighbours follow each other."""
+    """Return an order of the points in which compact runs of neighbors follow each other."""
     from manifoldry.kernels.paths import compact_order
 
     return compact_order(

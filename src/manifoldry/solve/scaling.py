@@ -1,4 +1,4 @@
-"""Classical scaling: coordinates whose inner products match the doubly centred squared distances."""
+"""Classical scaling: coordinates whose inner products match the doubly centered squared distances."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def classical_scaling(lengths: FloatArray, n_components: int, run: Run, *, overw
     -----
     References: torgerson1952, gower1966.
     """
-    with run.stage("double centring"):
+    with run.stage("double centering"):
         gram = lengths if overwrite else lengths.copy()
         ranges = run.ranges(len(gram), max(1, BLOCK // len(gram)))
 
@@ -82,18 +82,18 @@ def classical_scaling(lengths: FloatArray, n_components: int, run: Run, *, overw
             return block.mean(axis=1, dtype=np.float64)
 
         means = np.concatenate(run.map(square, ranges))
-        _centre(gram, means, -0.5, run)
+        _center(gram, means, -0.5, run)
     return Scaling(largest(gram, n_components, run=run), means)
 
 
-def centre_gram(gram: FloatArray, run: Run) -> FloatArray:
+def center_gram(gram: FloatArray, run: Run) -> FloatArray:
     """Return H G H of a Gram matrix, whose scaling places the points around their mean."""
-    centred = np.array(gram, dtype=np.float64)
-    _centre(centred, centred.mean(axis=1), 1.0, run)
-    return centred
+    centered = np.array(gram, dtype=np.float64)
+    _center(centered, centered.mean(axis=1), 1.0, run)
+    return centered
 
 
-def _centre(matrix: FloatArray, means: FloatArray, factor: float, run: Run) -> None:
+def _center(matrix: FloatArray, means: FloatArray, factor: float, run: Run) -> None:
     """Turn the symmetric ``matrix`` with row means ``means`` into factor * H matrix H, in place."""
     offset = means.mean()
 
@@ -147,9 +147,9 @@ def principal_scaling(X: Array, n_components: int, run: Run) -> tuple[Scaling, F
     of the two cross products; directions beyond the rank of X give columns of zeros.
     """
     n, features = X.shape
-    centred = np.asarray(X, dtype=np.float64) - X.mean(axis=0, dtype=np.float64)
+    centered = np.asarray(X, dtype=np.float64) - X.mean(axis=0, dtype=np.float64)
     wide = features > n
-    product = centred @ centred.T if wide else centred.T @ centred
+    product = centered @ centered.T if wide else centered.T @ centered
     k = min(n_components, len(product))
     pairs = largest(product, k, run=run)
     norms = np.sqrt(np.maximum(pairs.values, 0.0))
@@ -157,15 +157,15 @@ def principal_scaling(X: Array, n_components: int, run: Run) -> tuple[Scaling, F
     real = norms > norms[0] * np.sqrt(len(product) * np.finfo(float).eps)
     inverse = np.where(real, 1.0 / np.where(real, norms, 1.0), 0.0)
     directions = np.zeros((features, n_components))
-    directions[:, :k] = (centred.T @ pairs.vectors) * inverse if wide else pairs.vectors * real
-    directions *= column_signs(centred @ directions)
-    scores = centred @ directions
+    directions[:, :k] = (centered.T @ pairs.vectors) * inverse if wide else pairs.vectors * real
+    directions *= column_signs(centered @ directions)
+    scores = centered @ directions
     values = np.zeros(n_components)
     values[:k] = np.where(real, pairs.values, 0.0)
     residuals = np.zeros(n_components)
     residuals[:k] = pairs.residuals
     unit = scores / np.where(values > 0, np.sqrt(np.where(values > 0, values, 1.0)), 1.0)
-    squares = (centred**2).sum(axis=1)
+    squares = (centered**2).sum(axis=1)
     spectrum = Spectrum(values, unit, residuals, "largest", pairs.solver)
     return Scaling(spectrum, squares + squares.mean()), directions
 
@@ -227,8 +227,8 @@ def additive_constant(lengths: FloatArray, run: Run) -> float:
         first = np.unique(np.argmax(lengths == 0, axis=1))
         D = np.array(lengths if len(first) == len(lengths) else lengths[np.ix_(first, first)], dtype=np.float64)
         squares = D**2
-        _centre(squares, squares.mean(axis=1), -0.5, run)
-        _centre(D, D.mean(axis=1), -0.5, run)
+        _center(squares, squares.mean(axis=1), -0.5, run)
+        _center(D, D.mean(axis=1), -0.5, run)
         ones = np.full((len(D), 1), 1 / np.sqrt(len(D)))
         c, kernel = 0.0, squares.copy()
         for _ in range(CLIMBS):

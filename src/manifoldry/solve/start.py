@@ -18,12 +18,12 @@ from manifoldry.values import FloatArray, IntArray
 STARTS = ("auto", "pca", "spectral", "random")
 ROUGH = 1e-3
 """Residual of a start's eigenvectors, relative to the largest possible eigenvalue: the descent bends them anyway. Not
-too rough, for it does not untangle neighbours: UMAP of a Swiss roll of 50,000 points has trustworthiness 0.994, with
+too rough, for it does not untangle neighbors: UMAP of a Swiss roll of 50,000 points has trustworthiness 0.994, with
 1e-2 0.988, and 0.971 from vectors of a sixteen times coarser graph."""
 SHAKE, FLAT = 1e-4, 1e-8
 """Random part, in units of the spread, that parts places which coincide; share of it that counts as none."""
 ROOM = 2.5
-"""Distance of the centres of unconnected pieces, in half-widths of the larger."""
+"""Distance of the centers of unconnected pieces, in half-widths of the larger."""
 
 
 def check_init(init: Any, n_points: int, n_components: int, graph: bool) -> None:
@@ -49,7 +49,7 @@ def check_init(init: Any, n_points: int, n_components: int, graph: bool) -> None
 def first_layout(
     init: str, X: Any, ties: csr_array, n_components: int, run: Run, *, pairwise: bool = False
 ) -> FloatArray:
-    """Return a centred start whose widest column has standard deviation 1.
+    """Return a centered start whose widest column has standard deviation 1.
 
     Parameters
     ----------
@@ -115,10 +115,10 @@ def _spectral(ties: csr_array, n_components: int, run: Run) -> FloatArray:
     order = np.argsort(label, kind="stable")
     groups = np.split(order, np.cumsum(np.bincount(label, minlength=count))[:-1])
     Y = np.zeros((ties.shape[0], n_components))
-    for members, centre in zip(groups, _lattice(np.bincount(label), n_components), strict=True):
+    for members, center in zip(groups, _lattice(np.bincount(label), n_components), strict=True):
         piece = _eigenmap(csr_array(ties[members][:, members]), n_components, run)
         size = np.abs(piece).max(initial=0.0)
-        Y[members] = centre + (piece / size if size > 0 else piece) * len(members) ** (1 / n_components)
+        Y[members] = center + (piece / size if size > 0 else piece) * len(members) ** (1 / n_components)
     return Y
 
 

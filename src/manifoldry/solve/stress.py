@@ -1,4 +1,4 @@
-"""Metric and non-metric scaling by majorisation (SMACOF), sped up without losing its steady descent.
+"""Metric and non-metric scaling by majorization (SMACOF), sped up without losing its steady descent.
 
 A step of SMACOF is the Guttman transform G(Y) = V^+ B(Y) Y, which never raises the stress. Anderson's
 extrapolation of the last few steps gets there in far fewer; where it would raise the stress, the plain step
@@ -72,7 +72,7 @@ def _compiled_pass(wanted: FloatArray, run: Run) -> Pass:
 def _weighted_pass(wanted: FloatArray, weights: FloatArray) -> Pass:
     n = len(wanted)
     V = np.diag(weights.sum(axis=1)) - weights
-    # V + c 11' is positive definite on a connected weight graph and equals V on centred coordinates; this c gives
+    # V + c 11' is positive definite on a connected weight graph and equals V on centered coordinates; this c gives
     # the constant vector the mean eigenvalue of V, whatever the unit of the weights.
     factor = scipy.linalg.cho_factor(V + np.trace(V) / n**2)
 
@@ -83,7 +83,7 @@ def _weighted_pass(wanted: FloatArray, weights: FloatArray) -> Pass:
     return guttman
 
 
-def majorise(step: Pass, start: FloatArray, run: Run, *, max_iter: int, tol: float) -> tuple[FloatArray, Trace]:
+def majorize(step: Pass, start: FloatArray, run: Run, *, max_iter: int, tol: float) -> tuple[FloatArray, Trace]:
     """Lower the stress from ``start`` until a step gains less than ``tol`` of it, twice running.
 
     Returns the coordinates and the trace of stresses, which never rises.
@@ -189,7 +189,7 @@ class MonotoneFit:
         return np.concatenate([[0.0], knots[positive]]), np.concatenate([[0.0], levels[positive]])
 
 
-def rank_majorise(
+def rank_majorize(
     fit: MonotoneFit, start: FloatArray, run: Run, *, max_iter: int, tol: float
 ) -> tuple[FloatArray, Trace, tuple[FloatArray, FloatArray]]:
     r"""Lower Kruskal's stress-1, :math:`\sqrt{\sum (\hat d - d)^2 / \sum d^2}`, with :math:`\hat d` monotone.

@@ -1,6 +1,6 @@
 """Eigenpairs by intent: the smallest or the largest of a symmetric matrix or pencil.
 
-`smallest` and `largest` take dense, sparse and matrix-free problems, ordinary or generalised. They choose a
+`smallest` and `largest` take dense, sparse and matrix-free problems, ordinary or generalized. They choose a
 solver, check what it returns, and try the next one before giving up.
 """
 

@@ -50,7 +50,7 @@ WIDEST_LEVEL = 6000
 
 FULL_FACTOR, FULL_FACTOR_SIZE = 0.6, 10_000
 """A sparse matrix whose predicted factor is fuller than this is factored as a dense one, up to this order.
-Seconds, sparse and dense: 50-D neighbours, n = 4,000, 83 % predicted: 0.9, 0.5; their neighbours in 5-D,
+Seconds, sparse and dense: 50-D neighbors, n = 4,000, 83 % predicted: 0.9, 0.5; their neighbors in 5-D,
 n = 4,000, 65 %: 0.8, 0.5; in 4-D, n = 8,000, 44 %: 2.7, 4.0."""
 
 NEAR_NULL = 3
@@ -209,7 +209,7 @@ def predicted_fill(pattern: Any) -> tuple[int, int]:
     Levels of a search from a far end are separators of the graph. Eliminating them one after another
     fills at most the sum of w_i w_{i+1} + w_i^2 / 2; nested dissection fills about w^2 log2(n) / 2 for the
     widest level w, or about nnz log2(n) / 2 where the graph is long and thin. The lesser of the two guesses
-    was 1.4 to 3.7 times the entries of L that SuperLU made, for neighbour graphs (10 neighbours) and
+    was 1.4 to 3.7 times the entries of L that SuperLU made, for neighbor graphs (10 neighbors) and
     alignment matrices (13) of cubes in 2, 3, 5 and 50 dimensions, strips, rolls and noisy curves,
     n = 2,000 to 100,000.
 

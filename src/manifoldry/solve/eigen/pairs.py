@@ -177,7 +177,7 @@ def _warn_of(residuals: FloatArray, tolerance: Tolerance) -> None:
     if tolerance.tolerable and worst > 10 * tolerance.accept:
         warnings.warn(
             f"The eigenvectors are approximate: no solver that fits here got below a relative residual of {worst:.0e}. "
-            "Fewer points or neighbours make the problem easier.",
+            "Fewer points or neighbors make the problem easier.",
             UserWarning,
             stacklevel=2,
         )

@@ -5,7 +5,7 @@ For a layout Y and a weight w of squared distances, the potential and its gradie
 .. math:: \varphi(y) = \sum_j c_j\, w(\|y - y_j\|^2), \qquad
           \nabla \varphi(y) = 2 \sum_j c_j\, w'(\|y - y_j\|^2)\, (y - y_j)
 
-give the repulsion of SNE and its kin, minus half the gradient, and their normaliser, the sum of the potential.
+give the repulsion of SNE and its kin, minus half the gradient, and their normalizer, the sum of the potential.
 """
 
 from manifoldry.solve.fields.choice import Field, Landscape, choose_field

@@ -45,7 +45,7 @@ class TreeLandscape:
     cells : ndarray of shape (n_cells, 3)
         First point, end, and the cell after all parts of this one.
     moments : ndarray of shape (n_cells, 11)
-        Centre, charge, second moments and squared size.
+        Center, charge, second moments and squared size.
     """
 
     profile: Profile

@@ -1,4 +1,4 @@
-"""One Newton step: by a sparse factor where pieces have few neighbours, by conjugate gradients where they have many."""
+"""One Newton step: by a sparse factor where pieces have few neighbors, by conjugate gradients where they have many."""
 
 from __future__ import annotations
 

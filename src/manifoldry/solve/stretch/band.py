@@ -71,9 +71,9 @@ class Bands:
         shape = (p * form.shape[0], p * form.shape[1])
         return sp.csr_array(sp.bsr_array(blocks, shape=shape) + sp.bsr_array(alike, shape=shape))
 
-    def narrowed(self, centre: FloatArray, slack: float) -> Bands:
-        """Return bands of half-width ``slack`` about ``centre``."""
-        return replace(self, lower=centre - slack, upper=centre + slack)
+    def narrowed(self, center: FloatArray, slack: float) -> Bands:
+        """Return bands of half-width ``slack`` about ``center``."""
+        return replace(self, lower=center - slack, upper=center + slack)
 
 
 @dataclass(frozen=True)

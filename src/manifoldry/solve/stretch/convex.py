@@ -10,7 +10,7 @@ from manifoldry.values import FloatArray
 
 WEAKER = 0.2
 NEWTON_STEPS = 30
-CENTRED = 1e-3
+CENTERED = 1e-3
 """Newton decrement, as a share of the barrier's weight, at which a stage ends."""
 
 SHORTEST = 1e-6
@@ -28,7 +28,7 @@ def smooth_stretch(
 ) -> FloatArray:
     r"""Return the matrix P that stretches :math:`G = Q P Q^\top` most, for points combined from m directions.
 
-    Maximises :math:`\operatorname{tr}(W P)` over :math:`P \succ 0`, with a barrier for the cone, and
+    Maximizes :math:`\operatorname{tr}(W P)` over :math:`P \succ 0`, with a barrier for the cone, and
 
     - lengths :math:`l_e = q_e^\top P q_e \le 1` by a barrier too, or
     - if distances are to be ``kept``, a penalty :math:`\tfrac{\kappa}{2} \operatorname{mean}_e (l_e - 1)^2` of the
@@ -66,7 +66,7 @@ def smooth_stretch(
     misfit = problem.kappa / 2 * float(np.mean((problem.lengths(P) - 1) ** 2)) if kept else 0.0
     nu = max(float(np.vdot(stretch, P)), misfit) / problem.n_walls
     while run.step(0, None, "smooth directions"):
-        P = problem.centre(P, nu)
+        P = problem.center(P, nu)
         if nu * problem.n_walls <= gap * abs(float(np.vdot(stretch, P))):
             break
         nu *= WEAKER
@@ -100,8 +100,8 @@ class _Problem:
             return value + self.kappa / 2 * float(np.mean((lengths - 1) ** 2))
         return np.inf if lengths.max() >= 1 else value - nu * float(np.log(1 - lengths).sum())
 
-    def centre(self, P: FloatArray, nu: float) -> FloatArray:
-        """Minimise the barrier function of one strength by damped Newton steps."""
+    def center(self, P: FloatArray, nu: float) -> FloatArray:
+        """Minimize the barrier function of one strength by damped Newton steps."""
         for _ in range(NEWTON_STEPS):
             move, fall = self._newton(P, nu)
             value, length = self.value(P, nu), 1.0
@@ -110,7 +110,7 @@ class _Problem:
             if length <= SHORTEST:
                 break
             P = P + length * move
-            if fall <= CENTRED * nu * self.n_walls:
+            if fall <= CENTERED * nu * self.n_walls:
                 break
         return P
 

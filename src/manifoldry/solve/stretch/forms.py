@@ -31,7 +31,7 @@ class Stretch(Protocol):
 
 @dataclass(frozen=True)
 class Variance:
-    """The total variance of n points: W = I - 11'/n, kept as I because moves are centred.
+    """The total variance of n points: W = I - 11'/n, kept as I because moves are centered.
 
     Parameters
     ----------

@@ -57,10 +57,10 @@ class Unfolded:
 def unfold_gram(
     stretch: FloatArray, differences: Any, run: Run, *, slack: float, gap: float, fits: bool = False
 ) -> Unfolded:
-    r"""Maximise :math:`\operatorname{tr}(W A)` over :math:`A \succeq 0` with errors of lengths as small as they get.
+    r"""Maximize :math:`\operatorname{tr}(W A)` over :math:`A \succeq 0` with errors of lengths as small as they get.
 
-    With :math:`l_e = b_e A b_e^\top`, first :math:`\tfrac12 \sum_e (l_e - 1)^2` is minimised; the minimiser's lengths
-    :math:`l^*` are unique. Then the stretch is maximised with :math:`|l_e - l^*_e| \le s`. Both are solved by a
+    With :math:`l_e = b_e A b_e^\top`, first :math:`\tfrac12 \sum_e (l_e - 1)^2` is minimized; the minimizer's lengths
+    :math:`l^*` are unique. Then the stretch is maximized with :math:`|l_e - l^*_e| \le s`. Both are solved by a
     primal-dual interior-point method with Mehrotra's corrector in the direction of Helmberg, Rendl, Vanderbei and
     Wolkowicz. As every constraint has rank one, Newton's matrix for the multipliers is the entrywise product
     :math:`(B A B^\top) \circ (B S^{-1} B^\top)`.
@@ -78,20 +78,20 @@ def unfold_gram(
     gap : float
         Relative gap at which to stop.
     fits : bool
-        Whether lengths of 1 are known to be possible, so that there are no errors to minimise.
+        Whether lengths of 1 are known to be possible, so that there are no errors to minimize.
 
     Notes
     -----
     References: helmberg1996
     """
     springs = _Springs(differences, stretch, run)
-    centre = np.ones(springs.n_lengths)
+    center = np.ones(springs.n_lengths)
     if not fits:
         idle = _Springs(differences, np.zeros_like(stretch), run)
         # Half the squared distance to the best lengths is at most the gap.
-        found = _solve(idle, _Errors(centre), run, (ACCURATE * slack) ** 2 / 2, relative=False)
-        centre = np.where(np.abs(found.lengths - 1) < slack, 1.0, found.lengths)
-    return _solve(springs, _Band(centre, slack), run, gap, relative=True)
+        found = _solve(idle, _Errors(center), run, (ACCURATE * slack) ** 2 / 2, relative=False)
+        center = np.where(np.abs(found.lengths - 1) < slack, 1.0, found.lengths)
+    return _solve(springs, _Band(center, slack), run, gap, relative=True)
 
 
 class _Springs:
@@ -108,7 +108,7 @@ class _Springs:
         self.n_lengths, self.n_rows = differences.shape
 
     def start(self) -> tuple[FloatArray, FloatArray]:
-        """Return even forces twice as strong as needed, and a root of the Gram matrix of mean length 1 they centre."""
+        """Return even forces twice as strong as needed, and a root of the Gram matrix of mean length 1 they center."""
         even = self.B.T @ self.B
         even = even.toarray() if sp.issparse(even) else even
         needed = float(scipy.linalg.eigh(self.W, even, eigvals_only=True)[-1])
@@ -187,9 +187,9 @@ class _Band:
 
     together = False
 
-    def __init__(self, centre: FloatArray, slack: float) -> None:
-        self.centre, self.slack = centre, slack
-        self.n_walls = 2 * len(centre)
+    def __init__(self, center: FloatArray, slack: float) -> None:
+        self.center, self.slack = center, slack
+        self.n_walls = 2 * len(center)
 
     def begin(self, forces: FloatArray, mu: float) -> None:
         self._gaps = np.ones((2, len(forces)))
@@ -200,7 +200,7 @@ class _Band:
         return float(np.vdot(self._gaps, self._pulls))
 
     def give(self, lengths: FloatArray, forces: FloatArray, mu: float) -> tuple[FloatArray, FloatArray]:
-        away = lengths - self.centre
+        away = lengths - self.center
         self._residuals = np.stack([self.slack - away, self.slack + away]) - self._gaps
         # The affine step, zero at first, is Mehrotra's second-order term.
         self._wanted = mu - self._steps[0] * self._steps[1]
@@ -223,10 +223,10 @@ class _Band:
         self._steps = np.zeros_like(self._gaps), np.zeros_like(self._pulls)
 
     def bound(self, forces: FloatArray) -> float:
-        return float(self.centre @ forces + self.slack * np.abs(forces).sum())
+        return float(self.center @ forces + self.slack * np.abs(forces).sum())
 
     def missed(self, lengths: FloatArray, forces: FloatArray) -> float:  # noqa: ARG002
-        return float(np.maximum(np.abs(lengths - self.centre) - self.slack, 0.0).max(initial=0.0)) / self.slack
+        return float(np.maximum(np.abs(lengths - self.center) - self.slack, 0.0).max(initial=0.0)) / self.slack
 
 
 class _Newton:
@@ -303,8 +303,8 @@ def _solve(springs: _Springs, hold: _Hold, run: Run, gap: float, *, relative: bo
             newton = _Newton(springs, root, ends, S, lengths)
             dS, dA = newton.affine(hold, forces)
             affine = _lengths(S, dS, dA, hold)
-            centring = max(1e-6, (1 - min(affine)) ** 2 * (1 - max(affine)))
-            df, dS, dA = newton.corrected(hold, forces, dS, dA, centring * mu)
+            centering = max(1e-6, (1 - min(affine)) ** 2 * (1 - max(affine)))
+            df, dS, dA = newton.corrected(hold, forces, dS, dA, centering * mu)
         except np.linalg.LinAlgError:  # rounding has made Newton's matrix indefinite
             break
         primal, dual = _lengths(S, dS, dA, hold)

@@ -82,10 +82,10 @@ class Goal:
 
 
 def stretch_out(stretch: Stretch, bands: Bands, layout: Layout, start: FloatArray, goal: Goal, run: Run) -> Stretched:
-    r"""Maximise :math:`\langle V, W V\rangle` with the distances as well kept as they can be.
+    r"""Maximize :math:`\langle V, W V\rangle` with the distances as well kept as they can be.
 
     First :math:`\sum_e (l_e - 1)^2` is made as small as it gets. In :math:`A = V V^\top` that is a convex problem whose
-    optimal lengths are unique; then the stretch is maximised with all lengths within ``slack`` of those. Where nothing
+    optimal lengths are unique; then the stretch is maximized with all lengths within ``slack`` of those. Where nothing
     holds from below, lengths begin inside and there is no first part.
 
     Parameters

@@ -160,7 +160,7 @@ def cut_stretch(
 def refine(pairs: HeldPairs, Y: FloatArray, pull: float, max_iter: int, run: Run) -> tuple[FloatArray, Trace]:
     r"""Return points moved until they keep their distances, while a weak force pulls them apart.
 
-    Minimises :math:`\tfrac12 \sum_e (l_e - 1)^2 - \nu \sum_i |y_i - \bar y|^2` by conjugate gradients
+    Minimizes :math:`\tfrac12 \sum_e (l_e - 1)^2 - \nu \sum_i |y_i - \bar y|^2` by conjugate gradients
     (Polak-Ribière). The form of equal springs on all pairs bounds the curvature, and its factor keeps the number of
     steps from growing with the number of points. Along a line the function is a quartic, whose least value is
     found exactly.

@@ -1,9 +1,9 @@
-"""Neighbour embeddings against openTSNE, scikit-learn, umap-learn and PaCMAP: same data, one run, as ratios.
+"""Neighbor embeddings against openTSNE, scikit-learn, umap-learn and PaCMAP: same data, one run, as ratios.
 
-    MANIFOLDRY_DATA=folder python benchmarks/neighbours.py [--data mnist50 ...] [--part fits|transform|start|million]
+    MANIFOLDRY_DATA=folder python benchmarks/neighbor_embeddings.py [--data mnist50 ...] [--part fits|transform|...]
 
 Two threads each. ``fits``: the second fit in a process, after a warm-up on 1,500 points, with the memory it added and
-what became of the neighbours (1,000 sampled points, k = 15), the labels (15 nearest, in the layout) and, for t-SNE,
+what became of the neighbors (1,000 sampled points, k = 15), the labels (15 nearest, in the layout) and, for t-SNE,
 the divergence of every layout from the same probabilities (perplexity 30). ``transform``: 10,000 new digits into
 60,000. ``start``: iris and 10,000 digits in a new process, imports included, with an empty and a filled cache of
 compiled kernels. ``million``: a million points, ours alone. MNIST is left out when the folder has no mnist.npz.
@@ -105,9 +105,9 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     mnist = datasets.load("mnist")
     X = mnist.X.astype(np.float32)
     if name != "mnist784":
-        centred = X - X.mean(axis=0)
-        _, vectors = np.linalg.eigh(centred.T @ centred)
-        X = np.ascontiguousarray(centred @ vectors[:, ::-1][:, :50])
+        centered = X - X.mean(axis=0)
+        _, vectors = np.linalg.eigh(centered.T @ centered)
+        X = np.ascontiguousarray(centered @ vectors[:, ::-1][:, :50])
     rows = slice(10_000 if name == "mnist10k" else None)
     return X[rows], mnist.labels[rows]
 

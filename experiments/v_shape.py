@@ -6,7 +6,7 @@ import numpy as np
 
 from harness import Lab, at_least, at_most, equals, experiment, main
 from manifoldry import EAT, PCA, KernelPCA, datasets, quality
-from manifoldry.clusters.borrowed import KMeans
+from manifoldry.clusters.wrapped import KMeans
 
 N_TRAIN, N_NEIGHBORS = 28, 4
 

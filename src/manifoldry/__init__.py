@@ -20,13 +20,13 @@ from manifoldry.registry import CLUSTERINGS, METHODS, Card, clusterings, methods
 if TYPE_CHECKING:
     from manifoldry import datasets, quality
     from manifoldry.base import DisconnectedWarning
-    from manifoldry.clusters.borrowed import AffinityPropagation, KMeans
+    from manifoldry.clusters.wrapped import AffinityPropagation, KMeans
     from manifoldry.clusters.ldlc import LDLC
     from manifoldry.clusters.medoids import GeodesicKMedoids
     from manifoldry.clusters.mixtures import MFA, MPPCA
     from manifoldry.clusters.vqpca import VQPCA
-    from manifoldry.embedders.borrowed import NMF, PCA, FactorAnalysis, FastICA, IncrementalPCA, SparsePCA
-    from manifoldry.embedders.borrowed_random import GaussianRandomProjection, SparseRandomProjection
+    from manifoldry.embedders.wrapped import NMF, PCA, FactorAnalysis, FastICA, IncrementalPCA, SparsePCA
+    from manifoldry.embedders.wrapped_random import GaussianRandomProjection, SparseRandomProjection
     from manifoldry.embedders.commute import CommuteTime
     from manifoldry.embedders.curve import PrincipalCurve
     from manifoldry.embedders.diffusion import DiffusionMaps

@@ -41,11 +41,11 @@ def choice(name: str, value: Any, options: Collection[str]) -> str:
     return value
 
 
-def metric(name: str, beside: Collection[str]) -> None:
+def metric(name: str, extra: Collection[str]) -> None:
     """Refuse the name of a metric that neither scikit-learn nor we know."""
     from sklearn.metrics.pairwise import _VALID_METRICS
 
-    known = {*_VALID_METRICS, *beside}
+    known = {*_VALID_METRICS, *extra}
     if name not in known:
         raise ValueError(f"metric must be one of {', '.join(sorted(known))}, or a function; got {name!r}.")
 

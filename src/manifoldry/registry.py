@@ -34,14 +34,14 @@ METHODS: Mapping[str, str] = {
     "ONPP": "manifoldry.embedders.npp",
     "LinearLTSA": "manifoldry.embedders.lltsa",
     "DPP": "manifoldry.embedders.dpp",
-    "PCA": "manifoldry.embedders.borrowed",
-    "IncrementalPCA": "manifoldry.embedders.borrowed",
-    "SparsePCA": "manifoldry.embedders.borrowed",
-    "FactorAnalysis": "manifoldry.embedders.borrowed",
-    "FastICA": "manifoldry.embedders.borrowed",
-    "NMF": "manifoldry.embedders.borrowed",
-    "GaussianRandomProjection": "manifoldry.embedders.borrowed_random",
-    "SparseRandomProjection": "manifoldry.embedders.borrowed_random",
+    "PCA": "manifoldry.embedders.wrapped",
+    "IncrementalPCA": "manifoldry.embedders.wrapped",
+    "SparsePCA": "manifoldry.embedders.wrapped",
+    "FactorAnalysis": "manifoldry.embedders.wrapped",
+    "FastICA": "manifoldry.embedders.wrapped",
+    "NMF": "manifoldry.embedders.wrapped",
+    "GaussianRandomProjection": "manifoldry.embedders.wrapped_random",
+    "SparseRandomProjection": "manifoldry.embedders.wrapped_random",
     "ProjectionPursuit": "manifoldry.embedders.pursuit",
     "PrincipalCurve": "manifoldry.embedders.curve",
     "EAT": "manifoldry.embedders.eat",
@@ -61,8 +61,8 @@ CLUSTERINGS: Mapping[str, str] = {
     "LDLC": "manifoldry.clusters.ldlc",
     "VQPCA": "manifoldry.clusters.vqpca",
     "GeodesicKMedoids": "manifoldry.clusters.medoids",
-    "KMeans": "manifoldry.clusters.borrowed",
-    "AffinityPropagation": "manifoldry.clusters.borrowed",
+    "KMeans": "manifoldry.clusters.wrapped",
+    "AffinityPropagation": "manifoldry.clusters.wrapped",
     "MPPCA": "manifoldry.clusters.mixtures",
     "MFA": "manifoldry.clusters.mixtures",
 }
@@ -91,9 +91,9 @@ class Card:
         Advice, a clause each.
     cost : str
         Time and memory.
-    tiny : mapping
+    test_params : mapping
         Settings with which it runs on a handful of points.
-    borrowed : bool
+    wrapped : bool
         Whether the computation is scikit-learn's, and with it the words of the constructor.
     """
 
@@ -108,8 +108,8 @@ class Card:
     use_when: str
     fails_when: str
     cost: str
-    tiny: Mapping[str, Any] = field(default_factory=dict)
-    borrowed: bool = False
+    test_params: Mapping[str, Any] = field(default_factory=dict)
+    wrapped: bool = False
 
     def __post_init__(self) -> None:
         unknown = set(self.gives) - set(GIVES)

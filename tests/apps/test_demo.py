@@ -35,7 +35,7 @@ def test_figures_are_those_of_the_score_and_agree_with_the_alignment(results):
 
 
 def test_all_our_planar_methods_and_pca_are_shown():
-    ours = {card.name for card in methods() if not card.borrowed and card.tiny.get("n_components") == 2}
+    ours = {card.name for card in methods() if not card.wrapped and card.test_params.get("n_components") == 2}
     assert set(NAMES) == ours | {"PCA"}
 
 

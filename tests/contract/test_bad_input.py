@@ -1,4 +1,4 @@
-"""Bad input gets one sentence before any work starts; methods borrowed from scikit-learn refuse in its words."""
+"""Bad input gets one sentence before any work starts; methods wrapped from scikit-learn refuse in its words."""
 
 import inspect
 import re
@@ -10,8 +10,8 @@ import manifoldry
 from manifoldry.run import Run
 
 CARDS = manifoldry.methods()
-OWN = [card for card in CARDS if not card.borrowed]
-BORROWED = [card for card in CARDS if card.borrowed]
+OWN = [card for card in CARDS if not card.wrapped]
+BORROWED = [card for card in CARDS if card.wrapped]
 GRAPHS = [card for card in OWN if "graph" in card.gives]
 MEASURED = [card for card in OWN if "metric" in inspect.signature(card.cls).parameters]
 
@@ -64,7 +64,7 @@ def heavy_diagonal(D):
 
 def refused(card, data, match, **settings):
     with pytest.raises((ValueError, TypeError), match=match) as caught:
-        card.cls(**{**card.tiny, **settings}).fit(data)
+        card.cls(**{**card.test_params, **settings}).fit(data)
     text = str(caught.value)
     assert "\n" not in text
     assert len(re.findall(r"[.!?] [A-Z]", text)) <= 1, text  # one sentence, or two short ones
@@ -73,9 +73,9 @@ def refused(card, data, match, **settings):
 
 @among(BORROWED)
 @pytest.mark.parametrize("data", [with_entry(np.nan), gaussian() + 1j, np.arange(20.0), np.empty((0, 3))])
-def test_borrowed_methods_refuse_too(card, data):
+def test_wrapped_methods_refuse_too(card, data):
     with pytest.raises(ValueError, match=r"NaN|omplex|2D array|0 sample"):
-        card.cls(**card.tiny).fit(data)
+        card.cls(**card.test_params).fit(data)
 
 
 @each
@@ -250,7 +250,7 @@ def test_gram_must_be_symmetric():
 @among(CARDS)
 def test_new_points_with_other_columns(card, monkeypatch):
     monkeypatch.undo()
-    model = card.cls(**card.tiny).fit(np.abs(gaussian()))
+    model = card.cls(**card.test_params).fit(np.abs(gaussian()))
     with pytest.raises(ValueError, match="features"):
         model.transform(np.abs(gaussian()[:, :2]))
 

@@ -47,7 +47,7 @@ def points(n=60, seed=0):
 
 
 def make(card, **settings):
-    return card.cls(**{**card.tiny, **settings})
+    return card.cls(**{**card.test_params, **settings})
 
 
 def same_partition(a, b):
@@ -84,7 +84,7 @@ def test_gives_what_its_card_says(card):
         assert hasattr(model, f"{name}_") == (name in card.gives), name
     assert "predict" in card.gives
     assert model.subspaces_.bases.shape == (c, 4, 1)
-    assert model.objectives_.min() == model.objective_ or card.borrowed
+    assert model.objectives_.min() == model.objective_ or card.wrapped
     assert model.localized_.shape == (c,)
     assert model.diagnostics_["seconds"]
 

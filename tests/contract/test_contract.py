@@ -1,6 +1,6 @@
 """What every registered method must honor, enumerated from the cards.
 
-Methods borrowed from scikit-learn have its words and its numerics; tests of ours leave them out.
+Methods wrapped from scikit-learn have its words and its numerics; tests of ours leave them out.
 """
 
 import inspect
@@ -21,7 +21,7 @@ import manifoldry
 from manifoldry import quality
 
 CARDS = manifoldry.methods()
-OWN = [card for card in CARDS if not card.borrowed]
+OWN = [card for card in CARDS if not card.wrapped]
 MEASURED = [card for card in OWN if "metric" in inspect.signature(card.cls).parameters]
 SPARSE = [card for card in OWN if card.cls().__sklearn_tags__().input_tags.sparse]
 
@@ -43,7 +43,7 @@ def points(n=40, columns=4, seed=0):
 
 
 def make(card, **settings):
-    return card.cls(**{**card.tiny, **settings})
+    return card.cls(**{**card.test_params, **settings})
 
 
 def suited(card, X):
@@ -66,7 +66,7 @@ def test_scikit_learn_checks(estimator, check):
 @each
 def test_gives_what_its_card_says(card):
     model = make(card).fit(suited(card, points()))
-    assert model.embedding_.shape == (40, card.tiny["n_components"])
+    assert model.embedding_.shape == (40, card.test_params["n_components"])
     assert np.isfinite(model.embedding_).all()
     for name in ("spectrum", "trace", "certificate", "graph"):
         assert hasattr(model, f"{name}_") == (name in card.gives), name
@@ -156,8 +156,8 @@ def test_pickle_round_trip_in_another_process(card, tmp_path):
     out = tmp_path / "Y.npy"
     subprocess.run([sys.executable, "-c", code, str(path), str(tmp_path / "Q.npy"), str(out)], check=True)
     there, here = np.load(out), model.transform(Q)
-    # Pickling may change the memory order of a borrowed method's arrays, and so the order of BLAS's sums.
-    np.testing.assert_allclose(there, here, rtol=1e-12 if card.borrowed else 0)
+    # Pickling may change the memory order of a wrapped method's arrays, and so the order of BLAS's sums.
+    np.testing.assert_allclose(there, here, rtol=1e-12 if card.wrapped else 0)
 
 
 @each
@@ -210,10 +210,10 @@ def test_constant_column_changes_nothing(card):
 @each_own
 def test_fewest_points(card):
     """n = d + 2."""
-    settings = {"n_neighbors": 3} if "n_neighbors" in card.tiny else {}
-    if "n_landmarks" in card.tiny:
+    settings = {"n_neighbors": 3} if "n_neighbors" in card.test_params else {}
+    if "n_landmarks" in card.test_params:
         settings["n_landmarks"] = 4
-    d = card.tiny["n_components"]
+    d = card.test_params["n_components"]
     Y = make(card, **settings).fit_transform(points(d + 2))
     assert Y.shape == (d + 2, d)
     assert np.isfinite(Y).all()

@@ -81,8 +81,8 @@ def shown(n: int) -> list[Card]:
     return [
         card
         for card in methods()
-        if (not card.borrowed or card.name == "PCA")
-        and card.tiny.get("n_components") == 2
+        if (not card.wrapped or card.name == "PCA")
+        and card.test_params.get("n_components") == 2
         and n <= MOST_POINTS.get(card.name, n)
     ]
 

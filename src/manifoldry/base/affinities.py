@@ -33,7 +33,7 @@ class AffinityEmbedder(GraphEmbedder):
     weights = "heat"
 
     _invertible = _local_inverse = True
-    _metrics_beside: ClassVar[tuple[str, ...]] = ("affinity",)
+    _extra_metrics: ClassVar[tuple[str, ...]] = ("affinity",)
     _bandwidth_words: ClassVar[tuple[str, ...]] = ("auto",)
 
     @abstractmethod

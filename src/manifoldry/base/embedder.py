@@ -81,7 +81,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
     def _rows(self, points: Any) -> bool:
         """Tell whether validated input is rows of features, and not distances, ties or a graph."""
-        return not (self._pairwise or isinstance(points, NeighborGraph) or self.metric in self._metrics_beside)
+        return not (self._pairwise or isinstance(points, NeighborGraph) or self.metric in self._extra_metrics)
 
     def _has_inverse(self) -> bool:
         """Tell whether ``inverse_transform`` exists: of a fitted estimator by its fit, before by its card."""

@@ -43,11 +43,11 @@ class Estimator(BaseEstimator, ABC):
     _takes_graphs = False
     _takes_sparse = True
     _least_points = 2
-    _metrics_beside: ClassVar[tuple[str, ...]] = ()
+    _extra_metrics: ClassVar[tuple[str, ...]] = ()
 
     def _check_metric(self) -> None:
         if isinstance(self.metric, str):
-            check.metric(self.metric, ("precomputed", *self._metrics_beside))
+            check.metric(self.metric, ("precomputed", *self._extra_metrics))
         elif not callable(self.metric):
             raise ValueError(f"metric must be a name or a function of two rows; got {self.metric!r}.")
 

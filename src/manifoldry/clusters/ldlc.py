@@ -34,7 +34,7 @@ HALVINGS = 6
     fails_when="short circuits in the graph join what is far apart, or the clusters are no flats at all",
     cost="geodesics as Isomap up to 10,000 points (one n x n table), then O(n d c r) per step; beyond, c local "
     "searches per step",
-    tiny={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
+    test_params={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
 )
 @stores
 class LDLC(FlatMedoidClusterer):

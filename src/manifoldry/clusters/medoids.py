@@ -23,7 +23,7 @@ from manifoldry.values import FloatArray
     use_when="clusters must respect a curved sheet and be about equally wide",
     fails_when="short circuits in the graph join what is far apart",
     cost="geodesics as Isomap up to 10,000 points (one n x n table); beyond, c local searches per step",
-    tiny={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
+    test_params={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
 )
 @stores
 class GeodesicKMedoids(FlatMedoidClusterer):

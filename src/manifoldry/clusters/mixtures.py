@@ -118,7 +118,7 @@ class MixtureClusterer(RestartedClusterer):
     use_when="clusters overlap, or their densities and probabilities are wanted",
     fails_when="clusters hold fewer than r + 2 points, or the noise differs from column to column: use MFA",
     cost="O(n d c r) per step and start; about a second per start for 3,000 images of 784 pixels",
-    tiny={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
+    test_params={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
 )
 @stores
 class MPPCA(MixtureClusterer):
@@ -216,7 +216,7 @@ class MPPCA(MixtureClusterer):
     use_when="columns are measured in different units or with different noise",
     fails_when="clusters hold few points, or the directions of a rotated space mean nothing: use MPPCA",
     cost="O(n d c r) per step and start: twice that of MPPCA, and more steps",
-    tiny={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
+    test_params={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
 )
 @stores
 class MFA(MixtureClusterer):

@@ -20,7 +20,7 @@ from manifoldry.values import FloatArray
     use_when="only the reconstruction counts, as in compression",
     fails_when="clusters must be in one piece, as for patches of a sheet: use LDLC",
     cost="O(n d c r) per round, no table of distances: to millions of points of few features",
-    tiny={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
+    test_params={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
 )
 @stores
 class VQPCA(FlatMedoidClusterer):

@@ -34,7 +34,7 @@ COLUMNS = 256
     use_when="the graph itself is the data: ties, resistances, clusters joined by few edges",
     fails_when="the graph is large and dense: commute times then tell only the degrees of their ends",
     cost="a sparse eigenproblem: 200,000 points of a surface in seconds",
-    tiny={"n_components": 2, "n_neighbors": 5},
+    test_params={"n_components": 2, "n_neighbors": 5},
 )
 @stores
 class CommuteTime(AffinityEmbedder):

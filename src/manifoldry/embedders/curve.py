@@ -105,7 +105,7 @@ class CurvePoint:
     use_when="the data follow one open curve with noise: a trajectory, an ageing, a gradient",
     fails_when="the curve closes, crosses itself or turns more sharply than the span of its smoother",
     cost="O(n p knots) per step, about ten steps",
-    tiny={"n_components": 1},
+    test_params={"n_components": 1},
 )
 @stores
 class PrincipalCurve(Embedder):

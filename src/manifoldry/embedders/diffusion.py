@@ -41,7 +41,7 @@ LOOSE = 1e-3
     use_when="noise would short-circuit geodesics, or sampling is uneven (alpha = 1)",
     fails_when="the bandwidth is far off, or one direction is much longer than the others",
     cost="complete kernel: O(n^2), to 3,000 points by default; sparse: 200,000 points of a surface in seconds",
-    tiny={"n_components": 2, "n_neighbors": 5},
+    test_params={"n_components": 2, "n_neighbors": 5},
 )
 @stores
 class DiffusionMaps(AffinityEmbedder):
@@ -134,7 +134,7 @@ class DiffusionMaps(AffinityEmbedder):
     alpha: float = 0.0
     kernel: str = "auto"
 
-    _metrics_beside = ()
+    _extra_metrics = ()
     _bandwidth_words = ("auto", "variable")
 
     def diffusion_distances(self, t: float | None = None) -> FloatArray:

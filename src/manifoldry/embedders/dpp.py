@@ -27,7 +27,7 @@ from manifoldry.values import Embedding, IntArray, NeighborGraph
     use_when="PCA is ruled by far clusters or outliers and the steps between near points should count instead",
     fails_when="curved sheets; noise as large as the steps between neighbors, which it then keeps",
     cost="O(n m^2) time for m features, one copy of the data: to millions of points of few features",
-    tiny={"n_components": 2, "n_neighbors": 5},
+    test_params={"n_components": 2, "n_neighbors": 5},
 )
 @stores
 class DPP(LinearEmbedder):

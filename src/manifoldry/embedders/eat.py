@@ -41,7 +41,7 @@ LOOSE = 1e-12
     use_when="there are few points, a smooth map for new ones is wanted, or distances to be reached are given",
     fails_when="neighbors cut through the folds, or the kernel is so narrow that it knows nothing between the points",
     cost="O(E^3) time and O(E^2) memory for E kept pairs: 300 points in 2 s, 1,000 in a minute",
-    tiny={"n_components": 2, "n_neighbors": 6},
+    test_params={"n_components": 2, "n_neighbors": 6},
 )
 @stores
 class EAT(Embedder):

@@ -66,7 +66,7 @@ class _Directed(GraphEmbedder):
     use_when="maximum variance unfolding fits, but there are more than a few thousand points",
     fails_when="the unfolded shape is not smooth over the graph: long thin arms, pieces joined by bridges",
     cost="a sparse eigenproblem and a sparse factor: 50,000 points in under a minute",
-    tiny={"n_components": 2, "n_neighbors": 5},
+    test_params={"n_components": 2, "n_neighbors": 5},
 )
 @stores
 class FastMVU(_Directed):
@@ -171,7 +171,7 @@ class FastMVU(_Directed):
     use_when="an optimum with proof is wanted for thousands of points; FastMVU keeps distances better",
     fails_when="there are hundreds of points to a landmark: the result shrinks",
     cost="a sparse factor and a program over the landmarks alone: 10,000 points in seconds",
-    tiny={"n_components": 2, "n_neighbors": 5, "n_landmarks": 12},
+    test_params={"n_components": 2, "n_neighbors": 5, "n_landmarks": 12},
 )
 @stores
 class LandmarkMVU(_Directed):

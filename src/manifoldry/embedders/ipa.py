@@ -46,7 +46,7 @@ AUTO_SHARE = 0.05
     use_when="the data is a surface that can be unrolled, holed, noisy or unevenly sampled, of any size",
     fails_when="patches cannot be flat (spheres), or there are too few points for overlapping patches",
     cost="O(n) time beyond a sample of 20,000 points, a million points in seconds; memory for points and result",
-    tiny={"n_components": 2, "n_neighbors": 6},
+    test_params={"n_components": 2, "n_neighbors": 6},
 )
 @stores
 class IPA(Embedder):

@@ -19,7 +19,7 @@ from manifoldry.solve.scaling import additive_constant, classical_scaling
 from manifoldry.values import Embedding, IntArray
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
-_TINY = {"n_components": 2, "n_neighbors": 5}
+_TEST_PARAMS = {"n_components": 2, "n_neighbors": 5}
 _FAILS = "short circuits (n_neighbors too large, noise), holes, closed or strongly curved surfaces"
 
 
@@ -33,7 +33,7 @@ _FAILS = "short circuits (n_neighbors too large, noise), holes, closed or strong
     use_when="the data are one sheet, evenly sampled, whose parameters fill a convex region",
     fails_when=_FAILS,
     cost="O(n^2 log n) time, one n x n matrix: to about 20,000 points",
-    tiny=_TINY,
+    test_params=_TEST_PARAMS,
 )
 @stores
 class Isomap(GeodesicEmbedder):
@@ -113,7 +113,7 @@ class Isomap(GeodesicEmbedder):
     use_when="Isomap fits but there are more than 20,000 points",
     fails_when=_FAILS,
     cost="O(l n log n) time, l x n memory for l landmarks: to millions of points",
-    tiny={**_TINY, "n_landmarks": 12},
+    test_params={**_TEST_PARAMS, "n_landmarks": 12},
 )
 @stores
 class LandmarkIsomap(GeodesicEmbedder):
@@ -200,7 +200,7 @@ class LandmarkIsomap(GeodesicEmbedder):
     use_when="the map from parameters to data stretches some regions more than others (a fishbowl)",
     fails_when="sampling density that does not come from the stretching; otherwise as Isomap",
     cost="as Isomap",
-    tiny=_TINY,
+    test_params=_TEST_PARAMS,
 )
 @stores
 class ConformalIsomap(GeodesicEmbedder):
@@ -256,7 +256,7 @@ class ConformalIsomap(GeodesicEmbedder):
     use_when="noise makes Isomap's kernel indefinite, or new points must be projected exactly",
     fails_when="very large constants (strong short circuits): everything looks equally far",
     cost="as Isomap, several eigenproblems and three n x n matrices: to about 10,000 points",
-    tiny=_TINY,
+    test_params=_TEST_PARAMS,
 )
 @stores
 class KernelIsomap(GeodesicEmbedder):

@@ -34,7 +34,7 @@ PREIMAGE_NEIGHBORS = 10
     use_when="a kernel says what similar means (strings, graphs, histograms), or components must bend a little",
     fails_when="the bandwidth is far off: too small isolates every point, too large gives PCA",
     cost="O(n^2) memory, a few products with the n x n kernel; with m landmarks O(n m^2) time, n x m memory",
-    tiny={"n_components": 2},
+    test_params={"n_components": 2},
 )
 @stores
 class KernelPCA(Embedder):

@@ -27,7 +27,7 @@ from manifoldry.values import Embedding, FloatArray, NeighborGraph, Spectrum
     use_when="the data fall into clusters or one sheet about as wide as long, and there are very many of them",
     fails_when="sampling is uneven, or one direction is much longer than the others",
     cost="a sparse eigenproblem: 200,000 points of a surface in seconds",
-    tiny={"n_components": 2, "n_neighbors": 5},
+    test_params={"n_components": 2, "n_neighbors": 5},
 )
 @stores
 class LaplacianEigenmaps(AffinityEmbedder):

@@ -19,7 +19,7 @@ from manifoldry.run import Run
 from manifoldry.values import FloatArray, Spectrum
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
-_TINY = {"n_components": 2, "n_neighbors": 6}
+_TEST_PARAMS = {"n_components": 2, "n_neighbors": 6}
 
 
 @register(
@@ -32,7 +32,7 @@ _TINY = {"n_components": 2, "n_neighbors": 6}
     use_when="a smooth, evenly sampled sheet whose domain need not be convex",
     fails_when="uneven sampling, closed surfaces, noise; regularization bends flat sheets",
     cost="O(n k^3) time, a sparse matrix with about k^2 entries per point: to a million points",
-    tiny=_TINY,
+    test_params=_TEST_PARAMS,
 )
 @stores
 class LLE(LocalEmbedder):
@@ -115,7 +115,7 @@ class LLE(LocalEmbedder):
     use_when="weights must be shares (mixtures, concentrations), or LLE's large opposite weights are noise",
     fails_when="points at the rim, which no neighbors surround; otherwise as LLE",
     cost="a few times LLE",
-    tiny=_TINY,
+    test_params=_TEST_PARAMS,
 )
 @stores
 class NonnegativeLLE(LLE):
@@ -159,7 +159,7 @@ class NonnegativeLLE(LLE):
     use_when="LLE distorts because its weights are not unique (more neighbors than dimensions)",
     fails_when="uneven sampling, closed surfaces, strong noise",
     cost="as LTSA",
-    tiny=_TINY,
+    test_params=_TEST_PARAMS,
 )
 @stores
 class ModifiedLLE(LLE):

@@ -64,7 +64,7 @@ class _LocalityEmbedder(LinearEmbedder):
     use_when="new points come in a stream, or the coordinates must be readable as combinations of features",
     fails_when="curved sheets; nearly as many features as points, when it learns the points by heart (set variance)",
     cost="O(n m^2) time for m features, one copy of the data: to millions of points of few features",
-    tiny={"n_components": 2, "n_neighbors": 5},
+    test_params={"n_components": 2, "n_neighbors": 5},
 )
 @stores
 class LPP(_LocalityEmbedder):
@@ -146,7 +146,7 @@ class LPP(_LocalityEmbedder):
     use_when="Laplacian eigenmaps fit and new points need a smooth map, or data are given by a kernel",
     fails_when="a kernel so narrow that it says nothing between the points",
     cost="O(n^3) time and nine n x n matrices: to about 5,000 points",
-    tiny={"n_components": 2, "n_neighbors": 5},
+    test_params={"n_components": 2, "n_neighbors": 5},
 )
 @stores
 class KernelLPP(_LocalityEmbedder):

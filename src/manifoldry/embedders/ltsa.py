@@ -56,7 +56,7 @@ class _TangentEmbedder(LocalEmbedder):
     use_when="a sheet that is locally flat, with holes or of any shape; the first local method to try",
     fails_when="fewer neighbors than the dimension needs, noise as large as the neighborhoods, closed surfaces",
     cost="O(n k^3) time, a sparse matrix with about k^2 entries per point: to a million points",
-    tiny={"n_components": 2, "n_neighbors": 6},
+    test_params={"n_components": 2, "n_neighbors": 6},
 )
 @stores
 class LTSA(_TangentEmbedder):
@@ -122,7 +122,7 @@ class LTSA(_TangentEmbedder):
     use_when="a clean, well-sampled sheet of two or three dimensions, not convex",
     fails_when="sparse or noisy samples; more than about four dimensions",
     cost="as LTSA, with at least (d + 1)(d + 2) / 2 neighbors",
-    tiny={"n_components": 2, "n_neighbors": 7},
+    test_params={"n_components": 2, "n_neighbors": 7},
 )
 @stores
 class HessianEigenmaps(_TangentEmbedder):

@@ -51,7 +51,7 @@ def _distances(X: Any, metric: Any, metric_params: dict[str, Any] | None, run: R
     use_when="distances or similarities are given and are close to Euclidean",
     fails_when="distances far from Euclidean (large negative eigenvalues)",
     cost="Euclidean points: as PCA; otherwise O(n^2) memory, a few products with the n x n matrix",
-    tiny={"n_components": 2},
+    test_params={"n_components": 2},
 )
 @stores
 class ClassicalMDS(Embedder):
@@ -101,7 +101,7 @@ class ClassicalMDS(Embedder):
     metric_params: dict[str, Any] | None = None
 
     _invertible = _local_inverse = True
-    _metrics_beside = ("gram",)
+    _extra_metrics = ("gram",)
 
     def suggest_n_components(self) -> Suggestion:
         """Return the dimension at the elbow of the variance that d = 1, 2, ... dimensions leave over, and why."""
@@ -150,7 +150,7 @@ def _scaled(scaling: Scaling, d: int, extension: Any, total: float, notes: dict[
     use_when="a map must show given distances or dissimilarities, some perhaps unknown (weights 0)",
     fails_when="curved data: far points of a roll are near in space",
     cost="O(n^2) per step, one n x n matrix: to about 10,000 points",
-    tiny={"n_components": 2, "max_iter": 100},
+    test_params={"n_components": 2, "max_iter": 100},
 )
 @stores
 class MDS(Embedder):
@@ -245,7 +245,7 @@ class MDS(Embedder):
     use_when="dissimilarities are ratings or ranks, meaningful only by their order",
     fails_when="few points or far-apart clusters: orders are kept by degenerate layouts",
     cost="O(n^2) per step: to about 3,000 points",
-    tiny={"n_components": 2, "max_iter": 100},
+    test_params={"n_components": 2, "max_iter": 100},
 )
 @stores
 class NonmetricMDS(Embedder):

@@ -47,7 +47,7 @@ GATHERED = 2_000_000
     use_when="distances are to stay true and holes should stay holes, for up to some thousand points",
     fails_when="short circuits hold folds together; noise and many neighbors leave nothing to unfold",
     cost="thousand points in seconds (at most) to half a minute (equal); sparse matrices only",
-    tiny={"n_components": 2, "n_neighbors": 5, "constraints": "at most"},
+    test_params={"n_components": 2, "n_neighbors": 5, "constraints": "at most"},
 )
 @stores
 class MVU(GraphEmbedder):

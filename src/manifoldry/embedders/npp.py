@@ -16,7 +16,7 @@ from manifoldry.run import Run
 from manifoldry.values import Embedding
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
-_TINY = {"n_components": 2, "n_neighbors": 5}
+_TEST_PARAMS = {"n_components": 2, "n_neighbors": 5}
 
 
 @stores
@@ -43,7 +43,7 @@ class _ReconstructionEmbedder(LinearEmbedder):
     use_when="locally linear embedding fits, the sheet is nearly flat, and new points need a map",
     fails_when="curved sheets; nearly as many features as points, when it learns the points by heart (set variance)",
     cost="O(n k^3 + n m^2) time for k neighbors and m features: to millions of points of few features",
-    tiny=_TINY,
+    test_params=_TEST_PARAMS,
 )
 @stores
 class NPP(_ReconstructionEmbedder):
@@ -121,7 +121,7 @@ class NPP(_ReconstructionEmbedder):
     use_when="a projection must not stretch anything, as for features fed to a classifier",
     fails_when="curved sheets; noise directions much thinner than the sheet (set variance)",
     cost="as NPP",
-    tiny=_TINY,
+    test_params=_TEST_PARAMS,
 )
 @stores
 class ONPP(_ReconstructionEmbedder):

@@ -51,7 +51,7 @@ CONTRASTS: Mapping[str, Contrast] = {"negentropy": _log_cosh, "kurtosis": _fourt
     use_when="interesting structure hides in directions of small variance",
     fails_when="there are few points per column: then every projection can be made to look interesting",
     cost="a decomposition as for PCA, then O(n p starts) per step and component",
-    tiny={"n_components": 2},
+    test_params={"n_components": 2},
 )
 @stores
 class ProjectionPursuit(Embedder):

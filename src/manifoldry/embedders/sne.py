@@ -40,7 +40,7 @@ class _GaussianMatching(MatchingEmbedder):
     use_when="the neighbor probabilities of every single point count, outliers' too, or as a teacher of t-SNE",
     fails_when="there are many clusters: they overlap in the middle (t-SNE's heavy tails make room)",
     cost="as SymmetricSNE, two fields a step",
-    tiny={"n_components": 2, "max_iter": 500},
+    test_params={"n_components": 2, "max_iter": 500},
 )
 @stores
 class SNE(_GaussianMatching):
@@ -131,7 +131,7 @@ class SNE(_GaussianMatching):
     use_when="a smooth map of one connected cloud is wanted, without t-SNE's gaps",
     fails_when="there are many clusters: they overlap in the middle (t-SNE's heavy tails make room)",
     cost="O(n) a step by a grid (1-D, 2-D), O(n log n) by a tree (3-D)",
-    tiny={"n_components": 2, "max_iter": 500},
+    test_params={"n_components": 2, "max_iter": 500},
 )
 @stores
 class SymmetricSNE(_GaussianMatching):

@@ -58,7 +58,7 @@ SIGMA = 3.0
     use_when="a surface, holed or not, is to be unrolled and new points need one smooth map from a kernel",
     fails_when="clusters are not flat, or sheets lie closer together than the landmarks of the map do",
     cost="50,000 points in seconds; time grows with the cube of the number of tesserae, not of points",
-    tiny={"n_components": 2, "n_neighbors": 6},
+    test_params={"n_components": 2, "n_neighbors": 6},
 )
 @stores
 class TesseraMap(GraphEmbedder):

@@ -37,7 +37,7 @@ NEW_PERPLEXITY = 5.0
     use_when="clusters and fine structure are to be seen in two dimensions",
     fails_when="distances in the map are read as distances, or more than three dimensions are wanted",
     cost="O(n) a step by a grid (1-D, 2-D), O(n log n) by a tree (3-D), 1,000 steps at most: to a million points",
-    tiny={"n_components": 2, "max_iter": 500},
+    test_params={"n_components": 2, "max_iter": 500},
 )
 @stores
 class TSNE(MatchingEmbedder):

@@ -39,7 +39,7 @@ NEW_SWEEPS, NEW_RATE = 30, 0.25
     use_when="clusters of many points are to be seen, or made ready for a clustering, quickly and with labels if any",
     fails_when="distances or densities are read off the map, or neighborhoods are mostly noise",
     cost="O(n k) an epoch, 200 to 500 epochs, after the neighbor search: to millions of points",
-    tiny={"n_components": 2, "n_neighbors": 5, "n_epochs": 200},
+    test_params={"n_components": 2, "n_neighbors": 5, "n_epochs": 200},
 )
 @stores
 class UMAP(NeighborEmbedder):

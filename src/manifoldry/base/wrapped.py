@@ -15,7 +15,7 @@ from manifoldry.solve.spectrum import Suggestion, elbow
 from manifoldry.values import FloatArray, Spectrum
 
 
-class Borrowed(TransformerMixin):
+class Wrapped(TransformerMixin):
     """Mixed into a class of scikit-learn: the same computation, and the fitted attributes of our contract."""
 
     embedding_: FloatArray
@@ -40,7 +40,7 @@ class Borrowed(TransformerMixin):
         self.diagnostics_ = {}
 
 
-class BorrowedSpectral(Borrowed):
+class WrappedSpectral(Wrapped):
     """The same for principal components, whose eigenpairs are left in ``spectrum_``."""
 
     spectrum_: Spectrum

@@ -1,4 +1,4 @@
-"""What is borrowed from scikit-learn is scikit-learn's, and leaves what our methods leave."""
+"""What is wrapped from scikit-learn is scikit-learn's, and leaves what our methods leave."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from sklearn import decomposition, random_projection
 import manifoldry
 from manifoldry import NMF, PCA, ClassicalMDS, IncrementalPCA, SparsePCA
 
-CARDS = [card for card in manifoldry.methods() if card.borrowed]
+CARDS = [card for card in manifoldry.methods() if card.wrapped]
 
 
 def cloud(n=60, columns=5, seed=0):
@@ -37,12 +37,12 @@ def test_all_that_were_meant_are_there():
 @pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
 def test_same_class_same_numbers(card):
     X, Q = np.abs(cloud()), np.abs(cloud(9, seed=1))
-    ours, other = card.cls(**card.tiny).fit(X), theirs(card)(**card.tiny).fit(X)
+    ours, other = card.cls(**card.test_params).fit(X), theirs(card)(**card.test_params).fit(X)
     assert isinstance(ours, theirs(card))
     assert ours.get_params() == other.get_params()
     assert np.array_equal(ours.transform(Q), other.transform(Q))
-    assert np.array_equal(card.cls(**card.tiny).fit_transform(X), ours.embedding_)
-    np.testing.assert_allclose(ours.embedding_, theirs(card)(**card.tiny).fit_transform(X), atol=1e-12)
+    assert np.array_equal(card.cls(**card.test_params).fit_transform(X), ours.embedding_)
+    np.testing.assert_allclose(ours.embedding_, theirs(card)(**card.test_params).fit_transform(X), atol=1e-12)
 
 
 @pytest.mark.parametrize("whiten", [False, True])

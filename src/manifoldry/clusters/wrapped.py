@@ -1,4 +1,4 @@
-"""The clusterings that scikit-learn already does well, borrowed so that they can be chosen and compared."""
+"""The clusterings that scikit-learn already does well, wrapped so that they can be chosen and compared."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class NearestCenter:
     use_when="clusters are blobs, or a sheet is smooth and wide against the width of a cluster",
     fails_when="clusters are long, bent, of different widths, or folds come close to each other",
     cost="O(n d c) per round: to millions of points",
-    tiny={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
-    borrowed=True,
+    test_params={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
+    wrapped=True,
 )
 @stores
 class KMeans(RestartedClusterer):
@@ -131,8 +131,8 @@ class KMeans(RestartedClusterer):
     use_when="the number of clusters is unknown and there are no more than a few thousand points",
     fails_when="there are many points (n x n memory and hundreds of rounds), or messages oscillate: raise damping",
     cost="O(n^2) per round, four n x n matrices: to about 5,000 points",
-    tiny={"n_components": 1, "n_neighbors": 6},
-    borrowed=True,
+    test_params={"n_components": 1, "n_neighbors": 6},
+    wrapped=True,
 )
 @stores
 class AffinityPropagation(BaseClusterer):

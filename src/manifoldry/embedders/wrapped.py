@@ -1,4 +1,4 @@
-"""The linear methods that scikit-learn already does well, borrowed so that they can be chosen and compared."""
+"""The linear methods that scikit-learn already does well, wrapped so that they can be chosen and compared."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn import decomposition
 
-from manifoldry.base.borrowed import Borrowed, BorrowedSpectral
+from manifoldry.base.wrapped import Wrapped, WrappedSpectral
 from manifoldry.registry import register
 from manifoldry.values import FloatArray
 
@@ -25,10 +25,10 @@ _ONE_SEED = {"n_components": 2, "random_state": 0}
     use_when="first look, noise reduction before another method, a baseline for all others",
     fails_when="the data are curved, or a few outliers have most of the variance",
     cost="O(n p min(n, p)), less for few components",
-    tiny=_ONE_SEED,
-    borrowed=True,
+    test_params=_ONE_SEED,
+    wrapped=True,
 )
-class PCA(BorrowedSpectral, decomposition.PCA):
+class PCA(WrappedSpectral, decomposition.PCA):
     r"""Principal component analysis, scikit-learn's.
 
     .. math:: \max_{W^T W = I} \operatorname{tr} W^T \Sigma W, \qquad y = W^T (x - \overline{x})
@@ -81,10 +81,10 @@ class PCA(BorrowedSpectral, decomposition.PCA):
     use_when="PCA fits but the rows come in batches or do not fit into memory",
     fails_when="the data are curved, or batches are smaller than the number of components",
     cost="O(p k) memory beside one batch",
-    tiny={"n_components": 2},
-    borrowed=True,
+    test_params={"n_components": 2},
+    wrapped=True,
 )
-class IncrementalPCA(BorrowedSpectral, decomposition.IncrementalPCA):
+class IncrementalPCA(WrappedSpectral, decomposition.IncrementalPCA):
     r"""Principal components updated batch by batch, scikit-learn's.
 
     A batch is decomposed together with the components found so far, scaled by their singular values. Exact
@@ -138,10 +138,10 @@ class IncrementalPCA(BorrowedSpectral, decomposition.IncrementalPCA):
     use_when="components must be read: which columns make them",
     fails_when="the structure is spread over all columns",
     cost="a sparse regression per component and iteration",
-    tiny={**_ONE_SEED, "alpha": 0.1},
-    borrowed=True,
+    test_params={**_ONE_SEED, "alpha": 0.1},
+    wrapped=True,
 )
-class SparsePCA(Borrowed, decomposition.SparsePCA):
+class SparsePCA(Wrapped, decomposition.SparsePCA):
     r"""Principal components with few non-zero loadings, scikit-learn's.
 
     .. math:: \min_{U, V} \tfrac12 \| X_c - U V \|_F^2 + \alpha \|V\|_1, \qquad \|u_k\| \le 1
@@ -196,10 +196,10 @@ class SparsePCA(Borrowed, decomposition.SparsePCA):
     use_when="columns are measured with noise of different strength",
     fails_when="the data are curved or far from Gaussian",
     cost="a decomposition as for PCA per iteration",
-    tiny=_ONE_SEED,
-    borrowed=True,
+    test_params=_ONE_SEED,
+    wrapped=True,
 )
-class FactorAnalysis(Borrowed, decomposition.FactorAnalysis):
+class FactorAnalysis(Wrapped, decomposition.FactorAnalysis):
     r"""Factor analysis by maximum likelihood, scikit-learn's.
 
     .. math:: x = \mu + W z + \epsilon, \qquad z \sim N(0, I), \quad \epsilon \sim N(0, \operatorname{diag} \psi)
@@ -244,10 +244,10 @@ class FactorAnalysis(Borrowed, decomposition.FactorAnalysis):
     use_when="signals were mixed linearly and must be told apart",
     fails_when="more than one source is Gaussian",
     cost="a decomposition as for PCA, then O(n k^2) per iteration",
-    tiny={**_ONE_SEED, "tol": 1e-3},
-    borrowed=True,
+    test_params={**_ONE_SEED, "tol": 1e-3},
+    wrapped=True,
 )
-class FastICA(Borrowed, decomposition.FastICA):
+class FastICA(Wrapped, decomposition.FastICA):
     r"""Independent component analysis by fixed-point iteration, scikit-learn's.
 
     Finds a mixing :math:`x = A s` with components s as independent, and so as far from Gaussian, as possible.
@@ -292,10 +292,10 @@ class FastICA(Borrowed, decomposition.FastICA):
     use_when="the data are counts, spectra or images: non-negative, and made of parts that add up",
     fails_when="the data have negative entries, which it refuses",
     cost="O(n p k) per iteration",
-    tiny={**_ONE_SEED, "tol": 1e-6, "max_iter": 5000},
-    borrowed=True,
+    test_params={**_ONE_SEED, "tol": 1e-6, "max_iter": 5000},
+    wrapped=True,
 )
-class NMF(Borrowed, decomposition.NMF):
+class NMF(Wrapped, decomposition.NMF):
     r"""Non-negative matrix factorization, scikit-learn's.
 
     .. math:: \min_{W \ge 0,\, H \ge 0} \tfrac12 \| X - W H \|_F^2
@@ -336,6 +336,6 @@ class NMF(Borrowed, decomposition.NMF):
     def fit_transform(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> FloatArray:
         """Factorize the rows and return W, which the iteration finds together with the parts."""
         began = time.perf_counter()
-        self._keep(X, super(Borrowed, self).fit_transform(X, y, W, H))
+        self._keep(X, super(Wrapped, self).fit_transform(X, y, W, H))
         self.diagnostics_["seconds"] = {"fit": time.perf_counter() - began}
         return self.embedding_

@@ -1,10 +1,10 @@
-"""Random projections, borrowed from scikit-learn."""
+"""Random projections, wrapped from scikit-learn."""
 
 from __future__ import annotations
 
 from sklearn import random_projection
 
-from manifoldry.base.borrowed import Borrowed
+from manifoldry.base.wrapped import Wrapped
 from manifoldry.registry import register
 
 
@@ -18,10 +18,10 @@ from manifoldry.registry import register
     use_when="there are many thousand columns and another method must be fast",
     fails_when="only two or three components are kept",
     cost="one product with a p x k matrix",
-    tiny={"n_components": 2, "random_state": 0},
-    borrowed=True,
+    test_params={"n_components": 2, "random_state": 0},
+    wrapped=True,
 )
-class GaussianRandomProjection(Borrowed, random_projection.GaussianRandomProjection):
+class GaussianRandomProjection(Wrapped, random_projection.GaussianRandomProjection):
     r"""Projection onto random directions, scikit-learn's.
 
     .. math:: y = R x, \qquad R_{ij} \sim N(0, 1/k)
@@ -66,10 +66,10 @@ class GaussianRandomProjection(Borrowed, random_projection.GaussianRandomProject
     use_when="there are many thousand columns, most of them empty",
     fails_when="only two or three components are kept",
     cost="one product with a sparse p x k matrix",
-    tiny={"n_components": 2, "random_state": 0, "density": 1.0},
-    borrowed=True,
+    test_params={"n_components": 2, "random_state": 0, "density": 1.0},
+    wrapped=True,
 )
-class SparseRandomProjection(Borrowed, random_projection.SparseRandomProjection):
+class SparseRandomProjection(Wrapped, random_projection.SparseRandomProjection):
     r"""Projection onto sparse random directions, scikit-learn's.
 
     :math:`y = R x` with entries of R that are zero but for a share ``density``, and else

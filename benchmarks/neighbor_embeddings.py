@@ -6,7 +6,7 @@ Two threads each. ``fits``: the second fit in a process, after a warm-up on 1,50
 what became of the neighbors (1,000 sampled points, k = 15), the labels (15 nearest, in the layout) and, for t-SNE,
 the divergence of every layout from the same probabilities (perplexity 30). ``transform``: 10,000 new digits into
 60,000. ``start``: iris and 10,000 digits in a new process, imports included, with an empty and a filled cache of
-compiled kernels. ``million``: a million points, ours alone. MNIST is left out when the folder has no mnist.npz.
+compiled loops. ``million``: a million points, ours alone. MNIST is left out when the folder has no mnist.npz.
 Needs the extra ``peers``.
 """
 

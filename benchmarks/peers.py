@@ -1,7 +1,7 @@
 """Measure one fit in a process of its own: seconds of the best repeat and the memory that the fit added.
 
 Every (library, method, data) cell runs in a fresh process with the same number of threads: a warm-up on 1,500 points
-first (imports, compiled kernels), then the fit, repeated. What a virtual machine's first touch of fresh memory costs
+first (imports, compiled loops), then the fit, repeated. What a virtual machine's first touch of fresh memory costs
 is paid before, by another process that fills as much.
 """
 

@@ -3,7 +3,7 @@
     MANIFOLDRY_DATA=folder python benchmarks/search.py
 
 MNIST with 50 principal columns and with all 784 (left out when the folder has no mnist.npz), and a million points of
-the holed Swiss roll. Recall is measured on 1,000 rows against an exact search. Two threads each; compiled kernels are
+the holed Swiss roll. Recall is measured on 1,000 rows against an exact search. Two threads each; compiled loops are
 warm, and the processor's seconds stand beside those of the clock. Needs the extra ``peers`` (psutil, pynndescent).
 """
 

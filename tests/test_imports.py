@@ -14,17 +14,17 @@ ROOT = Path(manifoldry.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 
 FLOOR = {"values", "run", "check"}
-STEPS = {"kernels", "neighbors", "geometry", "solve"}
+STEPS = {"compiled", "neighbors", "geometry", "solve"}
 MAY_IMPORT = {
     "registry": set(),
-    "kernels": set(),
+    "compiled": set(),
     "values": {"run"},  # for a type only, see below
     "run": {"values"},
     "check": {"values"},
     "datasets": FLOOR,
-    "neighbors": FLOOR | {"kernels"},
-    "geometry": FLOOR | {"kernels", "neighbors"},
-    "solve": FLOOR | {"kernels", "neighbors", "geometry"},
+    "neighbors": FLOOR | {"compiled"},
+    "geometry": FLOOR | {"compiled", "neighbors"},
+    "solve": FLOOR | {"compiled", "neighbors", "geometry"},
     "extend": FLOOR | STEPS,
     "quality": FLOOR | STEPS,
     "base": FLOOR | STEPS | {"extend", "quality"},
@@ -122,13 +122,13 @@ def test_imports_point_downwards(path):
 
 @pytest.mark.parametrize("path", MODULES, ids=module_name)
 def test_kernels_know_only_numpy_and_numba_and_others_load_nothing_heavy(path):
-    outside = [found for found in imports(path) if layer(found.name) != "kernels"]
-    if layer(module_name(path)) == "kernels":
+    outside = [found for found in imports(path) if layer(found.name) != "compiled"]
+    if layer(module_name(path)) == "compiled":
         assert {found.name.split(".")[0] for found in outside} <= {"__future__", "numpy", "numba"}
         return
     at_once = {found.name.split(".")[0] for found in outside if found.at_top}
     assert at_once.isdisjoint(HEAVY)
-    assert not any(layer(found.name) == "kernels" and found.at_top for found in imports(path))
+    assert not any(layer(found.name) == "compiled" and found.at_top for found in imports(path))
 
 
 def test_no_method_imports_another():

@@ -15,10 +15,10 @@ from manifoldry.run import Run
 from manifoldry.values import NeighborGraph
 
 
-@pytest.fixture(params=["scipy", "kernels"])
+@pytest.fixture(params=["scipy", "compiled"])
 def engine(request, monkeypatch):
     """Both ways of finding paths, whatever the size of the graph."""
-    if request.param == "kernels":
+    if request.param == "compiled":
         monkeypatch.setattr(geodesic, "SCIPY_UP_TO", 0)
     return request.param
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from manifoldry.kernels import beam, nndescent, rank
+from manifoldry.compiled import beam, nndescent, rank
 from manifoldry.neighbors import nndescent as engine
 from manifoldry.neighbors import search
 from manifoldry.neighbors.engines import SAMPLE

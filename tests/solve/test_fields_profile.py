@@ -9,7 +9,7 @@ PROFILES = (Profile.student(0.5), Profile.student(), Profile.student(3.0), Profi
 
 
 def test_kernels_and_profiles_number_the_kinds_alike():
-    from manifoldry.kernels import attraction, profiles
+    from manifoldry.compiled import attraction, profiles
 
     assert (profiles.STUDENT, profiles.GAUSSIAN) == (STUDENT, GAUSSIAN)
     assert attraction.GAUSSIAN == GAUSSIAN

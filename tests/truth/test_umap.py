@@ -7,8 +7,8 @@ from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
 from manifoldry import UMAP, NeighborGraph, Stop
-from manifoldry.kernels import layout, placing
-from manifoldry.kernels import sampling as kernels
+from manifoldry.compiled import layout, placing
+from manifoldry.compiled import sampling as kernels
 from manifoldry.run import Run
 from manifoldry.solve.sampled import SOFT, Forces, Sampler, visit_rates
 

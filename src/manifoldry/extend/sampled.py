@@ -53,7 +53,7 @@ class SampledPlacement:
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
         """Place new points."""
-        from manifoldry.kernels.placing import place_rows
+        from manifoldry.compiled.placing import place_rows
 
         near, away = self.index.query(X, run)
         order = np.argsort(away, axis=1, kind="stable")

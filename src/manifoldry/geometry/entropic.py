@@ -99,7 +99,7 @@ def choice_rows(
     indptr: IntArray, lengths: FloatArray, perplexity: float, run: Run
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
     """Return probabilities along compressed rows of distances, bandwidths, and which rows reached the perplexity."""
-    from manifoldry.kernels.entropic import perplexity_rows
+    from manifoldry.compiled.entropic import perplexity_rows
 
     n = len(indptr) - 1
     ends = np.ascontiguousarray(indptr, dtype=np.int64)

@@ -61,7 +61,7 @@ def strengths(
     -----
     References: mcinnes2018.
     """
-    from manifoldry.kernels.fuzzy import strength_rows
+    from manifoldry.compiled.fuzzy import strength_rows
 
     indptr = np.ascontiguousarray(indptr, dtype=np.int64)
     lengths = np.ascontiguousarray(lengths, dtype=np.float64)

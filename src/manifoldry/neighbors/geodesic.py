@@ -122,7 +122,7 @@ class _Plan:
 
     @classmethod
     def of(cls, graph: NeighborGraph) -> _Plan:
-        from manifoldry.kernels.paths import compact_order
+        from manifoldry.compiled.paths import compact_order
 
         indices = graph.indices.astype(np.int32)
         points = compact_order(graph.indptr.astype(np.int64), indices, LANES)
@@ -166,7 +166,7 @@ def _by_kernels(
 
 def _solve_block(plan: _Plan, starts: IntArray, offsets: FloatArray, out: FloatArray, rows: IntArray) -> None:
     """Solve one block of lanes: one of them alone gives the order in which all are relaxed."""
-    from manifoldry.kernels.paths import near_far, relax_lanes, write_rows
+    from manifoldry.compiled.paths import near_far, relax_lanes, write_rows
 
     n, lanes = len(plan.points), len(rows)
     alone = np.full(n, np.inf)

@@ -75,7 +75,7 @@ class Lists:
 
 @dataclass(frozen=True)
 class Branches:
-    """A tree: its nodes, and its leaves as pieces of ``members``; see `kernels.nndescent.grow_tree`."""
+    """A tree: its nodes, and its leaves as pieces of ``members``; see `compiled.nndescent.grow_tree`."""
 
     nodes: Array
     starts: Array
@@ -84,7 +84,7 @@ class Branches:
     @classmethod
     def grown(cls, Z: Array, seed: int) -> Branches:
         """Return a random tree over the rows."""
-        from manifoldry.kernels.nndescent import grow_tree
+        from manifoldry.compiled.nndescent import grow_tree
 
         n = len(Z)
         nodes, starts = np.empty((n, 4), np.int32), np.empty(n + 1, np.int64)
@@ -165,7 +165,7 @@ class NNDescent:
         return lists.ids, recall
 
     def _first_lists(self, trees: list[Branches], width: int, run: Run) -> Lists:
-        from manifoldry.kernels.nndescent import join_leaves
+        from manifoldry.compiled.nndescent import join_leaves
 
         lists = Lists.empty(len(self.Z), width)
         for tree in trees:  # one after the other: only the leaves of one tree have no point in common
@@ -185,7 +185,7 @@ class NNDescent:
 
     def _round(self, lists: Lists, followed: int, width: int, run: Run) -> tuple[Lists, int]:
         """Return the lists, then ``width`` long, after everybody met the neighbors' neighbors; and the changes."""
-        from manifoldry.kernels.nndescent import expand
+        from manifoldry.compiled.nndescent import expand
 
         links = _links(lists.ids, lists.fresh, followed, LISTED_BY, run)
         new = Lists.empty(len(self.Z), width)
@@ -239,7 +239,7 @@ class NNDescent:
 
     def _walked(self, Q: Array, width: int, run: Run) -> Array:
         """Return places near each row of Q, by single precision and in the leading directions."""
-        from manifoldry.kernels.beam import enter, walk
+        from manifoldry.compiled.beam import enter, walk
 
         beams = Lists.empty(len(Q), width)
 
@@ -257,7 +257,7 @@ class NNDescent:
 
     def _ranked(self, Q: Array, rows: IntArray, places: Array, k: int, run: Run) -> tuple[FloatArray, IntArray]:
         """Return the k nearest by exact distance to ``rows`` of Q among their candidates, given by place (-1: none)."""
-        from manifoldry.kernels.rank import rank
+        from manifoldry.compiled.rank import rank
 
         distances, indices = np.empty((len(rows), k)), np.empty((len(rows), k), dtype=np.int64)
 
@@ -283,7 +283,7 @@ class NNDescent:
         centered = np.clip(np.subtract(Q, self.center, dtype=np.float64) / self.unit, -FARTHEST, FARTHEST)
         if self.basis is None:
             return centered.astype(np.float32)
-        from manifoldry.kernels.beam import project
+        from manifoldry.compiled.beam import project
 
         Y = np.empty((len(Q), PROJECT_TO), np.float32)
         project(centered, self.basis.astype(np.float64), Y)
@@ -291,8 +291,8 @@ class NNDescent:
 
 
 def _links(ids: Array, fresh: Array, near: int, back: int, run: Run) -> tuple[Array, Array, Array]:
-    """Return everybody's links, and how many of them are fresh and old; see `kernels.nndescent.link`."""
-    from manifoldry.kernels.nndescent import link
+    """Return everybody's links, and how many of them are fresh and old; see `compiled.nndescent.link`."""
+    from manifoldry.compiled.nndescent import link
 
     n, near = len(ids), min(near, ids.shape[1])
     links, n_fresh, n_old = np.empty((n, near + back), np.int32), np.empty(n, np.int32), np.empty(n, np.int32)

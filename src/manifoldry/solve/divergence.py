@@ -56,7 +56,7 @@ class Divergence(ABC):
 
     def gradient(self, Y: FloatArray, exaggeration: float = 1.0) -> FloatArray:
         """Return the gradient (n, d) with the ties multiplied by ``exaggeration``."""
-        from manifoldry.kernels.attraction import pull_rows
+        from manifoldry.compiled.attraction import pull_rows
 
         places, pull = self._places(Y), np.empty(Y.shape, dtype=self.real)
         kernel = places, self.profile.kind, float(self.profile.dof), pull
@@ -65,7 +65,7 @@ class Divergence(ABC):
 
     def value(self, Y: FloatArray) -> float:
         """Return the divergence: 0 where the layout makes the ties as they are."""
-        from manifoldry.kernels.attraction import log_rows
+        from manifoldry.compiled.attraction import log_rows
 
         places, logs = self._places(Y), np.empty(len(Y))
         kernel = places, self.profile.kind, float(self.profile.dof), logs

@@ -14,7 +14,7 @@ RUN = 256
 
 def local_order(ties: csr_array) -> IntArray:
     """Return an order of the points in which compact runs of neighbors follow each other."""
-    from manifoldry.kernels.paths import compact_order
+    from manifoldry.compiled.paths import compact_order
 
     return compact_order(
         np.ascontiguousarray(ties.indptr, dtype=np.int64), np.ascontiguousarray(ties.indices, dtype=np.int32), RUN

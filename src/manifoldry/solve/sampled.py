@@ -66,7 +66,7 @@ class Forces:
         They are :math:`-\frac{d}{ds} 2 \ln q = \frac{2ab s^{b-1}}{1 + a s^b}` and
         :math:`\frac{d}{ds} 2 \ln(1 - q) = \frac{2b}{s (1 + a s^b)}`, there s + 0.001 for s.
         """
-        from manifoldry.kernels.sampling import knots
+        from manifoldry.compiled.sampling import knots
 
         s = knots()
         power = self.a * s**self.b
@@ -161,10 +161,10 @@ class Sampler:
 def _sweep(n_dims: int) -> Any:
     """Return the kernel for layouts of so many dimensions; only that is compiled."""
     if n_dims == 2:
-        from manifoldry.kernels.layout import move_rows_2d
+        from manifoldry.compiled.layout import move_rows_2d
 
         return move_rows_2d
-    from manifoldry.kernels.placing import move_rows
+    from manifoldry.compiled.placing import move_rows
 
     return move_rows
 

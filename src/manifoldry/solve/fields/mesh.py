@@ -144,7 +144,7 @@ class SortedPoints:
     @classmethod
     def of(cls, positions: FloatArray, n_rows: int, scratch: Scratch) -> SortedPoints:
         """Sort ``positions`` (2, n), in units of cells."""
-        from manifoldry.kernels.grid import sort_by_row
+        from manifoldry.compiled.grid import sort_by_row
 
         n = positions.shape[1]
         order, first = scratch("order", (n,), np.int64), np.empty(n_rows + 1, np.int64)
@@ -158,7 +158,7 @@ class SortedPoints:
         Every other band of rows, then those between: a band writes a few rows of the next one only, so that no
         two bands at work meet, and every node sums in the same order for any number of threads.
         """
-        from manifoldry.kernels.grid import spread
+        from manifoldry.compiled.grid import spread
 
         grid[:] = 0
         rows = len(self.first) - 1
@@ -169,7 +169,7 @@ class SortedPoints:
 
     def gather(self, grid: FloatArray, run: Run, scratch: Scratch) -> FloatArray:
         """Return the spline's value and its two slopes per cell at the points, shape (n, 3), in their own order."""
-        from manifoldry.kernels.grid import gather
+        from manifoldry.compiled.grid import gather
 
         out = scratch("values", (len(self.order), 3), np.float32)
         run.map(

@@ -45,7 +45,7 @@ class PairLandscape:
 
     def without(self, own: IntArray, places: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
         """Return potential and gradient at ``places``, of all points but ``own[i]`` at place i (-1: of all)."""
-        from manifoldry.kernels.pairs import sum_pairs
+        from manifoldry.compiled.pairs import sum_pairs
 
         where = ready(places, np.float64)
         phi, grad = np.empty(len(where)), np.empty(where.shape)

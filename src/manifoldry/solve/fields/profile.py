@@ -11,7 +11,7 @@ from manifoldry.values import FloatArray
 
 STUDENT = 0
 GAUSSIAN = 1
-"""The kinds by the numbers that compiled loops know them by; `kernels.profiles` repeats them."""
+"""The kinds by the numbers that compiled loops know them by; `compiled.profiles` repeats them."""
 
 
 @dataclass(frozen=True)

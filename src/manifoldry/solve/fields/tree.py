@@ -58,7 +58,7 @@ class TreeLandscape:
     @classmethod
     def of(cls, profile: Profile, angle: float, Y: FloatArray, charges: FloatArray | None, run: Run) -> TreeLandscape:
         """Return the tree of ``charges`` (None: ones) at the rows of ``Y`` (n, d), d <= 3."""
-        from manifoldry.kernels.tree import divide, measure
+        from manifoldry.compiled.tree import divide, measure
 
         n = len(Y)
         points = np.vstack([*in_space(Y).T, np.ones(n) if charges is None else charges])
@@ -85,7 +85,7 @@ class TreeLandscape:
         return parted(answers, Y)
 
     def _walk(self, places: FloatArray, groups: IntArray, own: bool, run: Run) -> FloatArray:
-        from manifoldry.kernels.walk import walk
+        from manifoldry.compiled.walk import walk
 
         answers = np.empty((len(places), 4))
         what = (ready(self.points), ready(self.cells), ready(self.moments), LEAF, places, groups, own)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from manifoldry.kernels.sampling import (
+from manifoldry.compiled.sampling import (
     FORCES,
     PLACES,
     TIES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from manifoldry.kernels.profiles import FAST, weigh
+from manifoldry.compiled.profiles import FAST, weigh
 
 BLOCK = 512
 """Points summed at a time: their squared distances, weights and slopes stay in the first-level cache."""

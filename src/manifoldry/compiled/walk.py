@@ -5,7 +5,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from manifoldry.kernels.profiles import FAST, GAUSSIAN, exp_minus, student, weigh
+from manifoldry.compiled.profiles import FAST, GAUSSIAN, exp_minus, student, weigh
 
 BUFFER = 256
 """Cells or points summed at a time."""

@@ -1,6 +1,6 @@
 """New points among old ones: down the trees to a few old ones nearby, then along the links.
 
-A beam is a list as in `kernels.nndescent`: the nearest found so far, fresh as long as their links were not followed.
+A beam is a list as in `compiled.nndescent`: the nearest found so far, fresh as long as their links were not followed.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from manifoldry.kernels.nndescent import insert, lists, squared
+from manifoldry.compiled.nndescent import insert, lists, squared
 
 _lists = "int32[:, ::1], float32[:, ::1], uint8[:, ::1]"
 _sums = {"reassoc", "contract", "nsz"}

@@ -29,7 +29,7 @@ CENTER_ROWS = 1000
 """Rows whose median serves as the center."""
 
 
-class Tree:
+class KDTree:
     """Exact search in few dimensions: scipy's k-d tree."""
 
     name = "tree"
@@ -99,7 +99,7 @@ class Brute:
             unsure = np.flatnonzero((farthest > 0) & (self._rounding(centered) > UNSURE * farthest))
             for lo, hi in run.ranges(len(unsure), max(1, 4_000_000 // len(self.X))):
                 rows = unsure[lo:hi]
-                distances[rows], indices[rows] = Table().nearest(cdist(Q[rows], self.X), k, run)
+                distances[rows], indices[rows] = Precomputed().nearest(cdist(Q[rows], self.X), k, run)
         return distances, indices
 
     def within(self, Q: Any, radius: float, run: Run) -> Pairs:
@@ -114,7 +114,7 @@ class Brute:
         return rows, np.concatenate(lists).astype(np.int64), np.concatenate(distances)
 
 
-class Table:
+class Precomputed:
     """Distances that are already there: rows of a precomputed matrix, old points in columns."""
 
     name = "precomputed"
@@ -203,7 +203,7 @@ def _squares(rows: Any) -> FloatArray:
     return np.einsum("ij,ij->i", rows, rows)
 
 
-class Descent:
+class PyNNDescent:
     """Approximate search for other metrics and sparse rows: pynndescent, where it is installed."""
 
     name = "pynndescent"

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from manifoldry import check
-from manifoldry.neighbors.engines import Brute, Descent, Table, Tree
+from manifoldry.neighbors.engines import Brute, PyNNDescent, Precomputed, KDTree
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
@@ -178,7 +178,7 @@ class NeighborIndex:
 
     def _like_fitted(self, X: Any) -> Any:
         """Return new points dense or sparse, as the old ones were; a table of distances has no zeros to leave out."""
-        if issparse(X) == self.sparse or isinstance(self.engine, Table):
+        if issparse(X) == self.sparse or isinstance(self.engine, Precomputed):
             return X
         return csr_array(X) if self.sparse else X.toarray()
 
@@ -199,9 +199,9 @@ def _engine(X: Any, rule: NeighborRule, run: Run) -> Any:
     """Pick by the table above."""
     n, columns = X.shape
     if isinstance(rule.metric, str) and rule.metric == "precomputed":
-        return None if issparse(X) else Table()
+        return None if issparse(X) else Precomputed()
     if rule.metric == "euclidean" and not issparse(X) and columns <= TREE_COLUMNS:
-        return Tree(X)
+        return KDTree(X)
     exact_seconds = 1e-9 * n * n * (1.2 + 0.02 * columns)
     takes_long = rule.search == "auto" and exact_seconds > EXACT_SECONDS
     if rule.n_neighbors is None or not (takes_long or rule.search == "approximate"):
@@ -219,12 +219,12 @@ def _engine(X: Any, rule: NeighborRule, run: Run) -> Any:
             "install it or use search='exact'."
         )
     seed = int(run.rng("pynndescent").integers(2**31 - 1))
-    return Descent(X, rule.metric, rule.metric_params, k + 1, seed)
+    return PyNNDescent(X, rule.metric, rule.metric_params, k + 1, seed)
 
 
 def _approximate(X: Array, k: int, run: Run) -> Any:
     """Return NN-descent where the table has it and it finds the neighbors, else cells."""
-    from manifoldry.neighbors.cells import Cells
+    from manifoldry.neighbors.faiss_ivf import FaissIVF
 
     if len(X) > DESCENT_ROWS and k <= DESCENT_NEIGHBORS:
         from manifoldry.neighbors.nndescent import NNDescent
@@ -232,7 +232,7 @@ def _approximate(X: Array, k: int, run: Run) -> Any:
         engine = NNDescent(X, k, run)
         if engine.recall >= DESCENT_RECALL:
             return engine
-    return Cells(X, k, run)
+    return FaissIVF(X, k, run)
 
 
 class Directions:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from manifoldry.neighbors import cells, search
+from manifoldry.neighbors import faiss_ivf, search
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
 

@@ -39,7 +39,7 @@ PROJECTED_EFFORTS = (
 """(cells visited, candidates per wanted neighbor), cheapest first."""
 
 
-class Cells:
+class FaissIVF:
     """Approximate k-nearest search with measured recall; ``recall`` and ``effort`` say what was reached."""
 
     name = "cells"

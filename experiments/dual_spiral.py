@@ -6,7 +6,7 @@ import numpy as np
 
 from harness import Lab, at_least, at_most, experiment, main
 from manifoldry import Isomap, TesseraMap, datasets, quality
-from manifoldry.solve.align import rigid_fit
+from manifoldry.solve.alignment import rigid_fit
 
 WIDTH = 2.0
 GRAPH = {"n_neighbors": 6, "radius": 0.55}

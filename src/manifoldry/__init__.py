@@ -20,13 +20,11 @@ from manifoldry.registry import CLUSTERINGS, METHODS, Card, clusterings, methods
 if TYPE_CHECKING:
     from manifoldry import datasets, quality
     from manifoldry.base import DisconnectedWarning
-    from manifoldry.clusters.wrapped import AffinityPropagation, KMeans
     from manifoldry.clusters.ldlc import LDLC
     from manifoldry.clusters.medoids import GeodesicKMedoids
     from manifoldry.clusters.mixtures import MFA, MPPCA
     from manifoldry.clusters.vqpca import VQPCA
-    from manifoldry.embedders.wrapped import NMF, PCA, FactorAnalysis, FastICA, IncrementalPCA, SparsePCA
-    from manifoldry.embedders.wrapped_random import GaussianRandomProjection, SparseRandomProjection
+    from manifoldry.clusters.wrapped import AffinityPropagation, KMeans
     from manifoldry.embedders.commute import CommuteTime
     from manifoldry.embedders.curve import PrincipalCurve
     from manifoldry.embedders.diffusion import DiffusionMaps
@@ -49,6 +47,8 @@ if TYPE_CHECKING:
     from manifoldry.embedders.tesseramap import TesseraMap
     from manifoldry.embedders.tsne import TSNE
     from manifoldry.embedders.umap import UMAP
+    from manifoldry.embedders.wrapped import NMF, PCA, FactorAnalysis, FastICA, IncrementalPCA, SparsePCA
+    from manifoldry.embedders.wrapped_random import GaussianRandomProjection, SparseRandomProjection
     from manifoldry.patches.align import PatchAlignment, align_patches
     from manifoldry.run import Progress
     from manifoldry.values import Certificate, Embedding, NeighborGraph, Spectrum, Stop, Trace

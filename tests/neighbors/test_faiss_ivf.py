@@ -42,12 +42,12 @@ def test_approximate_search_finds_nearly_all_and_knows_how_many(n, columns, capf
     graph, index = graph_of(X, k, search="approximate", n_jobs=2)
     exact, _ = graph_of(X, k, search="exact", n_jobs=2)
     assert index.notes["search"] == "cells"
-    assert (index.engine.basis is not None) == (columns > cells.PROJECT_ABOVE)
+    assert (index.engine.basis is not None) == (columns > faiss_ivf.PROJECT_ABOVE)
     per_row = hits(graph, exact, k)
     true, reported = per_row.mean(), index.notes["search_recall"]
     assert true >= 0.99
     # The report is the mean over 1,000 rows drawn without replacement.
-    error = per_row.std() / np.sqrt(cells.SAMPLE) * np.sqrt(1 - cells.SAMPLE / n)
+    error = per_row.std() / np.sqrt(faiss_ivf.SAMPLE) * np.sqrt(1 - faiss_ivf.SAMPLE / n)
     assert abs(reported - true) <= 4 * error
     assert not (graph.indices == graph.rows()).any()
     np.testing.assert_array_equal(graph.degrees, k)

@@ -9,7 +9,7 @@ from manifoldry.patches.align import MIDDLE, _stretched
 from manifoldry.patches.overlaps import find_overlaps, matching_form
 from manifoldry.patches.rigid import Pairs, RigidPatches
 from manifoldry.run import Run
-from manifoldry.solve.align import rigid_fit
+from manifoldry.solve.alignment import rigid_fit
 from manifoldry.solve.lowrank import Energy, place, steps
 from manifoldry.solve.lowrank.tangent import tangent_basis
 from manifoldry.values import Stop

@@ -6,7 +6,7 @@ import pytest
 from manifoldry.patches.charts import chart_size, fit_charts
 from manifoldry.patches.cover import Membership
 from manifoldry.run import Run
-from manifoldry.solve.align import rigid_fit
+from manifoldry.solve.alignment import rigid_fit
 
 
 def lone(n):

@@ -10,7 +10,7 @@ from manifoldry.patches.charts import fit_charts
 from manifoldry.patches.cover import Membership
 from manifoldry.patches.geodesic import LAID_OUT, GeodesicCharts
 from manifoldry.run import Run
-from manifoldry.solve.align import rigid_fit, similarity_fit
+from manifoldry.solve.alignment import rigid_fit, similarity_fit
 
 
 def lone(n):

@@ -11,7 +11,7 @@ from manifoldry import check
 from manifoldry.base.embedder import Embedder, count_points, stores
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.run import Run
-from manifoldry.solve.start import check_init, first_layout
+from manifoldry.solve.initialization import check_init, first_layout
 from manifoldry.values import FloatArray, NeighborGraph
 
 

@@ -23,8 +23,8 @@ from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.eigen import largest
 from manifoldry.solve.scaling import Scaling, center_gram, classical_scaling, negative_part, principal_scaling
+from manifoldry.solve.smacof import MonotoneFit, majorize, metric_pass, rank_majorize
 from manifoldry.solve.spectrum import Suggestion, elbow
-from manifoldry.solve.stress import MonotoneFit, majorize, metric_pass, rank_majorize
 from manifoldry.values import Embedding, FloatArray
 
 LOOKED_AT = 10

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from manifoldry.neighbors.faiss_ivf import RECALL_WANTED, principal_directions
 from manifoldry.neighbors.engines import CENTER_ROWS, SAMPLE, Brute, recall_by_distance
+from manifoldry.neighbors.faiss_ivf import RECALL_WANTED, principal_directions
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from manifoldry import check
-from manifoldry.neighbors.engines import Brute, PyNNDescent, Precomputed, KDTree
+from manifoldry.neighbors.engines import Brute, KDTree, Precomputed, PyNNDescent
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from manifoldry import check
 from manifoldry.quality.rows import as_points
-from manifoldry.solve.align import Alignment, affine_fit, rigid_fit, similarity_fit
+from manifoldry.solve.alignment import Alignment, affine_fit, rigid_fit, similarity_fit
 from manifoldry.values import Array, FloatArray
 
 Kind = Literal["rigid", "similarity", "affine"]

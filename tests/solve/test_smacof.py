@@ -7,8 +7,8 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.manifold import smacof
 
 from manifoldry.run import Run
+from manifoldry.solve.smacof import NUMPY_UP_TO, MonotoneFit, majorize, metric_pass, rank_majorize
 from manifoldry.solve.spectrum import FLOOR, elbow
-from manifoldry.solve.stress import NUMPY_UP_TO, MonotoneFit, majorize, metric_pass, rank_majorize
 from manifoldry.values import Stop
 
 MANY = NUMPY_UP_TO + 100

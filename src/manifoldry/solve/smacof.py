@@ -55,7 +55,7 @@ def _pull(
 
 
 def _compiled_pass(wanted: FloatArray, run: Run) -> Pass:
-    from manifoldry.compiled.stress import guttman_rows
+    from manifoldry.compiled.smacof import guttman_rows
 
     n = len(wanted)
     wanted = np.require(wanted, requirements=["C", "W"])  # what the kernel was compiled for

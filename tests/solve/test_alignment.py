@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.linalg import expm, orthogonal_procrustes
 
-from manifoldry.solve.align import Alignment, affine_fit, rigid_fit, similarity_fit
+from manifoldry.solve.alignment import Alignment, affine_fit, rigid_fit, similarity_fit
 
 FITS = (rigid_fit, similarity_fit, affine_fit)
 

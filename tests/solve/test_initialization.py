@@ -7,7 +7,7 @@ from scipy.sparse import block_diag, csr_array
 from scipy.spatial.distance import cdist
 
 from manifoldry.run import Run
-from manifoldry.solve.start import SHAKE, check_init, first_layout
+from manifoldry.solve.initialization import SHAKE, check_init, first_layout
 
 
 def ties(n, seed=0):

@@ -64,7 +64,7 @@ def test_local_bandwidths_of_equal_steps_are_the_automatic_one():
     np.testing.assert_allclose(local_bandwidths(ring), mean_bandwidth(ring), rtol=1e-14)
 
 
-def test_ties_follow_the_edges():
+def test_affinities_follow_the_edges():
     X, graph = sample_graph()
     D = cdist(X, X)
     W = graph_affinity(graph, 0.8).matrix.toarray()
@@ -76,7 +76,7 @@ def test_ties_follow_the_edges():
     assert np.array_equal(looped - W, np.eye(len(X)))
 
 
-def test_ties_of_local_bandwidths():
+def test_affinities_of_local_bandwidths():
     X, graph = sample_graph()
     s = local_bandwidths(graph)
     expected = np.exp(-(cdist(X, X) ** 2) / (2 * np.outer(s, s)))
@@ -93,13 +93,13 @@ def test_no_edge_is_lost_to_underflow():
 @pytest.mark.parametrize("kind", ["complete", "graph"])
 def test_the_walk(kind):
     X, graph = sample_graph()
-    ties = complete_affinity(cdist(X, X), 0.5) if kind == "complete" else graph_affinity(graph, 0.5)
-    P, pi = dense(ties.transition), ties.stationary
+    affinities = complete_affinity(cdist(X, X), 0.5) if kind == "complete" else graph_affinity(graph, 0.5)
+    P, pi = dense(affinities.transition), affinities.stationary
     rounding = len(X) * np.finfo(float).eps
     np.testing.assert_allclose(P.sum(axis=1), 1, atol=rounding)
     np.testing.assert_allclose(pi @ P, pi, atol=rounding)
     np.testing.assert_allclose(pi[:, None] * P, (pi[:, None] * P).T, atol=rounding)  # detailed balance
-    symmetric = dense(ties.symmetric)
+    symmetric = dense(affinities.symmetric)
     assert np.array_equal(symmetric, symmetric.T)
     # Similar matrices; eigenvalues of the unsymmetric one are good to rounding times the condition of its vectors.
     ours, theirs = np.linalg.eigvalsh(symmetric), np.sort(np.linalg.eigvals(P).real)
@@ -122,21 +122,21 @@ def test_an_even_ring_of_two_never_settles():
 @pytest.mark.parametrize("kind", ["complete", "graph"])
 def test_density_is_divided_out(alpha, kind):
     X, graph = sample_graph()
-    ties = complete_affinity(cdist(X, X), 0.5) if kind == "complete" else graph_affinity(graph, 0.5)
-    W = dense(ties.matrix)
+    affinities = complete_affinity(cdist(X, X), 0.5) if kind == "complete" else graph_affinity(graph, 0.5)
+    W = dense(affinities.matrix)
     q = W.sum(axis=1)
-    thinned = dense(ties.without_density(alpha).matrix)
+    thinned = dense(affinities.without_density(alpha).matrix)
     np.testing.assert_allclose(thinned, W / np.outer(q, q) ** alpha, rtol=1e-12)
     assert np.array_equal(thinned, thinned.T)
 
 
 @pytest.mark.parametrize("form", [np.asarray, csr_array])
-def test_given_ties_come_back_from_their_lengths(form):
+def test_given_affinities_come_back_from_their_lengths(form):
     rng = np.random.default_rng(3)
     W = rng.uniform(0, 5, (8, 8)) * (rng.uniform(size=(8, 8)) < 0.5)
     before = W.copy()
     lengths = affinity_lengths(form(W), W.max())
-    assert lengths.nnz == np.count_nonzero(W)  # the strongest tie has length 0 and is still stored
+    assert lengths.nnz == np.count_nonzero(W)  # the strongest affinity has length 0 and is still stored
     back = csr_array((W.max() * gaussian(lengths.data, 1.0), lengths.indices, lengths.indptr), shape=W.shape)
     # exp(log w) is good to the rounding of log w, at most 36 units here, and a square root squared.
     np.testing.assert_allclose(back.toarray(), W, rtol=1e-13)

@@ -41,8 +41,8 @@ def eight():
     return lists(np.random.default_rng(0).standard_normal((8, 3)), 4)
 
 
-def same_as_peer(ties, numbers):
-    upper = ties.toarray()[np.triu_indices(8, 1)]
+def same_as_peer(affinities, numbers):
+    upper = affinities.toarray()[np.triu_indices(8, 1)]
     np.testing.assert_allclose(upper, np.array(numbers.split(), dtype=float), rtol=0, atol=PEER)
 
 
@@ -118,7 +118,7 @@ def test_same_bits_for_any_number_of_threads():
     assert np.array_equal(one.values, three.values)
 
 
-def test_ties_equal_the_peers():
+def test_affinities_equal_the_peers():
     same_as_peer(fuzzy_set(eight(), Run()), DEFAULT)
     same_as_peer(fuzzy_set(eight(), Run(), 1.5, 0.25), MIXED)
 
@@ -142,34 +142,34 @@ def test_the_order_of_a_given_list_does_not_matter():
     assert (fuzzy_set(given, Run()) != fuzzy_set(graph, Run())).nnz == 0
 
 
-def test_ties_met_with_labels_equal_the_peers():
+def test_affinities_met_with_labels_equal_the_peers():
     same_as_peer(meet_labels(fuzzy_set(eight(), Run()), LABELS, LABELS >= 0, 0.5), LABELLED)
 
 
 @pytest.mark.parametrize("weight", [0.3, 0.7])
-def test_ties_met_with_numbers_equal_the_peers(weight):
+def test_affinities_met_with_numbers_equal_the_peers(weight):
     known = np.ones(8, dtype=bool)
     same_as_peer(meet_targets(fuzzy_set(eight(), Run()), TARGETS[:, None], known, weight, 4, Run()), TARGETED[weight])
 
 
-def test_labels_alone_leave_no_tie_between_classes():
+def test_labels_alone_leave_no_edge_between_classes():
     X = np.random.default_rng(8).standard_normal((50, 3))
     labels = np.arange(50) % 2
-    ties = meet_labels(fuzzy_set(lists(X, 8), Run()), labels, np.ones(50, dtype=bool), 1.0).tocoo()
-    assert (labels[ties.coords[0]] == labels[ties.coords[1]]).all()
-    strongest = ties.tocsr().max(axis=1).toarray()
+    affinities = meet_labels(fuzzy_set(lists(X, 8), Run()), labels, np.ones(50, dtype=bool), 1.0).tocoo()
+    assert (labels[affinities.coords[0]] == labels[affinities.coords[1]]).all()
+    strongest = affinities.tocsr().max(axis=1).toarray()
     np.testing.assert_allclose(strongest, 1.0, rtol=1e-6)  # everyone has a certain neighbor again
 
 
-def test_a_number_that_is_not_known_loosens_all_its_ties_alike():
-    ties = fuzzy_set(eight(), Run())
+def test_a_number_that_is_not_known_loosens_all_its_affinities_alike():
+    affinities = fuzzy_set(eight(), Run())
     known = np.arange(8) != 3
-    met = meet_targets(ties, np.where(known, TARGETS, np.nan)[:, None], known, 0.3, 4, Run()).toarray()
-    row = ties.toarray()[3]
-    tied = row > 0
-    # Row 3 is its ties times one factor, brought back to a largest of 1; the union with its neighbors' rows adds.
-    assert (met[3][tied] >= row[tied] / row.max() * (1 - 1e-6)).all()
-    assert ((met[3] > 0) == tied).all()
+    met = meet_targets(affinities, np.where(known, TARGETS, np.nan)[:, None], known, 0.3, 4, Run()).toarray()
+    row = affinities.toarray()[3]
+    joined = row > 0
+    # Row 3 is its affinities times one factor, brought back to a largest of 1; the union with its neighbors' rows adds.
+    assert (met[3][joined] >= row[joined] / row.max() * (1 - 1e-6)).all()
+    assert ((met[3] > 0) == joined).all()
 
 
 @pytest.mark.parametrize(

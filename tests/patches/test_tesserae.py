@@ -11,8 +11,8 @@ from scipy.spatial.distance import pdist
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.patches.tesserae import (
-    border_ties,
-    far_ties,
+    border_pairs,
+    far_pairs,
     geodesic_start,
     lay_tesserae,
     tessellate,
@@ -40,7 +40,7 @@ def pairs_of(ties):
 def test_borders_are_held_at_their_shortest_edge_and_at_edges_far_from_each_other():
     X = np.random.default_rng(0).uniform(size=(60, 2))
     graph, labels = neighbors(X, 6), np.random.default_rng(1).integers(5, size=60)
-    found = border_ties(X, graph, labels, 3)
+    found = border_pairs(X, graph, labels, 3)
     dense = graph.to_sparse().toarray()
     expected = set()
     for a, b in itertools.combinations(range(5), 2):
@@ -58,7 +58,7 @@ def test_borders_are_held_at_their_shortest_edge_and_at_edges_far_from_each_othe
 
 def test_coincident_points_of_two_tesserae_are_held_at_a_thousandth_of_the_usual():
     X = np.array([[0.0], [1.0], [1.0], [2.0], [3.0]])
-    found = border_ties(X, neighbors(X, 2), np.array([0, 0, 1, 1, 2]), 9)
+    found = border_pairs(X, neighbors(X, 2), np.array([0, 0, 1, 1, 2]), 9)
     zero = (found.i == 1) & (found.j == 2)
     assert found.lengths[zero] == pytest.approx(1e-3 * np.median(np.linalg.norm(X[found.i] - X[found.j], axis=1)))
 
@@ -66,19 +66,19 @@ def test_coincident_points_of_two_tesserae_are_held_at_a_thousandth_of_the_usual
 def test_pairs_to_stretch_are_all_that_are_apart():
     X = np.random.default_rng(2).uniform(size=(30, 2))
     graph, labels = neighbors(X, 4), strips(X, 4)
-    found = far_ties(X, graph, labels, 10_000, Run(0, 1))
+    found = far_pairs(X, graph, labels, 10_000, Run(0, 1))
     dense = graph.to_sparse().toarray()
     expected = {(i, j) for i, j in itertools.combinations(range(30), 2) if labels[i] != labels[j] and dense[i, j] == 0}
     assert pairs_of(found) == expected
-    few = far_ties(X, graph, labels, 100, Run(0, 1))
+    few = far_pairs(X, graph, labels, 100, Run(0, 1))
     assert pairs_of(few) < expected
     assert len(pairs_of(few)) == len(few)
-    assert pairs_of(few) != pairs_of(far_ties(X, graph, labels, 100, Run(1, 1)))
+    assert pairs_of(few) != pairs_of(far_pairs(X, graph, labels, 100, Run(1, 1)))
 
 
 def test_where_all_are_neighbors_all_pairs_of_different_tesserae_are_stretched():
     X = np.random.default_rng(3).uniform(size=(6, 2))
-    found = far_ties(X, neighbors(X, 5), np.array([0, 0, 1, 1, 2, 2]), 100, Run(0, 1))
+    found = far_pairs(X, neighbors(X, 5), np.array([0, 0, 1, 1, 2, 2]), 100, Run(0, 1))
     assert len(found) == 15 - 3
 
 
@@ -150,7 +150,7 @@ def test_an_interior_point_solver_stretches_no_further(seed):
     X = rng.uniform(size=(24, 2)) * [4.0, 1.0]
     graph, labels = neighbors(X, 5), strips(X, 4)
     pieces, _ = lay_tesserae(X, labels, 2, "flat", Run(0, 1))
-    borders, far = border_ties(X, graph, labels, 2), far_ties(X, graph, labels, 10_000, Run(0, 1))
+    borders, far = border_pairs(X, graph, labels, 2), far_pairs(X, graph, labels, 10_000, Run(0, 1))
     goal = Goal(1e-7, 1e-2, 8)
     found = tessellate(pieces, borders, far, geodesic_start(pieces, graph, 2, Run(0, 1)), goal, Run(0, 1))
     Y = pieces.images @ found.V
@@ -169,7 +169,7 @@ def test_one_tessera_stays_as_it_is():
     X = np.random.default_rng(7).uniform(size=(12, 2))
     graph, labels = neighbors(X, 4), np.zeros(12, dtype=np.int64)
     pieces, _ = lay_tesserae(X, labels, 2, "flat", Run(0, 1))
-    borders, far = border_ties(X, graph, labels, 4), far_ties(X, graph, labels, 100, Run(0, 1))
+    borders, far = border_pairs(X, graph, labels, 4), far_pairs(X, graph, labels, 100, Run(0, 1))
     start = geodesic_start(pieces, graph, 2, Run(0, 1))
     found = tessellate(pieces, borders, far, start, Goal(), Run(0, 1))
     assert found.certificate.gap == 0

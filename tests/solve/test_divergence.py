@@ -111,7 +111,7 @@ def test_the_printed_gradients_of_sne_symmetric_sne_and_t_sne():
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
-def test_a_layout_that_makes_the_ties_has_value_and_gradient_zero(profile):
+def test_a_layout_that_makes_the_affinities_has_value_and_gradient_zero(profile):
     Y = layout(12)
     w = weights(profile, Y)
     P = csr_array(w / w.sum())

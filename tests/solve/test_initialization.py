@@ -10,8 +10,8 @@ from manifoldry.run import Run
 from manifoldry.solve.initialization import SHAKE, check_init, first_layout
 
 
-def ties(n, seed=0):
-    """A ring with random ties, and chords."""
+def affinities(n, seed=0):
+    """A ring with random affinities, and chords."""
     rng = np.random.default_rng(seed)
     i = np.arange(n)
     W = csr_array((rng.uniform(0.5, 1, n), (i, (i + 1) % n)), shape=(n, n))
@@ -23,7 +23,7 @@ def ties(n, seed=0):
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_starts_are_centered_and_the_widest_column_has_deviation_one(init, d):
     X = np.random.default_rng(1).standard_normal((50, 4))  # fewer columns than dimensions asked for
-    Y = first_layout(init, X, ties(50), d, Run(0))
+    Y = first_layout(init, X, affinities(50), d, Run(0))
     assert Y.shape == (50, d)
     np.testing.assert_allclose(Y.mean(axis=0), 0.0, atol=1e-12)
     # Exact for the slow ones up to the random part; a random column deviates by 1 / sqrt(2 n).
@@ -32,20 +32,20 @@ def test_starts_are_centered_and_the_widest_column_has_deviation_one(init, d):
 
 def test_pca_start_is_the_scores():
     X = np.random.default_rng(2).standard_normal((40, 3)) * [5, 2, 1]
-    Y = first_layout("pca", X, ties(40), 2, Run(0))
+    Y = first_layout("pca", X, affinities(40), 2, Run(0))
     centered = X - X.mean(axis=0)
     U, s, _ = np.linalg.svd(centered, full_matrices=False)
     scores = U[:, :2] * s[:2]
     cosines = np.abs((Y * scores).sum(axis=0) / np.linalg.norm(Y, axis=0) / np.linalg.norm(scores, axis=0))
     assert cosines.min() > 1 - 1e-12
-    sparse = first_layout("pca", csr_array(X), ties(40), 2, Run(0))
+    sparse = first_layout("pca", csr_array(X), affinities(40), 2, Run(0))
     np.testing.assert_allclose(np.abs(sparse), np.abs(Y), atol=1e-6)
-    distances = first_layout("pca", cdist(X, X), ties(40), 2, Run(0), pairwise=True)
+    distances = first_layout("pca", cdist(X, X), affinities(40), 2, Run(0), pairwise=True)
     np.testing.assert_allclose(distances, Y, atol=1e-10)
 
 
 def test_spectral_start_is_the_slow_eigenvectors():
-    W = ties(60)
+    W = affinities(60)
     Y = first_layout("spectral", None, W, 2, Run(0))
     D = np.diag(W.sum(axis=1))
     _, vectors = eigh(D - W.toarray(), D)
@@ -56,7 +56,7 @@ def test_spectral_start_is_the_slow_eigenvectors():
 
 
 def test_unconnected_pieces_start_apart():
-    pieces = [ties(30, 1), ties(20, 2), ties(9, 3)]
+    pieces = [affinities(30, 1), affinities(20, 2), affinities(9, 3)]
     Y = first_layout("spectral", None, csr_array(block_diag(pieces)), 2, Run(0))
     parts = np.split(Y, [30, 50])
     for a in range(3):
@@ -69,13 +69,13 @@ def test_unconnected_pieces_start_apart():
 
 def test_copies_start_apart():
     X = np.repeat(np.eye(3), 5, axis=0)
-    Y = first_layout("pca", X, ties(15), 2, Run(0))
+    Y = first_layout("pca", X, affinities(15), 2, Run(0))
     assert len(np.unique(Y, axis=0)) == 15
 
 
 def test_same_seed_same_start():
     X = np.random.default_rng(3).standard_normal((30, 3))
-    one, two, other = (first_layout("random", X, ties(30), 2, Run(seed)) for seed in (0, 0, 1))
+    one, two, other = (first_layout("random", X, affinities(30), 2, Run(seed)) for seed in (0, 0, 1))
     assert np.array_equal(one, two)
     assert not np.array_equal(one, other)
 

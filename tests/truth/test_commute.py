@@ -96,7 +96,7 @@ def test_resistance_is_a_metric():
     assert (r[~np.eye(len(r), dtype=bool)] > 0).all()
 
 
-def test_stronger_ties_never_lengthen_resistances():
+def test_stronger_affinities_never_lengthen_resistances():
     """Rayleigh's law."""
     W = network(seed=4)
     stronger = W.copy()
@@ -134,7 +134,7 @@ def test_graph_in_pieces_has_no_commute_times():
 
 
 def test_points_make_the_graph_of_laplacian_eigenmaps():
-    """Heat ties along the union of neighbor lists, 2 s^2 the mean squared length: by sorting whole rows."""
+    """Heat affinities along the union of neighbor lists, 2 s^2 the mean squared length: by sorting whole rows."""
     X = datasets.s_curve(80).X
     D = cdist(X, X)
     near = np.zeros_like(D, dtype=bool)
@@ -165,7 +165,7 @@ def test_rows_of_a_given_graph_return_to_their_places():
     np.testing.assert_allclose(model.transform(W), model.embedding_, atol=1e-9 * np.abs(model.embedding_).max())
 
 
-def test_a_point_nobody_ties_has_no_place():
+def test_a_point_nobody_affinities_has_no_place():
     model = fitted(network(), 2)
     assert np.isnan(model.transform(csr_array((1, 12)))).all()
 

@@ -148,7 +148,7 @@ def test_at_time_zero_solves_the_problem_of_laplacian_eigenmaps():
 
 
 def test_ring_beside_laplacian_eigenmaps():
-    """Equal ties, and loops as strong: eigenvalues (1 + 2 cos) / 3 against 1 - cos, circles of the same shape."""
+    """Equal affinities, and loops as strong: eigenvalues (1 + 2 cos) / 3 against 1 - cos, circles of the same shape."""
     angle = 2 * np.pi * np.arange(20) / 20
     X = np.column_stack([np.cos(angle), np.sin(angle)])
     diffusion = DiffusionMaps(2, kernel="sparse", n_neighbors=2, bandwidth=1e6, t=0).fit(X)
@@ -234,7 +234,7 @@ def test_graphs_get_the_sparse_kernel():
 def test_complete_neighborhoods_make_the_sparse_kernel_complete():
     X = blob(40)
     complete, sparse = (DiffusionMaps(3, n_neighbors=39, kernel=kind).fit(X) for kind in ("complete", "sparse"))
-    # The sparse kernel raises ties to 1e-10.
+    # The sparse kernel raises affinities to 1e-10.
     np.testing.assert_allclose(complete.embedding_, sparse.embedding_, atol=1e-7)
 
 
@@ -255,7 +255,7 @@ def test_alternating_walk_is_told():
     )
     with pytest.warns(UserWarning, match=r"eigenvalue -0\.8"):
         model = DiffusionMaps(1, bandwidth=1e6).fit(lengths)
-    # Ties and loops are 1: P = (A + I) / 11, with eigenvalues 1, 1/11 (18 times) and -9/11.
+    # Affinities and loops are 1: P = (A + I) / 11, with eigenvalues 1, 1/11 (18 times) and -9/11.
     assert model.spectrum_.values[0] == pytest.approx(1 / 11, rel=1e-9)
 
 

@@ -21,7 +21,7 @@ def ring(n):
 
 
 def heat(X, k, s=None):
-    """Ties of the union of k-nearest-neighbor lists, by sorting whole rows."""
+    """Affinities of the union of k-nearest-neighbor lists, by sorting whole rows."""
     D = cdist(X, X)
     nearest = np.argsort(D, axis=1)[:, 1 : k + 1]
     edges = np.zeros_like(D, dtype=bool)
@@ -144,7 +144,7 @@ def test_given_affinities_equal_points():
     points = LaplacianEigenmaps(2, n_neighbors=6).fit(X)
     for given in (3.0 * W, csr_array(3.0 * W)):
         model = LaplacianEigenmaps(2, metric="affinity").fit(given)
-        # Stronger ties make heavier degrees: Y'DY = I shrinks the columns by the root.
+        # Stronger affinities make heavier degrees: Y'DY = I shrinks the columns by the root.
         assert up_to_sign(np.sqrt(3.0) * model.embedding_, points.embedding_) < 1e-8
         np.testing.assert_allclose(model.spectrum_.values, points.spectrum_.values, atol=1e-12)
         np.testing.assert_allclose(model.transform(given), model.embedding_, atol=1e-9)

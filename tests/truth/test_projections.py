@@ -49,7 +49,7 @@ def up_to_sign(A, B):
     return np.abs(A * signs - B).max() / np.abs(B).max()
 
 
-def ties(X, k, *, binary=False):
+def affinities(X, k, *, binary=False):
     """Heat weights of the neighbor graph, 2 s^2 the mean squared length of its edges."""
     D = kneighbors_graph(X, k, mode="distance").toarray()
     D = np.maximum(D, D.T)
@@ -97,7 +97,7 @@ def pencil(X, form, mass):
 @pytest.mark.parametrize("binary", [False, True])
 def test_lpp_solves_its_problem(binary):
     X = bent()
-    W = ties(X, 6, binary=binary)
+    W = affinities(X, 6, binary=binary)
     degrees = W.sum(axis=1)
     L = np.diag(degrees) - W
     model = LPP(3, n_neighbors=6, weights="binary" if binary else "heat").fit(X)
@@ -113,7 +113,7 @@ def test_lpp_solves_its_problem(binary):
 def test_lpp_eigenvalues_are_not_below_those_of_laplacian_eigenmaps():
     """Linear maps are some of all maps: the j-th value is at least the (j + 1)-th with the constant counted."""
     X = bent()
-    W = ties(X, 6)
+    W = affinities(X, 6)
     free = scipy.linalg.eigh(np.diag(W.sum(axis=1)) - W, np.diag(W.sum(axis=1)), eigvals_only=True)
     values = LPP(n_neighbors=6).fit(X).spectrum_.values
     assert len(values) == 5
@@ -124,7 +124,7 @@ def test_lpp_eigenvalues_are_not_below_those_of_laplacian_eigenmaps():
 def test_lpp_with_more_features_than_points_is_laplacian_eigenmaps():
     """Then every centered function of the points is linear."""
     X = np.random.default_rng(1).standard_normal((30, 50))
-    W = ties(X, 5)
+    W = affinities(X, 5)
     values, vectors = scipy.linalg.eigh(np.diag(W.sum(axis=1)) - W, np.diag(W.sum(axis=1)))
     model = LPP(3, n_neighbors=5).fit(X)
     np.testing.assert_allclose(model.spectrum_.values[:3], values[1:4], rtol=ROUNDING)
@@ -142,7 +142,7 @@ def test_a_shift_of_the_data_changes_nothing(method):
 def test_without_centering_a_shift_would_rule():
     """The spurious direction that centering avoids: nearly constant, with nearly no variation."""
     X = bent() + SHIFT
-    W = ties(X, 10)
+    W = affinities(X, 10)
     degrees = W.sum(axis=1)
     uncentered = scipy.linalg.eigh(X.T @ (np.diag(degrees) - W) @ X, X.T @ (degrees[:, None] * X), eigvals_only=True)
     assert uncentered[0] < 0.01 * LPP().fit(X).spectrum_.values[0]
@@ -164,7 +164,7 @@ def test_invertible_kernel_is_laplacian_eigenmaps():
     spacing = np.sqrt(((X[:, None] - X) ** 2).sum(-1))
     width = 0.5 * np.sort(spacing, axis=1)[:, 1].mean()
     assert np.linalg.cond(np.exp(-(spacing**2) / (2 * width**2))) < 1e3
-    W = ties(X, 6)
+    W = affinities(X, 6)
     values, vectors = scipy.linalg.eigh(np.diag(W.sum(axis=1)) - W, np.diag(W.sum(axis=1)))
     model = KernelLPP(3, n_neighbors=6, kernel_bandwidth=width).fit(X)
     np.testing.assert_allclose(model.spectrum_.values, values[1:11], rtol=ROUNDING)
@@ -178,7 +178,7 @@ def test_polynomial_kernel_is_lpp_of_the_monomials():
     centered = X - X.mean(axis=0)
     i, j = np.triu_indices(3, 1)
     monomials = np.column_stack([np.sqrt(2) * centered, centered**2, np.sqrt(2) * centered[:, i] * centered[:, j]])
-    W = ties(X, 6)
+    W = affinities(X, 6)
     values, coordinates = pencil(monomials, np.diag(W.sum(axis=1)) - W, W.sum(axis=1))
     model = KernelLPP(2, n_neighbors=6, kernel="polynomial", degree=2).fit(X)
     assert model.diagnostics_["rank"] == 9

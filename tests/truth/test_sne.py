@@ -143,7 +143,7 @@ def test_heavier_tails_and_late_exaggeration_tighten_clusters():
 
 
 def test_a_layout_that_would_collapse_does_not():
-    # One round cloud: exaggerated ties draw all of it into a point.
+    # One round cloud: exaggerated affinities draw all of it into a point.
     X = np.random.default_rng(3).standard_normal((60, 20))
     model = TSNE().fit(X)
     assert model.trace_.steps[1] < 250
@@ -190,7 +190,7 @@ def test_isolated_points_of_a_graph_are_refused():
 
 
 @ALL
-def test_pieces_without_ties_are_laid_out_together_and_silently(method):
+def test_pieces_without_affinities_are_laid_out_together_and_silently(method):
     X, labels = blobs(120, 3, gap=500.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

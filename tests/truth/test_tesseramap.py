@@ -112,7 +112,7 @@ def test_given_tesserae_are_taken_as_they_are():
 
 def test_more_ties_never_stretch_further():
     X = datasets.swiss_roll(150).X
-    loose, tight = (TesseraMap(n_clusters=6, n_ties=ties).fit(X) for ties in (1, 8))
+    loose, tight = (TesseraMap(n_clusters=6, n_border_pairs=ties).fit(X) for ties in (1, 8))
     assert loose.stretch_ > tight.stretch_
 
 
@@ -136,7 +136,7 @@ def test_components_apart_have_each_a_map():
         ({"tesserae": [0, 1]}, "tesserae must be 30 labels"),
         ({"tesserae": np.zeros(30), "disconnected": "apart"}, "one connected graph"),
         ({"chart": "round"}, "chart must be one of"),
-        ({"n_ties": 0}, "n_ties must be"),
+        ({"n_border_pairs": 0}, "n_border_pairs must be"),
         ({"n_pairs": 0}, "n_pairs must be"),
         ({"slack": 0.0}, "slack must be"),
         ({"max_rank": 1}, "max_rank must be"),

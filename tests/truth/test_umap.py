@@ -20,8 +20,8 @@ def blobs(seed, n=60, columns=4, gap=30.0):
     return np.concatenate([rng.standard_normal((n, columns)), gap + rng.standard_normal((n, columns))])
 
 
-def ring_of_ties(seed, n=13):
-    """Symmetric random ties, each point tied to a few."""
+def ring_of_affinities(seed, n=13):
+    """Symmetric random affinities, each point joined to a few."""
     rng = np.random.default_rng(seed)
     W = np.triu(rng.uniform(size=(n, n)) * (rng.uniform(size=(n, n)) < 0.5), 1)
     W[0, 1] = 1.0
@@ -45,7 +45,7 @@ def test_tabled_forces_are_within_a_ten_thousandth():
         assert np.isfinite([kernels.force(lines, np.float32(x)) for x in (0.0, 1e30)]).all()
 
 
-def test_a_tie_is_visited_evenly_and_at_the_same_times_from_both_ends():
+def test_a_edge_is_visited_evenly_and_at_the_same_times_from_both_ends():
     shares = np.array([1.0, 0.73, 0.31, 0.02])
     rates = visit_rates(shares, 1.0)
     indices = np.arange(4, dtype=np.int32)
@@ -55,30 +55,30 @@ def test_a_tie_is_visited_evenly_and_at_the_same_times_from_both_ends():
     for t in range(sweeps):
         tick = np.uint32((987_654_321 + t) % 2**32)
         chance = np.uint64(t << 40)
-        count = kernels.due_ties(indices, rates, 0, 4, tick, chance, due)
+        count = kernels.due_edges(indices, rates, 0, 4, tick, chance, due)
         visits[t, due[: int(count)]] = 1
-        other = kernels.due_ties(indices, rates, 0, 4, tick, np.uint64(12345), due)
+        other = kernels.due_edges(indices, rates, 0, 4, tick, np.uint64(12345), due)
         assert set(due[: int(other)]) == set(np.flatnonzero(visits[t]))
     # A share r of any stretch of sweeps, up to less than one visit at either end.
     for length in (50, 333, 1000):
         assert (np.abs(visits[:length].sum(axis=0) - length * shares) <= 1).all()
 
 
-def slow_sweep(ties, Y, forces, step, tick, seed):
+def slow_sweep(affinities, Y, forces, step, tick, seed):
     """One sweep by the formulas, in double precision, with the kernels' random numbers."""
     n = len(Y)
-    rates = visit_rates(ties.data, ties.data.max()).astype(object)
+    rates = visit_rates(affinities.data, affinities.data.max()).astype(object)
     moved = Y.astype(float).copy()
     for i in range(n):
         chance = int(kernels.mixed(np.uint64(seed ^ i)))
-        ends = ties.indptr[i], ties.indptr[i + 1]
+        ends = affinities.indptr[i], affinities.indptr[i + 1]
         row = np.arange(*ends)
         row = np.roll(row, -(((chance >> 32) * len(row)) >> 32))
         visited = [e for e in row if (rates[e] * tick) % 2**32 < rates[e]]
         h = (chance % 2**32) | 1
         place = moved[i]
         for v, e in enumerate(visited):
-            gap = Y[ties.indices[e]] - place
+            gap = Y[affinities.indices[e]] - place
             s = gap @ gap
             power = forces.a * s**forces.b
             place = place + step * np.clip(2 * forces.b * power / (s * (1 + power)) * gap, -4, 4)
@@ -100,29 +100,33 @@ def slow_sweep(ties, Y, forces, step, tick, seed):
 @pytest.mark.parametrize("n_dims", [1, 2, 3])
 @pytest.mark.parametrize("n_random", [0, 1, 5])
 def test_a_sweep_equals_its_twin(n_dims, n_random):
-    ties = ring_of_ties(1)
-    n = ties.shape[0]
+    affinities = ring_of_affinities(1)
+    n = affinities.shape[0]
     Y = np.random.default_rng(2).uniform(-3, 3, (n, n_dims)).astype(np.float32)
     forces = Forces(A, B, n_random, 1.3, 1.0, 10)
-    rows = ties.indptr.astype(np.int64), ties.indices.astype(np.int32), visit_rates(ties.data, ties.data.max())
+    rows = (
+        affinities.indptr.astype(np.int64),
+        affinities.indices.astype(np.int32),
+        visit_rates(affinities.data, affinities.data.max()),
+    )
     tick, seed, step = 3_000_000_019, 2**63 + 12_345, np.float32(0.05)
-    wanted = slow_sweep(ties, Y, forces, 0.05, tick, seed)
+    wanted = slow_sweep(affinities, Y, forces, 0.05, tick, seed)
     for sweep in (placing.move_rows, *([layout.move_rows_2d] if n_dims == 2 else [])):
         moved = np.empty_like(Y)
         for lo, hi in ((0, 7), (7, n)):
             sweep(*rows, Y, moved, forces.tables(), n_random, step, np.uint32(tick), np.uint64(seed), lo, hi)
         # The tables are good to 1e-4 of a move, and no coordinate moves by more than 0.05 * 4 for each force; a
         # row's few visits, each with at most 3 repulsions, add up.
-        most = np.diff(ties.indptr).max()
+        most = np.diff(affinities.indptr).max()
         np.testing.assert_allclose(moved, wanted, rtol=0, atol=1e-4 * 0.2 * 4 * most)
         assert np.abs(moved - Y).max() > 0.02
 
 
 def test_the_estimated_objective_is_the_sum_over_pairs():
-    ties = ring_of_ties(3, n=40)
+    affinities = ring_of_affinities(3, n=40)
     Y = np.random.default_rng(4).uniform(-3, 3, (40, 2)).astype(np.float32)
-    found = np.mean([Sampler(ties, Forces(A, B, 5, 1.0, 1.0, 1), Run(seed)).objective(Y) for seed in range(40)])
-    shares = ties.toarray().astype(float) / ties.data.max()
+    found = np.mean([Sampler(affinities, Forces(A, B, 5, 1.0, 1.0, 1), Run(seed)).objective(Y) for seed in range(40)])
+    shares = affinities.toarray().astype(float) / affinities.data.max()
     power = A * cdist(Y, Y, "sqeuclidean") ** B
     apart = np.log1p(power) - np.log(power + SOFT)
     np.fill_diagonal(apart, 0)
@@ -156,7 +160,7 @@ def test_far_blobs_stay_apart_and_the_objective_falls(n_components):
     assert model.affinity_[:60][:, 60:].nnz == 0
 
 
-def test_ties_are_ready_for_clustering():
+def test_affinities_are_ready_for_clustering():
     from sklearn.cluster import SpectralClustering
 
     model = UMAP(n_epochs=0).fit(blobs(9))

@@ -1,4 +1,4 @@
-"""Methods that turn the edges of a neighbor graph into ties: what the ties are, given ones, and their spectrum."""
+"""Methods that weight the edges of a neighbor graph: computed and given affinities, and their spectrum."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from manifoldry.values import Embedding, FloatArray, NeighborGraph
 
 @stores
 class AffinityEmbedder(GraphEmbedder):
-    """Base of the methods whose graph carries ties: heat kernel, binary, or given with ``metric="affinity"``."""
+    """Base of the methods whose graph carries affinities: heat kernel, binary, or given with ``metric="affinity"``."""
 
     bandwidth: float | str = "auto"
     symmetry: str = "or"
@@ -76,38 +76,38 @@ class AffinityEmbedder(GraphEmbedder):
             check.number("bandwidth", self.bandwidth, 0.0, open_low=True)
 
     def _bandwidth(self, graph: NeighborGraph) -> float:
-        """Return s of the ties; 0/1 weights are the limit of infinite s."""
-        if self._ties_given:
+        """Return s of the affinities; 0/1 weights are the limit of infinite s."""
+        if self._affinities_given:
             return 1.0
         if self.weights == "binary":
             return np.inf
         return mean_bandwidth(graph) if self.bandwidth == "auto" else float(self.bandwidth)
 
-    def _ties(self, graph: NeighborGraph) -> Affinity:
-        ties = graph_affinity(graph, self._bandwidth(graph))
-        return Affinity(ties.matrix * self._strength) if self._ties_given else ties
+    def _affinity(self, graph: NeighborGraph) -> Affinity:
+        affinity = graph_affinity(graph, self._bandwidth(graph))
+        return Affinity(affinity.matrix * self._strength) if self._affinities_given else affinity
 
     @property
-    def _ties_given(self) -> bool:
+    def _affinities_given(self) -> bool:
         return isinstance(self.metric, str) and self.metric == "affinity"
 
     @property
     def _strength(self) -> float:
-        """The tie of length 0."""
-        return self._strongest if self._ties_given else 1.0
+        """The edge of length 0."""
+        return self._strongest if self._affinities_given else 1.0
 
     @property
     def _pairwise(self) -> bool:
-        return super()._pairwise or self._ties_given
+        return super()._pairwise or self._affinities_given
 
     def _rule(self) -> NeighborRule:
         rule = super()._rule()
-        # Given ties have become lengths when they come here.
-        return replace(rule, metric="precomputed") if self._ties_given else rule
+        # Given affinities have become lengths when they come here.
+        return replace(rule, metric="precomputed") if self._affinities_given else rule
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         checked = super()._validated(X, reset=reset)
-        if not self._ties_given:
+        if not self._affinities_given:
             return checked
         if isinstance(checked, NeighborGraph):
             raise ValueError("metric='affinity' needs a matrix of affinities; got a neighbor graph, which has lengths.")
@@ -118,7 +118,7 @@ class AffinityEmbedder(GraphEmbedder):
         return affinity_lengths(checked, self._strongest)
 
     def _refuse_degenerate(self, X: Any) -> None:
-        if not self._ties_given:
+        if not self._affinities_given:
             return super()._refuse_degenerate(X)
         if X.shape[0] != X.shape[1]:
             raise ValueError(f"metric='affinity' needs a square matrix of affinities; got shape {X.shape}.")

@@ -80,7 +80,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         return placed.astype(self.embedding_.dtype, copy=False)
 
     def _rows(self, points: Any) -> bool:
-        """Tell whether validated input is rows of features, and not distances, ties or a graph."""
+        """Tell whether validated input is rows of features, and not distances, affinities or a graph."""
         return not (self._pairwise or isinstance(points, NeighborGraph) or self.metric in self._extra_metrics)
 
     def _has_inverse(self) -> bool:

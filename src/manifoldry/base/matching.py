@@ -28,8 +28,8 @@ EXACT_VALUE = 20_000
 LOOK = 50
 """Steps between two looks at the divergence."""
 GENTLE_MOMENTUM, MOMENTUM = 0.8, 0.95
-"""With exaggerated ties, and with ties as they are. MNIST, 5,000 digits: 150 steps of the second reach what takes 450
-steps with 0.8."""
+"""With exaggerated affinities, and without. MNIST, 5,000 digits: 150 steps of the second reach what takes 450 steps
+with 0.8."""
 LONGEST = 5.0
 """Longest move of a coordinate in one step."""
 
@@ -143,7 +143,7 @@ class MatchingEmbedder(NeighborEmbedder):
         return rates
 
     def _phase(self, name: str, divergence: Divergence, steps: int, exaggeration: float = 1.0) -> Phase:
-        """Return a phase of momentum steps; what is looked at is the divergence from the ties as they are."""
+        """Return a phase of momentum steps; what is looked at is the divergence from the affinities as they are."""
         gentle = exaggeration > 1
         mover = Momentum(
             lambda Y: divergence.gradient(Y, exaggeration),
@@ -166,15 +166,15 @@ class MatchingEmbedder(NeighborEmbedder):
         if isinstance(self.init, str):
             Y *= self._width
         field = self._field(n)
-        # Passes over all ties are exact for few points, and else spend their time on fetching coordinates.
+        # Passes over all affinities are exact for few points, and else spend their time on fetching coordinates.
         order = np.arange(n) if field.exact else local_order(joint)
-        ties = joint if field.exact else renumbered(joint, order)
-        divergence = self._divergence(ties, information, self._profile, field, run)
+        affinities = joint if field.exact else renumbered(joint, order)
+        divergence = self._divergence(affinities, information, self._profile, field, run)
         with run.stage("descent"):
             moving = Y[order]
             trace = descend(moving, self._phases(divergence, moving), run)
             Y[order] = moving
-        value, how = self._reached(divergence, moving, ties, run)
+        value, how = self._reached(divergence, moving, affinities, run)
         return Embedding(
             Y,
             graph=graph,
@@ -190,11 +190,11 @@ class MatchingEmbedder(NeighborEmbedder):
             fitted={"kl_divergence_": value, "affinity_": joint, "bandwidths_": bandwidths},
         )
 
-    def _reached(self, divergence: Divergence, Y: FloatArray, ties: csr_array, run: Run) -> tuple[float, str]:
+    def _reached(self, divergence: Divergence, Y: FloatArray, affinities: csr_array, run: Run) -> tuple[float, str]:
         """Return the divergence reached, and whether it was summed over all pairs."""
         if not divergence.field.exact and len(Y) <= EXACT_VALUE:
             pairs = choose_field(self._profile, len(Y), self.n_components, forces="exact")
-            divergence = self._divergence(ties, divergence.information, self._profile, pairs, run)
+            divergence = self._divergence(affinities, divergence.information, self._profile, pairs, run)
         return divergence.value(Y), "exact" if divergence.field.exact else f"estimated ({divergence.field.name})"
 
     def _information(self, choices: Choices, joint: csr_array) -> float:  # noqa: ARG002

@@ -19,7 +19,7 @@ from manifoldry.values import FloatArray, NeighborGraph
 class NeighborEmbedder(Embedder):
     """Base of the neighbor embeddings: lists of neighbors from rows, distances or a graph, and a start.
 
-    Their layouts need no connected graph: pieces without ties repel each other.
+    Their layouts need no connected graph: pieces without affinities repel each other.
     """
 
     metric: Any = "euclidean"
@@ -53,9 +53,9 @@ class NeighborEmbedder(Embedder):
     def _is_graph(self, X: Any) -> bool:
         return isinstance(X, NeighborGraph) or (self._pairwise and issparse(X))
 
-    def _start(self, X: Any, ties: csr_array, run: Run) -> FloatArray:
+    def _start(self, X: Any, affinities: csr_array, run: Run) -> FloatArray:
         """Return the layout to begin with: the given one as it is, others centered with standard deviation 1."""
         if not isinstance(self.init, str):
             return np.array(self.init, dtype=np.float64)
         given = None if self._is_graph(X) else X
-        return first_layout(self.init, given, ties, self.n_components, run, pairwise=self._pairwise)
+        return first_layout(self.init, given, affinities, self.n_components, run, pairwise=self._pairwise)

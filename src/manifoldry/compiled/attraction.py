@@ -1,4 +1,4 @@
-"""The pull of tied points on each other, and how likely a layout makes the ties."""
+"""The pull of joined points on each other, and how likely a layout makes the affinities."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _rows = "int64[::1], int32[::1], {real}[::1], " + _places
     error_model="numpy",
     fastmath={"reassoc", "contract", "nsz", "arcp"},
 )
-def pull_rows(indptr, indices, ties, Y, kind, dof, pull, lo, hi):  # type: ignore[no-untyped-def]
+def pull_rows(indptr, indices, affinities, Y, kind, dof, pull, lo, hi):  # type: ignore[no-untyped-def]
     """For rows lo..hi write ``sum_j t_ij g(s_ij) (y_i - y_j)``, g = -d ln w / ds of the kernel w(s), s = |y_i - y_j|^2.
 
     g is 1 for the Gaussian exp(-s) and (dof + 1) / (2 dof) / (1 + s / dof) for Student's t.
@@ -37,7 +37,7 @@ def pull_rows(indptr, indices, ties, Y, kind, dof, pull, lo, hi):  # type: ignor
             for e in range(indptr[i], indptr[i + 1]):
                 j = indices[e]
                 dx, dy = x - Y[j, 0], y - Y[j, 1]
-                f = ties[e] / (one + per_dof * (dx * dx + dy * dy))
+                f = affinities[e] / (one + per_dof * (dx * dx + dy * dy))
                 sum_x += f * dx
                 sum_y += f * dy
             pull[i, 0], pull[i, 1] = factor * sum_x, factor * sum_y
@@ -51,7 +51,7 @@ def pull_rows(indptr, indices, ties, Y, kind, dof, pull, lo, hi):  # type: ignor
             for c in range(n_dims):
                 step = Y[i, c] - Y[j, c]
                 s += step * step
-            f = factor * ties[e] / (one + per_dof * s)
+            f = factor * affinities[e] / (one + per_dof * s)
             for c in range(n_dims):
                 pull[i, c] += f * (Y[i, c] - Y[j, c])
 
@@ -62,7 +62,7 @@ def pull_rows(indptr, indices, ties, Y, kind, dof, pull, lo, hi):  # type: ignor
     cache=True,
     error_model="numpy",
 )
-def log_rows(indptr, indices, ties, Y, kind, dof, out, lo, hi):  # type: ignore[no-untyped-def]
+def log_rows(indptr, indices, affinities, Y, kind, dof, out, lo, hi):  # type: ignore[no-untyped-def]
     """For rows lo..hi write ``sum_j t_ij ln w(s_ij)``."""
     n_dims = Y.shape[1]
     for i in range(lo, hi):
@@ -73,5 +73,5 @@ def log_rows(indptr, indices, ties, Y, kind, dof, out, lo, hi):  # type: ignore[
             for c in range(n_dims):
                 step = np.float64(Y[i, c]) - np.float64(Y[j, c])
                 s += step * step
-            total -= ties[e] * (s if kind == GAUSSIAN else 0.5 * (dof + 1.0) * np.log1p(s / dof))
+            total -= affinities[e] * (s if kind == GAUSSIAN else 0.5 * (dof + 1.0) * np.log1p(s / dof))
         out[i] = total

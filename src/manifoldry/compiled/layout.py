@@ -6,14 +6,14 @@ import numba as nb
 import numpy as np
 
 from manifoldry.compiled.sampling import (
+    EDGES,
     FORCES,
     PLACES,
-    TIES,
     U32,
     U64,
     ZERO,
     draws,
-    due_ties,
+    due_edges,
     force,
     inlined,
     mixed,
@@ -45,7 +45,7 @@ def _repel(Y, push, x, y, own, h, n_draws, step):  # type: ignore[no-untyped-def
     return x + step * sum_x, y + step * sum_y, h
 
 
-@nb.njit(f"void({TIES}, {PLACES}, {FORCES}, int64, int64)", nogil=True, cache=True, fastmath={"contract"})
+@nb.njit(f"void({EDGES}, {PLACES}, {FORCES}, int64, int64)", nogil=True, cache=True, fastmath={"contract"})
 def move_rows_2d(indptr, indices, rates, Y, moved, tables, n_random, step, tick, seed, lo, hi):  # type: ignore[no-untyped-def]
     """As `move_rows` in the plane, four rows abreast so that the processor waits for none of them."""
     pull, push = tables
@@ -58,10 +58,10 @@ def move_rows_2d(indptr, indices, rates, Y, moved, tables, n_random, step, tick,
         # Beyond the end the last row is done again, to the same result.
         a, b, c, d = U64(i), U64(min(i + 1, hi - 1)), U64(min(i + 2, hi - 1)), U64(min(i + 3, hi - 1))
         g, h, k, m = mixed(seed ^ a), mixed(seed ^ b), mixed(seed ^ c), mixed(seed ^ d)
-        end_a = due_ties(indices, rates, indptr[a], indptr[a + U64(1)], tick, g, due_a)
-        end_b = due_ties(indices, rates, indptr[b], indptr[b + U64(1)], tick, h, due_b)
-        end_c = due_ties(indices, rates, indptr[c], indptr[c + U64(1)], tick, k, due_c)
-        end_d = due_ties(indices, rates, indptr[d], indptr[d + U64(1)], tick, m, due_d)
+        end_a = due_edges(indices, rates, indptr[a], indptr[a + U64(1)], tick, g, due_a)
+        end_b = due_edges(indices, rates, indptr[b], indptr[b + U64(1)], tick, h, due_b)
+        end_c = due_edges(indices, rates, indptr[c], indptr[c + U64(1)], tick, k, due_c)
+        end_d = due_edges(indices, rates, indptr[d], indptr[d + U64(1)], tick, m, due_d)
         state_a, state_b, state_c, state_d = U32(g) | U32(1), U32(h) | U32(1), U32(k) | U32(1), U32(m) | U32(1)
         xa, ya, xb, yb = Y[a, 0], Y[a, 1], Y[b, 0], Y[b, 1]
         xc, yc, xd, yd = Y[c, 0], Y[c, 1], Y[d, 0], Y[d, 1]

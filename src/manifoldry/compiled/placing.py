@@ -6,14 +6,14 @@ import numba as nb
 import numpy as np
 
 from manifoldry.compiled.sampling import (
+    EDGES,
     FORCES,
     PLACES,
-    TIES,
     U32,
     U64,
     ZERO,
     draws,
-    due_ties,
+    due_edges,
     force,
     inlined,
     mixed,
@@ -53,7 +53,7 @@ def _walk(place, Y, tables, due, count, own, h, n_random, step, work):  # type: 
             place[c] += step * total[c]
 
 
-@nb.njit(f"void({TIES}, {PLACES}, {FORCES}, int64, int64)", nogil=True, cache=True, fastmath={"contract"})
+@nb.njit(f"void({EDGES}, {PLACES}, {FORCES}, int64, int64)", nogil=True, cache=True, fastmath={"contract"})
 def move_rows(indptr, indices, rates, Y, moved, tables, n_random, step, tick, seed, lo, hi):  # type: ignore[no-untyped-def]
     """Write into ``moved`` where rows lo..hi of ``Y`` go in one sweep.
 
@@ -67,14 +67,14 @@ def move_rows(indptr, indices, rates, Y, moved, tables, n_random, step, tick, se
     work = np.empty((2, Y.shape[1]), dtype=np.float32)
     for i in range(lo, hi):
         chance = mixed(seed ^ U64(i))
-        count = due_ties(indices, rates, indptr[i], indptr[i + 1], tick, chance, due)
+        count = due_edges(indices, rates, indptr[i], indptr[i + 1], tick, chance, due)
         for c in range(Y.shape[1]):
             moved[i, c] = Y[i, c]
         _walk(moved[i], Y, tables, due, count, U32(i), U32(chance) | U32(1), n_random, step, (work[0], work[1]))
 
 
 @nb.njit(
-    f"void({TIES}, {PLACES}, UniTuple(float32[:, ::1], 2), int64, float32, uint32, uint64[::1], int64, int64)",
+    f"void({EDGES}, {PLACES}, UniTuple(float32[:, ::1], 2), int64, float32, uint32, uint64[::1], int64, int64)",
     nogil=True,
     cache=True,
 )
@@ -92,7 +92,7 @@ def place_rows(indptr, indices, rates, Y, placed, tables, n_random, step, tick, 
     for i in range(lo, hi):
         for t in range(len(seeds)):
             chance = mixed(seeds[t])
-            count = due_ties(indices, rates, indptr[i], indptr[i + 1], U32(tick + U32(t)), chance, due)
+            count = due_edges(indices, rates, indptr[i], indptr[i + 1], U32(tick + U32(t)), chance, due)
             length = np.float32(step * np.float32(1.0 - t / len(seeds)))
             state = U32(chance) | U32(1)
             _walk(placed[i], Y, tables, due, count, nobody, state, n_random, length, (work[0], work[1]))

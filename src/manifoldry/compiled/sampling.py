@@ -1,7 +1,7 @@
-"""What the sweeps of layout.py and placing.py are made of: visits of ties, draws of chance, and tabled forces.
+"""What the sweeps of layout.py and placing.py are made of: visits of affinities, draws of chance, and tabled forces.
 
-In a sweep every row moves itself among the others as they were, tie by tie. A tie of rate r is visited in r of all
-sweeps, evenly spaced in time and at the same times from both ends. Each visit is an attraction by the tie and, on
+In a sweep every row moves itself among the others as they were, edge by edge. An edge of rate r is visited in r of all
+sweeps, evenly spaced in time and at the same times from both ends. Each visit is an attraction by the edge and, on
 average, ``n_random / 2`` repulsions by points drawn at random. Forces are read from tables of lines: entry ``k`` holds
 the constant and the slope of the line that stands for the force over a 128th of an octave of squared distance.
 """
@@ -26,10 +26,10 @@ LONGEST = np.float32(4.0)
 ZERO = np.float32(0.0)
 U32, U64 = np.uint32, np.uint64
 
-TIES = "int64[::1], int32[::1], uint32[::1]"
+EDGES = "int64[::1], int32[::1], uint32[::1]"
 FORCES = "UniTuple(float32[:, ::1], 2), int64, float32, uint32, uint64"
 PLACES = "float32[:, ::1], float32[:, ::1]"
-"""Signatures that the sweeps share: symmetric ties in rows, places before and after, forces and chance."""
+"""Signatures that the sweeps share: symmetric affinities in rows, places before and after, forces and chance."""
 
 inlined = nb.njit(nogil=True, forceinline=True, fastmath={"contract"})
 
@@ -81,8 +81,8 @@ def next_state(h):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def due_ties(indices, rates, begin, end, tick, chance, due):  # type: ignore[no-untyped-def]
-    """List the ties begin..end that are visited now, from a random one onwards and round; return how many."""
+def due_edges(indices, rates, begin, end, tick, chance, due):  # type: ignore[no-untyped-def]
+    """List the affinities begin..end that are visited now, from a random one onwards and round; return how many."""
     middle = begin + np.int64(((chance >> U64(32)) * U64(end - begin)) >> U64(32))
     count = U64(0)
     for e in range(U64(middle), U64(end)):

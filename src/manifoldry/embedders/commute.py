@@ -31,7 +31,7 @@ COLUMNS = 256
     gives=("transform", "inverse", "spectrum", "graph"),
     keeps="commute times: the expected steps of a random walk there and back",
     loses="geodesic distances; with few coordinates, the times between neighbors",
-    use_when="the graph itself is the data: ties, resistances, clusters joined by few edges",
+    use_when="the graph itself is the data: affinities, resistances, clusters joined by few edges",
     fails_when="the graph is large and dense: commute times then tell only the degrees of their ends",
     cost="a sparse eigenproblem: 200,000 points of a surface in seconds",
     test_params={"n_components": 2, "n_neighbors": 5},
@@ -43,13 +43,13 @@ class CommuteTime(AffinityEmbedder):
     .. math:: z_i = \sqrt{\mathrm{vol}} \left( \frac{u_1(i)}{\sqrt{\lambda_1}}, \dots,
         \frac{u_d(i)}{\sqrt{\lambda_d}} \right), \qquad L u_k = \lambda_k u_k ,
 
-    with the unnormalized Laplacian :math:`L = D - W` of the ties, its constant left out, and the sum of degrees
+    with the unnormalized Laplacian :math:`L = D - W` of the affinities, its constant left out, and the sum of degrees
     :math:`\mathrm{vol}`. With all n - 1 coordinates
 
     .. math:: \|z_i - z_j\|^2 = c_{ij} = \mathrm{vol}\, (e_i - e_j)^T L^+ (e_i - e_j) ,
 
     the expected number of steps from i to j and back. Divided by vol it is the resistance between i and j in a
-    network whose conductances are the ties.
+    network whose conductances are the affinities.
 
     Parameters
     ----------
@@ -117,21 +117,21 @@ class CommuteTime(AffinityEmbedder):
         graph: NeighborGraph = self.graph_
         if len(components(graph)) > 1:
             raise ValueError("Commute times need a connected graph; fit with disconnected='bridge'.")
-        ties = self._ties(graph)
+        affinity = self._affinity(graph)
         if pairs is None:
-            return _all_times(ties, self._run())
-        return _pair_times(ties, _checked_pairs(pairs, graph.n_points))
+            return _all_times(affinity, self._run())
+        return _pair_times(affinity, _checked_pairs(pairs, graph.n_points))
 
     def commute_distances(self, pairs: Any = None) -> FloatArray:
         """Return the roots of `commute_times`: the distances of the full embedding."""
         return np.sqrt(self.commute_times(pairs))
 
     def _follow(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        ties = self._ties(sample.graph)
-        spectrum = _pairs(ties, n_components, run)
+        affinity = self._affinity(sample.graph)
+        spectrum = _pairs(affinity, n_components, run)
         # Faint bridges between large parts bring an eigenvalue down to rounding, of either sign.
-        values = np.maximum(spectrum.values, np.finfo(float).eps * ties.degrees.max())
-        coordinates = np.sqrt(ties.volume) * spectrum.vectors / np.sqrt(values)
+        values = np.maximum(spectrum.values, np.finfo(float).eps * affinity.degrees.max())
+        coordinates = np.sqrt(affinity.volume) * spectrum.vectors / np.sqrt(values)
         bandwidth = self._bandwidth(sample.graph)
         extension = LaplacianNystrom(
             sample.index,
@@ -140,39 +140,39 @@ class CommuteTime(AffinityEmbedder):
             coordinates,
             spectrum.values,
             "unnormalized",
-            ties.degrees,
-            coincide=not self._ties_given,
+            affinity.degrees,
+            coincide=not self._affinities_given,
         )
-        notes = {"bandwidth": bandwidth, "volume": ties.volume}
+        notes = {"bandwidth": bandwidth, "volume": affinity.volume}
         return Embedding(coordinates, graph=sample.graph, spectrum=spectrum, extension=extension, notes=notes)
 
     def _leading_values(self, graph: NeighborGraph, count: int, run: Run) -> FloatArray:
-        return _pairs(self._ties(graph), count, run).values
+        return _pairs(self._affinity(graph), count, run).values
 
 
-def _pairs(ties: Affinity, count: int, run: Run) -> Spectrum:
-    L = laplacian(ties.matrix)
+def _pairs(affinity: Affinity, count: int, run: Run) -> Spectrum:
+    L = laplacian(affinity.matrix)
     return smallest(L.matrix, count, null=L.null, run=run)
 
 
-def _all_times(ties: Affinity, run: Run) -> FloatArray:
+def _all_times(affinity: Affinity, run: Run) -> FloatArray:
     """Return vol (G_ii + G_jj - 2 G_ij) with the inverse G of L + a 11'/n: but for a constant, the pseudo-inverse of L.
 
     Any a will do; the mean degree keeps the condition that of L.
     """
-    n = len(ties.degrees)
+    n = len(affinity.degrees)
     run.announce("commute times", 3 * 8 * n * n, "ask for pairs")
-    inverse = np.linalg.inv(laplacian(ties.matrix).matrix.toarray() + ties.degrees.mean() / n)
+    inverse = np.linalg.inv(laplacian(affinity.matrix).matrix.toarray() + affinity.degrees.mean() / n)
     own = np.diagonal(inverse)
-    times = ties.volume * np.maximum(own[:, None] + own - (inverse + inverse.T), 0.0)
+    times = affinity.volume * np.maximum(own[:, None] + own - (inverse + inverse.T), 0.0)
     np.fill_diagonal(times, 0.0)
     return times
 
 
-def _pair_times(ties: Affinity, pairs: IntArray) -> FloatArray:
+def _pair_times(affinity: Affinity, pairs: IntArray) -> FloatArray:
     """Return vol (e_i - e_j)' x with L x = e_i - e_j, one point of which is held at 0."""
-    n = len(ties.degrees)
-    factor = splu(laplacian(ties.matrix).matrix[1:, 1:].tocsc(), permc_spec="MMD_AT_PLUS_A")
+    n = len(affinity.degrees)
+    factor = splu(laplacian(affinity.matrix).matrix[1:, 1:].tocsc(), permc_spec="MMD_AT_PLUS_A")
     times = np.empty(len(pairs))
     for lo in range(0, len(pairs), COLUMNS):
         i, j = pairs[lo : lo + COLUMNS].T
@@ -182,7 +182,7 @@ def _pair_times(ties: Affinity, pairs: IntArray) -> FloatArray:
         potential[j, column] -= 1.0
         potential[1:] = factor.solve(potential[1:])
         potential[0] = 0.0
-        times[lo : lo + COLUMNS] = ties.volume * np.maximum(potential[i, column] - potential[j, column], 0.0)
+        times[lo : lo + COLUMNS] = affinity.volume * np.maximum(potential[i, column] - potential[j, column], 0.0)
     return times
 
 

@@ -49,14 +49,14 @@ class DiffusionMaps(AffinityEmbedder):
 
     .. math:: y_i = (\lambda_1^t \psi_1(i), \dots, \lambda_d^t \psi_d(i)), \qquad P \psi_k = \lambda_k \psi_k ,
 
-    where :math:`P = D^{-1} W` walks along the ties
+    where :math:`P = D^{-1} W` walks along the affinities
     :math:`w_{ij} = e^{-d_{ij}^2 / (2 s^2)} / (q_i q_j)^\alpha`, with the density estimate
     :math:`q_i = \sum_j e^{-d_{ij}^2 / (2 s^2)}`, and :math:`\sum_i \pi_i \psi_k(i)^2 = 1` for the stationary
     distribution :math:`\pi`; :math:`\psi_0 = 1` is left out. With all n - 1 coordinates,
 
     .. math:: \|y_i - y_j\|^2 = \sum_r \frac{(P^t_{ir} - P^t_{jr})^2}{\pi_r} .
 
-    With t = 0 and the same ties these are Laplacian eigenmaps.
+    With t = 0 and the same affinities these are Laplacian eigenmaps.
 
     Parameters
     ----------
@@ -72,9 +72,9 @@ class DiffusionMaps(AffinityEmbedder):
         "variable": :math:`2 s_i s_j` stands for it, with :math:`\sqrt2 s_i` the mean distance of i to its neighbors.
         Written :math:`e^{-d^2/\sigma}` the kernel has :math:`s = \sqrt{\sigma/2}`.
     kernel : {"auto", "complete", "sparse"}
-        Ties between all pairs, or along the edges of the neighbor graph; "auto" is complete up to 3,000 points whose
-        graph is connected.
-        Every point is tied to itself.
+        Affinities between all pairs, or along the edges of the neighbor graph; "auto" is complete up to 3,000
+        points whose graph is connected.
+        Every point is joined to itself.
     n_neighbors : int or "auto"
         Neighbors of each point; "auto" is 10, unless a radius is given. They set the bandwidth, and the edges of
         the sparse kernel.
@@ -186,8 +186,8 @@ class DiffusionMaps(AffinityEmbedder):
 
     def _follow(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         bandwidth = self._scales(sample.graph)
-        ties = graph_affinity(sample.graph, bandwidth, loops=True)
-        return self._diffuse(sample, ties, bandwidth, n_components, None, run)
+        affinity = graph_affinity(sample.graph, bandwidth, loops=True)
+        return self._diffuse(sample, affinity, bandwidth, n_components, None, run)
 
     def _follow_complete(self, sample: Sample, run: Run) -> Embedding:
         n = sample.n_points
@@ -196,26 +196,26 @@ class DiffusionMaps(AffinityEmbedder):
         metric = "precomputed" if sample.pairwise else self.metric
         distances = Distances(sample.X, metric, self.metric_params)
         with run.stage("kernel"):
-            ties = complete_affinity(distances(sample.X, run), bandwidth)
-        return self._diffuse(sample, ties, bandwidth, self.n_components, distances, run)
+            affinity = complete_affinity(distances(sample.X, run), bandwidth)
+        return self._diffuse(sample, affinity, bandwidth, self.n_components, distances, run)
 
     def _diffuse(
         self,
         sample: Sample,
-        ties: Affinity,
+        affinity: Affinity,
         bandwidth: float | FloatArray,
         n_components: int,
         distances: Distances | None,
         run: Run,
     ) -> Embedding:
-        walk = ties.without_density(self.alpha)
+        walk = affinity.without_density(self.alpha)
         spectrum = _walk_pairs(walk, n_components, run)
         if distances is None or np.ndim(bandwidth):
             _warn_of_alternation(walk, spectrum, run)
         t = _entropy_knee(walk, run) if self.t == "auto" else float(self.t)
         coordinates = spectrum.vectors * _power(spectrum.values, t)
         extension = DiffusionNystrom(
-            sample.index, bandwidth, ties.degrees**-self.alpha, coordinates, spectrum.values, distances
+            sample.index, bandwidth, affinity.degrees**-self.alpha, coordinates, spectrum.values, distances
         )
         notes = {
             "bandwidth": bandwidth,
@@ -236,10 +236,10 @@ class DiffusionMaps(AffinityEmbedder):
         if not isinstance(fitted, DiffusionNystrom):
             raise ValueError("Diffusion distances need one connected walk; fit with disconnected='bridge'.")
         if fitted.distances is None:
-            ties = graph_affinity(self.graph_, fitted.bandwidth, loops=True)
+            affinity = graph_affinity(self.graph_, fitted.bandwidth, loops=True)
         else:
-            ties = complete_affinity(fitted.distances(fitted.distances.X, self._run()), fitted.bandwidth)
-        return ties.without_density(self.alpha)
+            affinity = complete_affinity(fitted.distances(fitted.distances.X, self._run()), fitted.bandwidth)
+        return affinity.without_density(self.alpha)
 
     def _leading_values(self, graph: NeighborGraph, count: int, run: Run) -> FloatArray:
         if isinstance(self._extension, DiffusionNystrom):

@@ -261,8 +261,8 @@ class LandmarkMVU(_Directed):
 def _smooth_directions(graph: NeighborGraph, m: int, run: Run) -> FloatArray:
     """Return the lowest eigenvectors of the graph's Laplacian, apart from the constant."""
     n = graph.n_points
-    ties = sp.csr_array((np.ones(graph.n_edges), graph.indices, graph.indptr), shape=(n, n))
-    laplacian = sp.csr_array(sp.diags_array(graph.degrees.astype(float)) - ties)
+    adjacency = sp.csr_array((np.ones(graph.n_edges), graph.indices, graph.indptr), shape=(n, n))
+    laplacian = sp.csr_array(sp.diags_array(graph.degrees.astype(float)) - adjacency)
     return smallest(laplacian, m, null=np.full(n, 1 / np.sqrt(n)), run=run).vectors
 
 

@@ -22,7 +22,7 @@ from manifoldry.values import Embedding, FloatArray, NeighborGraph, Spectrum
     problem="eigen",
     papers=("belkin2003", "bengio2004", "luxburg2007"),
     gives=("transform", "inverse", "spectrum", "graph"),
-    keeps="nearness: strongly tied points stay together, clusters stand apart",
+    keeps="nearness: strongly joined points stay together, clusters stand apart",
     loses="distances and the aspect ratio: of a long strip the second coordinate repeats the first",
     use_when="the data fall into clusters or one sheet about as wide as long, and there are very many of them",
     fails_when="sampling is uneven, or one direction is much longer than the others",
@@ -36,7 +36,7 @@ class LaplacianEigenmaps(AffinityEmbedder):
     .. math:: \min_Y \tfrac12 \sum_{ij} w_{ij} \|y_i - y_j\|^2 = \operatorname{tr} Y^T L Y
         \quad \text{subject to} \quad Y^T D Y = I, \; Y^T D 1 = 0 ,
 
-    with ties :math:`w_{ij} = e^{-d_{ij}^2 / (2 s^2)}` along the edges, degrees D and :math:`L = D - W`: the
+    with affinities :math:`w_{ij} = e^{-d_{ij}^2 / (2 s^2)}` along the edges, degrees D and :math:`L = D - W`: the
     eigenvectors 2, ..., d + 1 of :math:`L v = \lambda D v`. The least sum is that of their eigenvalues.
 
     Parameters
@@ -48,7 +48,7 @@ class LaplacianEigenmaps(AffinityEmbedder):
     radius : float, optional
         Neighbors are all points at most this far; with ``n_neighbors`` too, at most that many of them.
     weights : {"heat", "binary"}
-        Ties by the heat kernel, or all of them 1.
+        Affinities by the heat kernel, or all of them 1.
     bandwidth : "auto" or float
         The s of the heat kernel; with "auto" :math:`2 s^2` is the mean squared length of the edges. Written
         :math:`e^{-d^2/t}` the kernel has :math:`s = \sqrt{t/2}`, written :math:`e^{-d^2/(4t)}` it has
@@ -58,8 +58,8 @@ class LaplacianEigenmaps(AffinityEmbedder):
         of L itself, also with :math:`Y^T Y = I`, in which every point counts the same.
     metric, metric_params
         As in scikit-learn; or "precomputed": ``X`` holds pairwise distances, or a sparse graph of lengths; or
-        "affinity": ``X`` holds the ties themselves, dense or sparse, 0 for none, and no neighbors are searched;
-        what a point ties to itself is left out.
+        "affinity": ``X`` holds the affinities themselves, dense or sparse, 0 for none, and no neighbors are searched;
+        what a point affinities to itself is left out.
     search : {"auto", "exact", "approximate"}
         How neighbors are found; approximate searches report their recall in ``diagnostics_``.
     symmetry : {"or", "and"}
@@ -92,7 +92,7 @@ class LaplacianEigenmaps(AffinityEmbedder):
     -----
     New points follow the eigenvector's own equation,
     :math:`v(x) = \frac{1}{1 - \lambda} \sum_j p(x, j) v_j`, over their neighbors; a new point that coincides
-    with a fitted one takes its place. Ties below 1e-10 of the strongest are raised to it.
+    with a fitted one takes its place. Affinities below 1e-10 of the strongest are raised to it.
 
     References: belkin2003, bengio2004, luxburg2007.
 
@@ -113,8 +113,8 @@ class LaplacianEigenmaps(AffinityEmbedder):
         check.choice("laplacian", self.laplacian, get_args(Kind))
 
     def _follow(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        ties = self._ties(sample.graph)
-        spectrum = self._pairs(ties, n_components, run)
+        affinity = self._affinity(sample.graph)
+        spectrum = self._pairs(affinity, n_components, run)
         bandwidth = self._bandwidth(sample.graph)
         extension = LaplacianNystrom(
             sample.index,
@@ -123,19 +123,19 @@ class LaplacianEigenmaps(AffinityEmbedder):
             spectrum.vectors,
             spectrum.values,
             cast(Kind, self.laplacian),
-            ties.degrees,
-            coincide=not self._ties_given,
+            affinity.degrees,
+            coincide=not self._affinities_given,
         )
         return Embedding(
             spectrum.vectors, graph=sample.graph, spectrum=spectrum, extension=extension, notes={"bandwidth": bandwidth}
         )
 
-    def _pairs(self, ties: Affinity, count: int, run: Run) -> Spectrum:
+    def _pairs(self, affinity: Affinity, count: int, run: Run) -> Spectrum:
         if self.laplacian == "random_walk":
-            L = laplacian(ties.matrix)
+            L = laplacian(affinity.matrix)
             return smallest(L.matrix, count, B=L.degrees, null=L.null, run=run)
-        L = laplacian(ties.matrix, cast(Kind, self.laplacian))
+        L = laplacian(affinity.matrix, cast(Kind, self.laplacian))
         return smallest(L.matrix, count, null=L.null, run=run)
 
     def _leading_values(self, graph: NeighborGraph, count: int, run: Run) -> FloatArray:
-        return self._pairs(self._ties(graph), count, run).values
+        return self._pairs(self._affinity(graph), count, run).values

@@ -29,7 +29,7 @@ _GIVES = ("transform", "inverse", "spectrum", "graph")
 
 @stores
 class _LocalityEmbedder(LinearEmbedder):
-    """What the two share: the ties along the graph, and the lowest pairs of their Laplacian in a span."""
+    """What the two share: the affinities along the graph, and the lowest pairs of their Laplacian in a span."""
 
     weights: str = "heat"
     bandwidth: float | str = "auto"
@@ -41,16 +41,16 @@ class _LocalityEmbedder(LinearEmbedder):
             check.number("bandwidth", self.bandwidth, 0.0, open_low=True)
 
     def _bandwidth(self, graph: NeighborGraph) -> float:
-        """Return s; infinity for ties that are all 1."""
+        """Return s; infinity for affinities that are all 1."""
         if self.weights == "binary":
             return np.inf
         return mean_bandwidth(graph) if self.bandwidth == "auto" else float(self.bandwidth)
 
     def _preserve(self, sample: Sample, rows: Rows, n_components: int, run: Run, **notes: Any) -> Embedding:
         width = self._bandwidth(sample.graph)
-        ties = graph_affinity(sample.graph, width)
-        directions = span(rows, run, mass=ties.degrees, variance=self.variance)
-        spectrum, mix = directions.smallest_unit(laplacian(ties.matrix).matrix, n_components, run)
+        affinity = graph_affinity(sample.graph, width)
+        directions = span(rows, run, mass=affinity.degrees, variance=self.variance)
+        spectrum, mix = directions.smallest_unit(laplacian(affinity.matrix).matrix, n_components, run)
         return directions.embedding(spectrum, mix, n_components, bandwidth=width, **notes)
 
 
@@ -73,9 +73,9 @@ class LPP(_LocalityEmbedder):
     .. math:: \min_A \tfrac12 \sum_{ij} w_{ij} \|A x_i - A x_j\|^2 , \qquad
               X^T L X\, a = \lambda\, X^T D X\, a ,
 
-    with ties :math:`w_{ij} = e^{-d_{ij}^2 / (2 s^2)}`, degrees D and Laplacian L = D - W. The data are first centered
-    at their mean weighted by the degrees; without that a mere shift of the data would make the first direction a
-    spurious, nearly constant one. Among all maps, not only linear ones, the same problem is Laplacian eigenmaps, so
+    with affinities :math:`w_{ij} = e^{-d_{ij}^2 / (2 s^2)}`, degrees D and Laplacian L = D - W. The data are first
+    centered at their mean weighted by the degrees; without that a mere shift of the data would make the first
+    direction a spurious, nearly constant one. Among all maps, not only linear ones, the same problem is Laplacian eigenmaps, so
     the j-th eigenvalue is never below the (j + 1)-th of those.
 
     Parameters
@@ -87,7 +87,7 @@ class LPP(_LocalityEmbedder):
     radius : float, optional
         Neighbors are all points at most this far; with ``n_neighbors`` too, at most that many of them.
     weights : {"heat", "binary"}
-        Ties by the heat kernel, or all of them 1.
+        Affinities by the heat kernel, or all of them 1.
     bandwidth : float or "auto"
         s of the heat kernel; "auto" makes :math:`2 s^2` the mean squared length of the edges.
     variance : float

@@ -1,4 +1,4 @@
-"""SNE and symmetric SNE: match the probabilities of choosing neighbors, with Gaussian ties in the layout too."""
+"""SNE and symmetric SNE: match the probabilities of choosing neighbors, with Gaussian affinities in the layout too."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.patches.cells import find_cells
 from manifoldry.patches.rigid import RigidPatches
 from manifoldry.patches.tesserae import (
-    border_ties,
-    far_ties,
+    border_pairs,
+    far_pairs,
     geodesic_start,
     lay_tesserae,
     tessellate,
@@ -94,7 +94,7 @@ class TesseraMap(GraphEmbedder):
     chart : {"curved", "flat", "geodesic"}
         How a tessera is laid out: along the arc, by its principal directions and the way it bends away from them;
         by the principal directions alone; or by geodesics along its own graph.
-    n_ties : int, optional
+    n_border_pairs : int, optional
         Most distances held between two tesserae, of neighbors spread out along their border; None for r squared.
         Many would fasten tesserae to each other where they should turn.
     n_pairs : int
@@ -156,8 +156,8 @@ class TesseraMap(GraphEmbedder):
     graph_ : NeighborGraph
         The neighbor graph.
     diagnostics_ : dict
-        Seconds, memory, components, bridges, ``ties`` and ``pairs`` counted, ``sigma`` and ``residuals``, the distance
-        of each tessera's points from its chart relative to its spread.
+        Seconds, memory, components, bridges, ``border_pairs`` and ``pairs`` counted, ``sigma`` and ``residuals``, the
+        distance of each tessera's points from its chart relative to its spread.
 
     Notes
     -----
@@ -178,7 +178,7 @@ class TesseraMap(GraphEmbedder):
     clustering: Any = "kmeans"
     tesserae: Any = None
     chart: str = "curved"
-    n_ties: int | None = None
+    n_border_pairs: int | None = None
     n_pairs: int = 50_000
     slack: float = 1e-2
     max_rank: int | None = None
@@ -210,8 +210,8 @@ class TesseraMap(GraphEmbedder):
         elif not hasattr(self.clustering, "fit_predict"):
             raise ValueError(f"clustering must be 'kmeans', 'none' or have fit_predict; got {self.clustering!r}.")
         check.choice("chart", self.chart, ("curved", "flat", "geodesic"))
-        if self.n_ties is not None:
-            check.integer("n_ties", self.n_ties, 1)
+        if self.n_border_pairs is not None:
+            check.integer("n_border_pairs", self.n_border_pairs, 1)
         check.integer("n_pairs", self.n_pairs, 1)
         check.number("slack", self.slack, 0.0, open_low=True)
         if self.max_rank is not None:
@@ -289,11 +289,11 @@ class TesseraMap(GraphEmbedder):
     def _stretched(
         self, sample: Sample, pieces: RigidPatches, labels: IntArray, n_components: int, run: Run
     ) -> tuple[Stretched, dict[str, Any]]:
-        borders = border_ties(sample.X, sample.graph, labels, self.n_ties or n_components**2)
-        far = far_ties(sample.X, sample.graph, labels, self.n_pairs, run)
+        borders = border_pairs(sample.X, sample.graph, labels, self.n_border_pairs or n_components**2)
+        far = far_pairs(sample.X, sample.graph, labels, self.n_pairs, run)
         start = geodesic_start(pieces, sample.graph, n_components, run)
         goal = Goal(GAP, self.slack, self.max_rank or n_components + 1)
-        return tessellate(pieces, borders, far, start, goal, run), {"ties": len(borders), "pairs": len(far)}
+        return tessellate(pieces, borders, far, start, goal, run), {"border_pairs": len(borders), "pairs": len(far)}
 
     def _map(self, X: FloatArray, Y: FloatArray, run: Run) -> tuple[ShiftedProjection, float]:
         drawn = run.rng("landmarks of the map").permutation(len(X))

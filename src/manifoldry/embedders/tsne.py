@@ -163,8 +163,8 @@ class TSNE(MatchingEmbedder):
         return min(NEW_PERPLEXITY, *self._perplexities(n_points))
 
     def _phases(self, divergence: Divergence, start: FloatArray) -> list[Phase]:
-        # Exaggerated ties of a graph that hangs together too well (all eigenvalues of its normalized Laplacian above
-        # 1 / exaggeration) draw everything into one point, and soon nothing but rounding is left to grow from.
+        # Exaggerated affinities of a graph that hangs together too well (all eigenvalues of its normalized Laplacian
+        # above 1 / exaggeration) draw everything into one point, and soon nothing but rounding is left to grow from.
         smallest = COLLAPSED * min(float(start.std(axis=0).max()), self._width)
         early = min(self.early_steps, self.max_iter)
         late = min(self.late_steps, self.max_iter - early) if self.late_exaggeration > 1 else 0

@@ -1,4 +1,4 @@
-"""UMAP: neighborhoods measured each by its own ruler, and a layout that keeps their ties."""
+"""UMAP: neighborhoods measured each by its own ruler, and a layout that keeps their affinities."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class UMAP(NeighborEmbedder):
         q_{ij} = \frac{1}{1 + a \|y_i - y_j\|^{2b}} ,
 
     with :math:`\rho_i` the distance of i to its nearest neighbor and :math:`\sigma_i` such that over the k listed
-    neighbors :math:`\sum_j A_{ij} = \log_2 (k + 1)`. The descent visits ties in proportion to their strength, and
+    neighbors :math:`\sum_j A_{ij} = \log_2 (k + 1)`. The descent visits affinities in proportion to their strength, and
     a few random points repel in place of all.
 
     Every point moves itself, among the others as they were half an epoch before, with random numbers of its own; so one
@@ -62,17 +62,17 @@ class UMAP(NeighborEmbedder):
         Target dimension.
     n_neighbors : int or "auto"
         Listed neighbors, the point itself not counted; "auto" is 15, or n - 1 for fewer points. (Programs that count
-        the point itself need one more for the same ties.)
+        the point itself need one more for the same affinities.)
     min_dist : float
-        How near to each other tied points may lie in the layout; at most ``spread``.
+        How near to each other joined points may lie in the layout; at most ``spread``.
     spread : float
-        Scale of the layout: ties fade over this distance.
+        Scale of the layout: affinities fade over this distance.
     n_epochs : int or "auto"
-        Times that the strongest ties are visited; "auto" is 500, or 200 for more than 10,000 points.
+        Times that the strongest affinities are visited; "auto" is 500, or 200 for more than 10,000 points.
     learning_rate : float
         First step length; it falls to 0.
     negative_sample_rate : int
-        Random points that repel, for each visit of a tie.
+        Random points that repel, for each visit of an edge.
     repulsion_strength : float
         Factor of their repulsion.
     set_op_mix_ratio : float
@@ -88,8 +88,8 @@ class UMAP(NeighborEmbedder):
     search : {"auto", "exact", "approximate"}
         How neighbors are found; approximate searches report their recall in ``diagnostics_``.
     init : {"auto", "spectral", "pca", "random"} or array of shape (n_samples, n_components)
-        Where to begin: slow eigenvectors of the ties, principal components, chance, or a given layout, which is taken
-        as it is. "auto" is "pca" where there are rows or distances, else "spectral".
+        Where to begin: slow eigenvectors of the affinities, principal components, chance, or a given layout, which is
+        taken as it is. "auto" is "pca" where there are rows or distances, else "spectral".
     random_state : int, Generator or None
         Seed of the search, the start and the layout.
     n_jobs : int, optional
@@ -106,7 +106,7 @@ class UMAP(NeighborEmbedder):
     graph_ : NeighborGraph
         The listed neighbors.
     affinity_ : csr_array of shape (n_samples, n_samples)
-        The symmetric ties w, met with the targets if any: ready for a clustering of precomputed affinities.
+        The symmetric affinities w, met with the targets if any: ready for a clustering of precomputed affinities.
     a_, b_ : float
         The layout's kernel.
     trace_ : Trace
@@ -173,35 +173,35 @@ class UMAP(NeighborEmbedder):
     def _embed_with(self, X: Any, y: Any, run: Run) -> Embedding:
         n = count_points(X)
         graph, index = self._lists(X, self._k(n), run)
-        with run.stage("ties"):
-            ties = fuzzy_set(graph, run, self.local_connectivity, self.set_op_mix_ratio)
+        with run.stage("affinities"):
+            affinities = fuzzy_set(graph, run, self.local_connectivity, self.set_op_mix_ratio)
             if y is not None:
-                ties = self._met(ties, y, run)
+                affinities = self._met(affinities, y, run)
         a, b = curve(self.min_dist, self.spread)
         forces = Forces(a, b, self.negative_sample_rate, self.repulsion_strength, self.learning_rate, self._epochs(n))
-        start = self._start(X, ties, run)
+        start = self._start(X, affinities, run)
         if isinstance(self.init, str):
             start = _stretched(start)
-        layout, trace = sampled_layout(start, ties, forces, run)
+        layout, trace = sampled_layout(start, affinities, forces, run)
         return Embedding(
             layout,
             graph=graph,
             trace=trace,
             extension=self._placement(layout, forces, graph, index, run),
             notes={**index.notes, "n_epochs": forces.n_epochs},
-            fitted={"affinity_": ties, "a_": a, "b_": b},
+            fitted={"affinity_": affinities, "a_": a, "b_": b},
         )
 
-    def _met(self, ties: csr_array, y: Any, run: Run) -> csr_array:
-        """Return the ties met with the targets that are known, if any are."""
-        n = ties.shape[0]
+    def _met(self, affinities: csr_array, y: Any, run: Run) -> csr_array:
+        """Return the affinities met with the targets that are known, if any are."""
+        n = affinities.shape[0]
         if self.target_metric == "categorical":
             labels, known = _classes(y, n)
-            return meet_labels(ties, labels, known, self.target_weight) if known.any() else ties
+            return meet_labels(affinities, labels, known, self.target_weight) if known.any() else affinities
         numbers, known = _numbers(y, n)
         if known.sum() < 2:
-            return ties
-        return meet_targets(ties, numbers, known, self.target_weight, self._k(n), run)
+            return affinities
+        return meet_targets(affinities, numbers, known, self.target_weight, self._k(n), run)
 
     def _placement(
         self, layout: FloatArray, forces: Forces, graph: NeighborGraph, index: NeighborIndex, run: Run

@@ -1,4 +1,4 @@
-"""Nystrom's rule for affinities: a new point is the average of those it is tied to, magnified by the eigenvalue."""
+"""Nystrom's rule for affinities: a new point is the average of those it is joined to, magnified by the eigenvalue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ what is wrong with the average more than tenfold. The plain average is the place
 ROUNDING = 1e-10
 """The same for averages over everyone, which are exact: there the division magnifies rounding only."""
 BLOCK = 4_000_000
-"""Ties held at a time."""
+"""Affinities held at a time."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class LaplacianNystrom:
     index : NeighborIndex
         Finds the neighbors.
     bandwidth, strength : float
-        Of the ties: ``strength`` times a Gaussian.
+        Of the affinities: ``strength`` times a Gaussian.
     coordinates : ndarray of shape (n, d)
         Of the fitted points.
     values : ndarray of shape (d,)
@@ -46,7 +46,7 @@ class LaplacianNystrom:
     degrees : ndarray of shape (n,)
         Of the fitted points.
     coincide : bool
-        Whether length 0 means the same place, as it does unless the ties were given.
+        Whether length 0 means the same place, as it does unless the affinities were given.
 
     Notes
     -----
@@ -65,12 +65,12 @@ class LaplacianNystrom:
     def __call__(self, X: Array, run: Run) -> FloatArray:
         """Place new points; one without any neighbor has no place (NaN)."""
         neighbors, lengths = self.index.query(X, run)
-        ties = self.strength * faint_ties(neighbors, lengths, self.bandwidth)
-        degrees = ties.sum(axis=1, keepdims=True)
+        affinities = self.strength * faint_affinities(neighbors, lengths, self.bandwidth)
+        degrees = affinities.sum(axis=1, keepdims=True)
         symmetric = self.kind == "symmetric"
         averaged = self.coordinates / np.sqrt(self.degrees)[:, None] if symmetric else self.coordinates
         ratio = self.values / np.where(degrees > 0, degrees, 1.0) if self.kind == "unnormalized" else self.values
-        placed = averages(neighbors, ties, averaged) / _divisors(1.0 - ratio, FADED)
+        placed = averages(neighbors, affinities, averaged) / _divisors(1.0 - ratio, FADED)
         if symmetric:
             placed *= np.sqrt(degrees)
         return _settled(placed, neighbors, lengths, self.coordinates) if self.coincide else placed
@@ -116,8 +116,8 @@ class DiffusionNystrom:
         own = _own_bandwidths(neighbors, lengths, self.bandwidth)
         if self.distances is None:
             scale = self.bandwidth if own is None else np.sqrt(own[:, None] * np.asarray(self.bandwidth)[neighbors])
-            ties = faint_ties(neighbors, lengths, scale) * self.thinning[neighbors]
-            means = averages(neighbors, ties, self.coordinates)
+            affinities = faint_affinities(neighbors, lengths, scale) * self.thinning[neighbors]
+            means = averages(neighbors, affinities, self.coordinates)
         else:
             rows = run.ranges(X.shape[0], max(1, BLOCK // len(self.coordinates)))
             parts = [
@@ -131,26 +131,26 @@ class DiffusionNystrom:
     def _from_everyone(self, lengths: FloatArray, own: FloatArray | None) -> FloatArray:
         scale = self.bandwidth if own is None else np.sqrt(np.multiply.outer(own, self.bandwidth))
         scaled = lengths / scale
-        # The nearest tie is taken out of all, so that none but far ones vanish however far the point is.
+        # The nearest affinity is taken out of all, so that none but far ones vanish however far the point is.
         exponents = -0.5 * (scaled**2 - scaled.min(axis=1, keepdims=True) ** 2)
-        ties = np.exp(exponents) * self.thinning
+        affinities = np.exp(exponents) * self.thinning
         # Not a matrix product, whose rounding would depend on how many points are placed together.
-        return np.einsum("ij,jc->ic", ties / ties.sum(axis=1, keepdims=True), self.coordinates)
+        return np.einsum("ij,jc->ic", affinities / affinities.sum(axis=1, keepdims=True), self.coordinates)
 
 
-def faint_ties(neighbors: IntArray, lengths: FloatArray, bandwidth: float | FloatArray) -> FloatArray:
-    """Return Gaussian ties to the listed neighbors (m, width), never below those of the fitted edges."""
+def faint_affinities(neighbors: IntArray, lengths: FloatArray, bandwidth: float | FloatArray) -> FloatArray:
+    """Return Gaussian affinities to the listed neighbors (m, width), never below those of the fitted edges."""
     listed = neighbors >= 0
-    ties = np.maximum(gaussian(np.where(listed, lengths, 0.0), bandwidth), FAINTEST)
-    return np.where(listed, ties, 0.0)
+    affinities = np.maximum(gaussian(np.where(listed, lengths, 0.0), bandwidth), FAINTEST)
+    return np.where(listed, affinities, 0.0)
 
 
-def averages(neighbors: IntArray, ties: FloatArray, coordinates: FloatArray) -> FloatArray:
-    """Return the mean of the listed rows of ``coordinates``, weighted by the ties; NaN where there are none."""
+def averages(neighbors: IntArray, affinities: FloatArray, coordinates: FloatArray) -> FloatArray:
+    """Return the mean of the listed rows of ``coordinates``, weighted by the affinities; NaN where there are none."""
     means = np.zeros((len(neighbors), coordinates.shape[1]))
     for column in range(neighbors.shape[1]):
-        means += ties[:, column, None] * coordinates[neighbors[:, column]]
-    total = ties.sum(axis=1, keepdims=True)
+        means += affinities[:, column, None] * coordinates[neighbors[:, column]]
+    total = affinities.sum(axis=1, keepdims=True)
     return np.divide(means, total, out=np.full_like(means, np.nan), where=total > 0)
 
 

@@ -34,7 +34,7 @@ class SampledPlacement:
         As of the old points' `strengths`; the nearest neighbor of an old point is certain to it, that of a new point
         need not be, so one less is taken as certain.
     tick : int
-        When the visits of ties begin to be counted.
+        When the visits of affinities begin to be counted.
     seeds : ndarray of uint64
         Chance, for each sweep.
 
@@ -66,12 +66,12 @@ class SampledPlacement:
         where = self.layout[np.maximum(near, 0)]
         placed = (np.einsum("ij,ijc->ic", weights, where) / weights.sum(axis=1)[:, None]).astype(np.float32)
         rates = visit_rates(weights[listed], np.repeat(weights.max(axis=1), listed.sum(axis=1)))
-        ties = indptr, near[listed].astype(np.int32), rates
+        affinities = indptr, near[listed].astype(np.int32), rates
         forces = self.forces.tables(), self.forces.n_random, np.float32(self.forces.learning_rate), np.uint32(self.tick)
         # Compiled for arrays that may be written, which those of a memory-mapped pickle may not.
         layout, seeds = np.require(self.layout, requirements="W"), np.require(self.seeds, requirements="W")
         run.map(
-            lambda lo, hi: place_rows(*ties, layout, placed, *forces, seeds, lo, hi),
+            lambda lo, hi: place_rows(*affinities, layout, placed, *forces, seeds, lo, hi),
             run.ranges(len(placed), ROWS),
         )
         known = away[:, 0] == 0

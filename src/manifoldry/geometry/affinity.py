@@ -1,4 +1,4 @@
-"""Affinities: how strongly near points are tied, and the random walk that follows the ties."""
+"""Affinities: how strongly near points are joined, and the random walk that follows the affinities."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from manifoldry.neighbors.graph import local_scale
 from manifoldry.values import FloatArray, NeighborGraph
 
 FAINTEST = 1e-10
-"""Weakest tie of an edge, relative to the strongest: an edge is an edge however long. Eigenvectors of the walk are
+"""Weakest affinity of an edge, relative to the strongest: an edge is an edge however long. Eigenvectors of the walk are
 known to about 1e-16 over the root of a point's degree, so the faintest points keep eleven digits."""
 
 
@@ -67,12 +67,12 @@ def local_bandwidths(graph: NeighborGraph) -> FloatArray:
 
 @dataclass(frozen=True)
 class Affinity:
-    r"""Symmetric non-negative ties W between points, and the walk :math:`P = D^{-1} W` along them.
+    r"""Symmetric non-negative affinities W between points, and the walk :math:`P = D^{-1} W` along them.
 
     Parameters
     ----------
     matrix : csr_array or ndarray of shape (n, n)
-        The ties; no row of it is empty.
+        The affinities; no row of it is empty.
 
     Examples
     --------
@@ -85,7 +85,7 @@ class Affinity:
 
     @cached_property
     def degrees(self) -> FloatArray:
-        """Row sums of the ties, shape (n,)."""
+        """Row sums of the affinities, shape (n,)."""
         return np.asarray(self.matrix.sum(axis=1), dtype=np.float64).reshape(-1)
 
     @property
@@ -133,7 +133,7 @@ def _scaled(matrix: Any, left: FloatArray, right: FloatArray | None) -> Any:
 
 
 def graph_affinity(graph: NeighborGraph, bandwidth: float | FloatArray, *, loops: bool = False) -> Affinity:
-    r"""Return the Gaussian ties along the edges of an undirected graph.
+    r"""Return the Gaussian affinities along the edges of an undirected graph.
 
     Parameters
     ----------
@@ -142,21 +142,21 @@ def graph_affinity(graph: NeighborGraph, bandwidth: float | FloatArray, *, loops
     bandwidth : float or ndarray of shape (n,)
         One s for all, or one per point: then :math:`w_{ij} = e^{-d_{ij}^2 / (2 s_i s_j)}`.
     loops : bool
-        Whether every point is tied to itself, with weight 1.
+        Whether every point is joined to itself, with weight 1.
 
     Returns
     -------
     Affinity
-        Sparse. Ties below 1e-10 are raised to it: an edge of the graph is not lost to rounding.
+        Sparse. Affinities below 1e-10 are raised to it: an edge of the graph is not lost to rounding.
 
     Notes
     -----
     References: belkin2003, zelnikmanor2005.
     """
     scale = bandwidth if np.ndim(bandwidth) == 0 else _pair_bandwidths(graph, np.asarray(bandwidth))
-    ties = np.maximum(gaussian(graph.lengths, scale), FAINTEST)
+    affinities = np.maximum(gaussian(graph.lengths, scale), FAINTEST)
     n = graph.n_points
-    matrix = csr_array((ties, graph.indices, graph.indptr), shape=(n, n))
+    matrix = csr_array((affinities, graph.indices, graph.indptr), shape=(n, n))
     return Affinity(csr_array(matrix + diags_array(np.ones(n))) if loops else matrix)
 
 
@@ -165,7 +165,7 @@ def _pair_bandwidths(graph: NeighborGraph, local: FloatArray) -> FloatArray:
 
 
 def complete_affinity(distances: FloatArray, bandwidth: float | FloatArray) -> Affinity:
-    """Return the Gaussian ties of all pairs, every point with itself too, from distances of shape (n, n)."""
+    """Return the Gaussian affinities of all pairs, every point with itself too, from distances of shape (n, n)."""
     scale = bandwidth if np.ndim(bandwidth) == 0 else np.sqrt(np.multiply.outer(bandwidth, bandwidth))
     return Affinity(gaussian(distances, scale))
 
@@ -173,16 +173,16 @@ def complete_affinity(distances: FloatArray, bandwidth: float | FloatArray) -> A
 def affinity_lengths(W: Any, strongest: float) -> csr_array:
     r"""Return the lengths :math:`\sqrt{-2 \ln(w / w_{max})}` that a Gaussian of bandwidth 1 turns back into W.
 
-    So given ties take the way of distances: no tie is no edge, and the strongest has length 0.
+    So given affinities take the way of distances: no affinity is no edge, and the strongest has length 0.
 
     Parameters
     ----------
     W : ndarray or sparse matrix of shape (m, n)
-        Non-negative ties; stronger ones than ``strongest`` count as that.
+        Non-negative affinities; stronger ones than ``strongest`` count as that.
     strongest : float
-        The tie of length 0.
+        The edge of length 0.
     """
-    ties = csr_array(W, dtype=np.float64, copy=True)
-    ties.eliminate_zeros()
-    ties.data = np.sqrt(-2.0 * np.log(np.clip(ties.data / strongest, np.finfo(float).tiny, 1.0)))
-    return ties
+    affinities = csr_array(W, dtype=np.float64, copy=True)
+    affinities.eliminate_zeros()
+    affinities.data = np.sqrt(-2.0 * np.log(np.clip(affinities.data / strongest, np.finfo(float).tiny, 1.0)))
+    return affinities

@@ -82,7 +82,7 @@ def typical_length(indptr: IntArray, lengths: FloatArray) -> float:
 def fuzzy_set(
     graph: NeighborGraph, run: Run, local_connectivity: float = 1.0, set_op_mix_ratio: float = 1.0
 ) -> csr_array:
-    """Return the symmetric ties of a neighbor graph: the `fuzzy_union` of its points' own `strengths`.
+    """Return the symmetric affinities of a neighbor graph: the `fuzzy_union` of its points' own `strengths`.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def fuzzy_set(
 
 
 def fuzzy_union(A: csr_array, mix: float = 1.0) -> csr_array:
-    r"""Return :math:`m (A + A^T - A \circ A^T) + (1 - m) A \circ A^T`: tied if either end says so, or both."""
+    r"""Return :math:`m (A + A^T - A \circ A^T) + (1 - m) A \circ A^T`: joined if either end says so, or both."""
     T = A.T.tocsr()
     both = A.multiply(T)
     union = (A + T) - both if mix == 1.0 else mix * (A + T) + (1.0 - 2.0 * mix) * both
@@ -110,35 +110,35 @@ def fuzzy_union(A: csr_array, mix: float = 1.0) -> csr_array:
     return union
 
 
-def meet_labels(ties: csr_array, labels: Array, known: Array, weight: float) -> csr_array:
-    """Return the ties loosened between different labels, and a little where a label is not known.
+def meet_labels(affinities: csr_array, labels: Array, known: Array, weight: float) -> csr_array:
+    """Return the affinities loosened between different labels, and a little where a label is not known.
 
     Parameters
     ----------
-    ties : csr_array of shape (n, n)
+    affinities : csr_array of shape (n, n)
         A fuzzy set.
     labels, known : ndarray of shape (n,)
         Classes, and of which points they are known.
     weight : float
-        0 for the ties to count most, 1 for the labels alone.
+        0 for the affinities to count most, 1 for the labels alone.
 
     Notes
     -----
     References: mcinnes2018.
     """
-    rows = np.repeat(np.arange(ties.shape[0]), np.diff(ties.indptr))
-    columns = ties.indices
+    rows = np.repeat(np.arange(affinities.shape[0]), np.diff(affinities.indptr))
+    columns = affinities.indices
     unsure = ~(known[rows] & known[columns])
     apart = ~unsure & (labels[rows] != labels[columns])
     far = FAR / (1.0 - weight) if weight < 1.0 else BEYOND
     factor = np.where(unsure, np.exp(-UNKNOWN), np.where(apart, np.exp(-far), 1.0))
-    return _reconnected(csr_array((ties.data * factor, columns, ties.indptr), shape=ties.shape))
+    return _reconnected(csr_array((affinities.data * factor, columns, affinities.indptr), shape=affinities.shape))
 
 
 def meet_targets(
-    ties: csr_array, targets: FloatArray, known: Array, weight: float, n_neighbors: int, run: Run
+    affinities: csr_array, targets: FloatArray, known: Array, weight: float, n_neighbors: int, run: Run
 ) -> csr_array:
-    """Return the ties met with the fuzzy set of numeric targets (n, m), by powers of both that ``weight`` balances.
+    """Return the intersection with the fuzzy set of numeric targets (n, m), by powers of both that ``weight`` balances.
 
     A pair with an unknown end is met with exp(-1), as with labels.
 
@@ -147,21 +147,21 @@ def meet_targets(
     References: mcinnes2018.
     """
     members = np.flatnonzero(known)
-    n = ties.shape[0]
+    n = affinities.shape[0]
     rule = NeighborRule(min(n_neighbors, len(members) - 1), search="exact").resolve(len(members))
     found = fuzzy_set(neighbor_graph(targets[members], rule, run)[0], run).tocoo()
-    right = csr_array((found.data, (members[found.coords[0]], members[found.coords[1]])), shape=ties.shape)
+    right = csr_array((found.data, (members[found.coords[0]], members[found.coords[1]])), shape=affinities.shape)
     # Every pair of either set; a stored value of one plus nothing of the other marks who has it.
-    pattern = csr_array(abs(ties.sign()) + abs(right.sign()))
+    pattern = csr_array(abs(affinities.sign()) + abs(right.sign()))
     rows, columns = np.repeat(np.arange(n), np.diff(pattern.indptr)), pattern.indices
-    mine = _values(ties, rows, columns, max(float(ties.data.min()) / 2, FAINTEST))
+    mine = _values(affinities, rows, columns, max(float(affinities.data.min()) / 2, FAINTEST))
     theirs = _values(right, rows, columns, min(max(float(right.data.min()) / 2, FAINTEST), FAINT))
     theirs = np.where(known[rows] & known[columns], theirs, np.exp(-UNKNOWN))
     if weight < 0.5:
         met = mine * theirs ** (weight / (1.0 - weight))
     else:
         met = mine ** ((1.0 - weight) / weight) * theirs
-    return _reconnected(csr_array((met.astype(np.float32), columns, pattern.indptr), shape=ties.shape))
+    return _reconnected(csr_array((met.astype(np.float32), columns, pattern.indptr), shape=affinities.shape))
 
 
 def _values(matrix: csr_array, rows: Array, columns: Array, absent: float) -> FloatArray:
@@ -170,11 +170,11 @@ def _values(matrix: csr_array, rows: Array, columns: Array, absent: float) -> Fl
     return np.where(found > 0, found, absent)
 
 
-def _reconnected(ties: csr_array) -> csr_array:
-    """Return the union after each point's strongest tie is made 1 again: nobody is left without a sure neighbor."""
-    strongest = np.asarray(ties.max(axis=1).todense(), dtype=np.float64).reshape(-1)
+def _reconnected(affinities: csr_array) -> csr_array:
+    """Return the union after each point's strongest affinity is made 1 again: none is left without a sure neighbor."""
+    strongest = np.asarray(affinities.max(axis=1).todense(), dtype=np.float64).reshape(-1)
     scale = np.divide(1.0, strongest, out=np.zeros_like(strongest), where=strongest > 0)
-    return fuzzy_union(csr_array(diags_array(scale) @ ties, dtype=np.float32))
+    return fuzzy_union(csr_array(diags_array(scale) @ affinities, dtype=np.float32))
 
 
 def _ascending(graph: NeighborGraph) -> bool:

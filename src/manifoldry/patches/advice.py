@@ -32,9 +32,9 @@ def advice(
         )
     loose = overlaps[~firm]
     if len(loose):
-        tied = np.zeros(len(sizes), dtype=bool)
-        tied[overlaps.first[firm]] = tied[overlaps.second[firm]] = True
-        hanging = int((~tied).sum()) if len(sizes) > 1 else 0
+        joined = np.zeros(len(sizes), dtype=bool)
+        joined[overlaps.first[firm]] = joined[overlaps.second[firm]] = True
+        hanging = int((~joined).sum()) if len(sizes) > 1 else 0
         if hanging:
             found.append(
                 f"{hanging} of {len(sizes)} patches share too little with any other (least spread below {THIN:g} of a "

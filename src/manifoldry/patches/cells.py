@@ -128,7 +128,7 @@ def _without_empty(centers: FloatArray, labels: IntArray) -> tuple[FloatArray, I
 
 
 def _borders(labels: IntArray, graph: NeighborGraph, n_cells: int) -> IntArray:
-    """Return the cells whose largest pieces are tied by an edge of the graph, as padded lists."""
+    """Return the cells whose largest pieces are joined by an edge of the graph, as padded lists."""
     pieces, _ = label_pieces(labels, graph)
     sizes = np.bincount(pieces)
     order = np.lexsort((sizes[pieces], labels))
@@ -136,17 +136,17 @@ def _borders(labels: IntArray, graph: NeighborGraph, n_cells: int) -> IntArray:
     main = np.zeros(len(sizes), dtype=bool)
     main[pieces[order[last]]] = True
     rows = graph.rows()
-    tied = main[pieces[rows]] & main[pieces[graph.indices]] & (labels[rows] != labels[graph.indices])
-    a, b = labels[rows[tied]], labels[graph.indices[tied]]
-    ties = sp.csr_array((np.ones(2 * len(a)), (np.r_[a, b], np.r_[b, a])), shape=(n_cells, n_cells))
-    return padded_lists(ties)
+    joined = main[pieces[rows]] & main[pieces[graph.indices]] & (labels[rows] != labels[graph.indices])
+    a, b = labels[rows[joined]], labels[graph.indices[joined]]
+    adjacency = sp.csr_array((np.ones(2 * len(a)), (np.r_[a, b], np.r_[b, a])), shape=(n_cells, n_cells))
+    return padded_lists(adjacency)
 
 
-def padded_lists(ties: sp.csr_array) -> IntArray:
+def padded_lists(adjacency: sp.csr_array) -> IntArray:
     """Return the columns stored in each row of a square pattern, filled up with the row's own number."""
-    degrees = np.diff(ties.indptr)
-    n = ties.shape[0]
+    degrees = np.diff(adjacency.indptr)
+    n = adjacency.shape[0]
     lists = np.repeat(np.arange(n)[:, None], max(1, degrees.max(initial=1)), axis=1)
-    slots = np.arange(len(ties.indices)) - np.repeat(ties.indptr[:-1], degrees)
-    lists[np.repeat(np.arange(n), degrees), slots] = ties.indices
+    slots = np.arange(len(adjacency.indices)) - np.repeat(adjacency.indptr[:-1], degrees)
+    lists[np.repeat(np.arange(n), degrees), slots] = adjacency.indices
     return lists

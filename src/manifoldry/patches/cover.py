@@ -180,8 +180,8 @@ def expanded(labels: IntArray, graph: NeighborGraph, rings: int) -> sp.csr_array
     """
     n = len(labels)
     weights = sp.csr_array((np.ones(n), (np.arange(n), labels)), shape=(n, int(labels.max()) + 1))
-    ties = sp.csr_array((np.ones(graph.n_edges), graph.indices, graph.indptr), shape=(n, n)) + sp.eye_array(n)
-    step = sp.csr_array(sp.diags_array(1 / ties.sum(axis=1)) @ ties)
+    adjacency = sp.csr_array((np.ones(graph.n_edges), graph.indices, graph.indptr), shape=(n, n)) + sp.eye_array(n)
+    step = sp.csr_array(sp.diags_array(1 / adjacency.sum(axis=1)) @ adjacency)
     for _ in range(rings):
         weights = sp.csr_array(step @ weights)
     return weights

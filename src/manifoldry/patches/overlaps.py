@@ -111,8 +111,8 @@ def shared_entries(members: Membership) -> tuple[IntArray, IntArray]:
 
 def patch_components(overlaps: Overlaps, n_patches: int) -> IntArray:
     """Return the connected component of the patch graph that each patch is in."""
-    ties = sp.csr_array((np.ones(len(overlaps)), (overlaps.first, overlaps.second)), shape=(n_patches, n_patches))
-    return np.asarray(connected_components(ties, directed=False)[1], dtype=np.int64)
+    adjacency = sp.csr_array((np.ones(len(overlaps)), (overlaps.first, overlaps.second)), shape=(n_patches, n_patches))
+    return np.asarray(connected_components(adjacency, directed=False)[1], dtype=np.int64)
 
 
 def matching_form(overlaps: Overlaps, sizes: IntArray) -> sp.csr_array:

@@ -68,7 +68,7 @@ def lay_tesserae(X: Array, labels: IntArray, width: int, kind: str, run: Run) ->
     return RigidPatches(members, f, Layout(charts.sizes), axes, np.zeros((c, 0))), charts.residuals
 
 
-def border_ties(X: Array, graph: NeighborGraph, labels: IntArray, most: int) -> HeldPairs:
+def border_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int) -> HeldPairs:
     """Return edges between each two tesserae (3.16): the shortest, and up to ``most`` spread out along the border.
 
     More would fasten tesserae to each other where they should turn, and if all were close together the tesserae would
@@ -104,7 +104,7 @@ def _spread_out(places: FloatArray, groups: IntArray, most: int) -> IntArray:
     return np.flatnonzero(taken)
 
 
-def far_ties(X: Array, graph: NeighborGraph, labels: IntArray, most: int, run: Run) -> HeldPairs:
+def far_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int, run: Run) -> HeldPairs:
     """Return pairs of different tesserae to stretch: those that are no neighbors, or about ``most`` drawn of them.
 
     Where all points are neighbors, all pairs of different tesserae are taken.

@@ -112,8 +112,8 @@ class PatchInverse:
         """Build from stitched patches."""
         n = charts.n_patches
         i, j = np.r_[overlaps.first, overlaps.second], np.r_[overlaps.second, overlaps.first]
-        ties = sp.csr_array((np.ones(len(i)), (i, j)), shape=(n, n))
-        cover = VoronoiCover(stitched.shifts, padded_lists(ties), overlap)
+        adjacency = sp.csr_array((np.ones(len(i)), (i, j)), shape=(n, n))
+        cover = VoronoiCover(stitched.shifts, padded_lists(adjacency), overlap)
         return cls(cover, charts, stitched, np.linalg.pinv(stitched.frames))
 
     def __call__(self, Y: Array, run: Run) -> FloatArray:

@@ -1,7 +1,7 @@
-r"""What SNE and its kin lower: the divergence between the ties of the data and those of a layout.
+r"""What SNE and its kin lower: the divergence between the affinities of the data and those of a layout.
 
 With a kernel w(s) of squared distances, its pull :math:`g = -d \ln w / ds` and the potential
-:math:`\phi(y) = \sum_j w(\|y - y_j\|^2)` of the layout, ties attract along the listed pairs and the field repels:
+:math:`\phi(y) = \sum_j w(\|y - y_j\|^2)` of the layout, affinities attract along the listed pairs and the field repels:
 no sum over all pairs is needed but the field's own.
 """
 
@@ -19,15 +19,15 @@ from manifoldry.values import FloatArray
 
 ROWS = 2048
 TINY = 1e-30
-"""A point so far from all others that its potential underflows is held by its ties alone."""
+"""A point so far from all others that its potential underflows is held by its affinities alone."""
 
 
 class Divergence(ABC):
-    """A divergence from given ties, its gradient and its value, by listed pairs and a field.
+    """A divergence from given affinities, its gradient and its value, by listed pairs and a field.
 
     Parameters
     ----------
-    ties : csr_array of shape (n, n)
+    affinities : csr_array of shape (n, n)
         Joint probabilities: symmetric, with sum 1.
     information : float
         Sum of p ln p, in the scale of the divergence.
@@ -41,21 +41,21 @@ class Divergence(ABC):
     Attributes
     ----------
     degrees : ndarray of shape (n,)
-        Sum of each point's ties.
+        Sum of each point's affinities.
     """
 
-    def __init__(self, ties: csr_array, information: float, profile: Profile, field: Field, run: Run) -> None:
+    def __init__(self, affinities: csr_array, information: float, profile: Profile, field: Field, run: Run) -> None:
         self.information, self.profile, self.field, self.run = information, profile, field, run
         self.real = np.float64 if field.exact else np.float32
-        self.degrees: FloatArray = np.asarray(ties.sum(axis=1), dtype=np.float64).reshape(-1)
+        self.degrees: FloatArray = np.asarray(affinities.sum(axis=1), dtype=np.float64).reshape(-1)
         self._rows = (
-            np.ascontiguousarray(ties.indptr, dtype=np.int64),
-            np.ascontiguousarray(ties.indices, dtype=np.int32),
-            np.ascontiguousarray(ties.data, dtype=self.real),
+            np.ascontiguousarray(affinities.indptr, dtype=np.int64),
+            np.ascontiguousarray(affinities.indices, dtype=np.int32),
+            np.ascontiguousarray(affinities.data, dtype=self.real),
         )
 
     def gradient(self, Y: FloatArray, exaggeration: float = 1.0) -> FloatArray:
-        """Return the gradient (n, d) with the ties multiplied by ``exaggeration``."""
+        """Return the gradient (n, d) with the affinities multiplied by ``exaggeration``."""
         from manifoldry.compiled.attraction import pull_rows
 
         places, pull = self._places(Y), np.empty(Y.shape, dtype=self.real)
@@ -64,7 +64,7 @@ class Divergence(ABC):
         return 4.0 * exaggeration * pull.astype(np.float64) + self._repulsion(places)
 
     def value(self, Y: FloatArray) -> float:
-        """Return the divergence: 0 where the layout makes the ties as they are."""
+        """Return the divergence: 0 where the layout makes the affinities as they are."""
         from manifoldry.compiled.attraction import log_rows
 
         places, logs = self._places(Y), np.empty(len(Y))

@@ -1,4 +1,4 @@
-"""Where a descent begins: principal components, slow eigenvectors of the ties, chance, or a given layout."""
+"""Where a descent begins: principal components, slow eigenvectors of the affinities, chance, or a given layout."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def check_init(init: Any, n_points: int, n_components: int, graph: bool) -> None
 
 
 def first_layout(
-    init: str, X: Any, ties: csr_array, n_components: int, run: Run, *, pairwise: bool = False
+    init: str, X: Any, affinities: csr_array, n_components: int, run: Run, *, pairwise: bool = False
 ) -> FloatArray:
     """Return a centered start whose widest column has standard deviation 1.
 
@@ -57,7 +57,7 @@ def first_layout(
         "auto" is "pca" where there are rows or all distances, of which it is classical scaling, else "spectral".
     X : array or sparse matrix of shape (n, D), array of shape (n, n) if ``pairwise``, or None
         The rows or distances, where there are any.
-    ties : csr_array of shape (n, n)
+    affinities : csr_array of shape (n, n)
         Symmetric non-negative affinities.
     n_components : int
         Number of columns.
@@ -67,11 +67,11 @@ def first_layout(
         Whether ``X`` holds distances.
     """
     with run.stage("start"):
-        n = ties.shape[0]
+        n = affinities.shape[0]
         if init == "auto":
             init = "spectral" if X is None else "pca"
         if init == "spectral":
-            Y = _spectral(ties, n_components, run)
+            Y = _spectral(affinities, n_components, run)
         elif init == "random":
             Y = np.zeros((n, n_components))
         elif pairwise:
@@ -107,28 +107,28 @@ def _principal(X: Any, n_components: int, run: Run) -> FloatArray:
     return np.pad(scores * column_signs(scores), ((0, 0), (0, n_components - found)))
 
 
-def _spectral(ties: csr_array, n_components: int, run: Run) -> FloatArray:
-    """Return slow eigenvectors of the ties' random walk; unconnected pieces each by themselves, in a lattice."""
-    count, label = connected_components(ties, directed=False)
+def _spectral(affinities: csr_array, n_components: int, run: Run) -> FloatArray:
+    """Return slow eigenvectors of the affinities' random walk; unconnected pieces each by themselves, in a lattice."""
+    count, label = connected_components(affinities, directed=False)
     if count == 1:
-        return _eigenmap(ties, n_components, run)
+        return _eigenmap(affinities, n_components, run)
     order = np.argsort(label, kind="stable")
     groups = np.split(order, np.cumsum(np.bincount(label, minlength=count))[:-1])
-    Y = np.zeros((ties.shape[0], n_components))
+    Y = np.zeros((affinities.shape[0], n_components))
     for members, center in zip(groups, _lattice(np.bincount(label), n_components), strict=True):
-        piece = _eigenmap(csr_array(ties[members][:, members]), n_components, run)
+        piece = _eigenmap(csr_array(affinities[members][:, members]), n_components, run)
         size = np.abs(piece).max(initial=0.0)
         Y[members] = center + (piece / size if size > 0 else piece) * len(members) ** (1 / n_components)
     return Y
 
 
-def _eigenmap(ties: csr_array, n_components: int, run: Run) -> FloatArray:
-    """Return rough slow eigenvectors of connected ties, all of one size."""
-    n = ties.shape[0]
+def _eigenmap(affinities: csr_array, n_components: int, run: Run) -> FloatArray:
+    """Return rough slow eigenvectors of connected affinities, all of one size."""
+    n = affinities.shape[0]
     found = min(n_components, n - 1)
     if found == 0:
         return np.zeros((n, n_components))
-    L = laplacian(csr_array(ties, dtype=np.float64))
+    L = laplacian(csr_array(affinities, dtype=np.float64))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a rough answer is what is asked for
         vectors = smallest(L.matrix, found, B=L.degrees, null=L.null, tol=ROUGH, tolerable=np.inf, run=run).vectors

@@ -1,4 +1,4 @@
-"""Points renumbered so that tied ones are near in memory, which is what a pass over all ties spends its time on."""
+"""Points renumbered so that neighbors are near in memory, which is what a pass over all affinities spends time on."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ RUN = 256
 """Points per compact run: their coordinates fill a few pages."""
 
 
-def local_order(ties: csr_array) -> IntArray:
+def local_order(affinities: csr_array) -> IntArray:
     """Return an order of the points in which compact runs of neighbors follow each other."""
     from manifoldry.compiled.paths import compact_order
 
     return compact_order(
-        np.ascontiguousarray(ties.indptr, dtype=np.int64), np.ascontiguousarray(ties.indices, dtype=np.int32), RUN
+        np.ascontiguousarray(affinities.indptr, dtype=np.int64),
+        np.ascontiguousarray(affinities.indices, dtype=np.int32),
+        RUN,
     )
 
 
-def renumbered(ties: csr_array, order: IntArray) -> csr_array:
-    """Return ``ties[order][:, order]``; the entries of a row keep their order.
+def renumbered(affinities: csr_array, order: IntArray) -> csr_array:
+    """Return ``affinities[order][:, order]``; the entries of a row keep their order.
 
     Examples
     --------
@@ -32,16 +34,16 @@ def renumbered(ties: csr_array, order: IntArray) -> csr_array:
     [[0, 0, 2], [0, 0, 1], [2, 1, 0]]
     """
     n = len(order)
-    place = np.empty(n, dtype=ties.indices.dtype)
+    place = np.empty(n, dtype=affinities.indices.dtype)
     place[order] = np.arange(n, dtype=place.dtype)
-    counts = np.diff(ties.indptr)[order]
+    counts = np.diff(affinities.indptr)[order]
     ends = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-    data, indices = np.empty_like(ties.data), np.empty_like(ties.indices)
-    for lo in range(0, n, ROWS):  # the places of all entries at once would be larger than the ties
+    data, indices = np.empty_like(affinities.data), np.empty_like(affinities.indices)
+    for lo in range(0, n, ROWS):  # the places of all entries at once would be larger than the affinities
         rows = slice(lo, lo + ROWS)
         block = slice(ends[lo], ends[min(lo + ROWS, n)])
         entries = np.arange(block.start, block.stop) + np.repeat(
-            ties.indptr[order[rows]] - ends[:-1][rows], counts[rows]
+            affinities.indptr[order[rows]] - ends[:-1][rows], counts[rows]
         )
-        data[block], indices[block] = ties.data[entries], place[ties.indices[entries]]
-    return csr_array((data, indices, ends.astype(ties.indptr.dtype)), shape=ties.shape)
+        data[block], indices[block] = affinities.data[entries], place[affinities.indices[entries]]
+    return csr_array((data, indices, ends.astype(affinities.indptr.dtype)), shape=affinities.shape)

@@ -1,4 +1,4 @@
-"""UMAP's layout: attraction along ties and repulsion by chance, every point moving itself among the others."""
+"""UMAP's layout: attraction along affinities and repulsion by chance, every point moving itself among the others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from manifoldry.values import FloatArray, IntArray, Trace
 
 ROWS = 2048
 SWEEPS = 2
-"""Sweeps per epoch: a tie that pulls both its ends once from either side is visited twice."""
+"""Sweeps per epoch: an edge that pulls both its ends once from either side is visited twice."""
 SOFT = 1e-3
 """Added to squared distances where points repel, so that no force is infinite."""
 DRAWS = 16
@@ -44,7 +44,7 @@ class Forces:
     a, b : float
         Of the layout's kernel :math:`q = 1 / (1 + a s^b)`, s the squared distance.
     n_random : int
-        Random partners for each time that a tie is visited from its own end.
+        Random partners for each time that an edge is visited from its own end.
     repulsion : float
         Factor of their push.
     learning_rate : float
@@ -83,12 +83,12 @@ class Sampler:
 
     .. math:: -\sum_{ij} r_{ij} \ln q_{ij} - \frac{m}{n} \sum_i \Big(\sum_j r_{ij}\Big) \gamma \sum_k \ln(1 - q_{ik}) ,
 
-    with the ties as shares r of the strongest, m random partners per visit of a tie and repulsion :math:`\gamma`. All
-    points move at once, from where all were; random numbers depend on the point and the sweep only.
+    with the affinities as shares r of the strongest, m random partners per visit of an edge and repulsion
+    :math:`\gamma`. All points move at once, from where all were; random numbers depend on the point and the sweep only.
 
     Parameters
     ----------
-    ties : csr_array of shape (n, n)
+    affinities : csr_array of shape (n, n)
         Symmetric, positive.
     forces : Forces
         What moves it.
@@ -100,7 +100,7 @@ class Sampler:
     References: mcinnes2018, damrich2021.
     """
 
-    ties: csr_array
+    affinities: csr_array
     forces: Forces
     run: Run
     _rows: tuple[IntArray, IntArray, FloatArray] = field(init=False, repr=False)
@@ -109,8 +109,8 @@ class Sampler:
     _buffer: FloatArray | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        rates = visit_rates(self.ties.data, float(self.ties.data.max()))
-        self._rows = self.ties.indptr.astype(np.int64), self.ties.indices.astype(np.int32), rates
+        rates = visit_rates(self.affinities.data, float(self.affinities.data.max()))
+        self._rows = self.affinities.indptr.astype(np.int64), self.affinities.indices.astype(np.int32), rates
         self._tables = self.forces.tables()
         rng = self.run.rng("layout")
         self._tick = int(rng.integers(2**32))
@@ -145,11 +145,11 @@ class Sampler:
             ends = indptr[lo : hi + 1]
             shares = rates[ends[0] : ends[-1]] / 2.0**32
             rows = np.repeat(np.arange(lo, hi), np.diff(ends))
-            tied = np.log1p(self._power(Y[rows] - Y[indices[ends[0] : ends[-1]]]))
+            joined = np.log1p(self._power(Y[rows] - Y[indices[ends[0] : ends[-1]]]))
             power = self._power(Y[lo:hi, None] - Y[partners[lo:hi]])
             apart = np.log1p(power) - np.log(power + SOFT)
             visits = np.bincount(rows - lo, shares, minlength=hi - lo)
-            return float(shares @ tied + self.forces.repulsion * self.forces.n_random * (visits @ apart.mean(axis=1)))
+            return float(shares @ joined + self.forces.repulsion * self.forces.n_random * (visits @ apart.mean(axis=1)))
 
         return float(sum(self.run.map(block, self.run.ranges(n, ROWS), blas=True)) / n)
 
@@ -169,17 +169,17 @@ def _sweep(n_dims: int) -> Any:
     return move_rows
 
 
-def sampled_layout(start: FloatArray, ties: csr_array, forces: Forces, run: Run) -> tuple[FloatArray, Trace]:
+def sampled_layout(start: FloatArray, affinities: csr_array, forces: Forces, run: Run) -> tuple[FloatArray, Trace]:
     """Return where the forces lead ``start`` (n, d), in float32, and the trace.
 
-    Ties so weak that they would not be visited once are left out. Points are renumbered, those with about as many
+    Affinities so weak that they would not be visited once are left out. Points are renumbered, those with about as many
     visits together and then along the start, so that rows that are moved abreast take equally long. Chance sees
     these numbers too: permuted points are moved alike.
     """
-    kept = ties.copy()
-    kept.data[kept.data < ties.data.max() / max(1, forces.n_epochs)] = 0
+    kept = affinities.copy()
+    kept.data[kept.data < affinities.data.max() / max(1, forces.n_epochs)] = 0
     kept.eliminate_zeros()
-    visits = np.asarray(kept.sum(axis=1)).reshape(-1) / ties.data.max()
+    visits = np.asarray(kept.sum(axis=1)).reshape(-1) / affinities.data.max()
     order = np.lexsort((*start.T[::-1], np.round(2 * visits)))
     with run.stage("layout"):
         kept = renumbered(kept, order)

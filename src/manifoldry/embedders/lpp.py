@@ -75,8 +75,8 @@ class LPP(_LocalityEmbedder):
 
     with affinities :math:`w_{ij} = e^{-d_{ij}^2 / (2 s^2)}`, degrees D and Laplacian L = D - W. The data are first
     centered at their mean weighted by the degrees; without that a mere shift of the data would make the first
-    direction a spurious, nearly constant one. Among all maps, not only linear ones, the same problem is Laplacian eigenmaps, so
-    the j-th eigenvalue is never below the (j + 1)-th of those.
+    direction a spurious, nearly constant one. Among all maps, not only linear ones, the same problem is Laplacian
+    eigenmaps, so the j-th eigenvalue is never below the (j + 1)-th of those.
 
     Parameters
     ----------

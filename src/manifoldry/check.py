@@ -41,8 +41,12 @@ def choice(name: str, value: Any, options: Collection[str]) -> str:
     return value
 
 
-def metric(name: str, extra: Collection[str]) -> None:
-    """Refuse the name of a metric that neither scikit-learn nor we know."""
+def metric(name: Any, extra: Collection[str]) -> None:
+    """Refuse what is neither a function nor the name of a metric that scikit-learn or we know."""
+    if callable(name):
+        return
+    if not isinstance(name, str):
+        raise ValueError(f"metric must be a name or a function of two rows; got {name!r}.")
     from sklearn.metrics.pairwise import _VALID_METRICS
 
     known = {*_VALID_METRICS, *extra}

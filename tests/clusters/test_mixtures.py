@@ -304,8 +304,8 @@ def test_a_component_that_is_nobodys_likeliest_is_dropped():
 def test_one_component_is_probabilistic_pca(n, d, r):
     rng = np.random.default_rng(d)
     X = rng.normal(size=(n, d)) * np.linspace(3.0, 0.5, d) + 10.0
-    model = MPPCA(1, n_components=r, n_init=1, tol=0.0, max_iter=1000).fit(X)
-    peer = decomposition.PCA(r, svd_solver="full").fit(X)
+    model = MPPCA(n_clusters=1, n_components=r, n_init=1, tol=0.0, max_iter=1000).fit(X)
+    peer = decomposition.PCA(n_components=r, svd_solver="full").fit(X)
     # the peer divides by n - 1: its covariance is this times the likeliest
     ratio = n / (n - 1)
     below = 0.5 * d * (np.log(ratio) + 1.0 / ratio - 1.0)
@@ -324,8 +324,8 @@ def test_one_component_is_probabilistic_pca(n, d, r):
 def test_one_component_is_factor_analysis(shared, d, r):
     rng = np.random.default_rng(d)
     X = rng.normal(size=(300, r)) @ rng.normal(size=(r, d)) + rng.normal(size=(300, d)) * rng.uniform(0.5, 2.0, size=d)
-    model = MFA(1, n_components=r, n_init=1, tol=1e-13, max_iter=3000, shared_noise=shared).fit(X)
-    peer = decomposition.FactorAnalysis(r, tol=1e-11, max_iter=3000, svd_method="lapack").fit(X)
+    model = MFA(n_clusters=1, n_components=r, n_init=1, tol=1e-13, max_iter=3000, shared_noise=shared).fit(X)
+    peer = decomposition.FactorAnalysis(n_components=r, tol=1e-11, max_iter=3000, svd_method="lapack").fit(X)
     # the peer stops once n log-likelihoods gain 1e-11, we once a column of one gains 1e-13; both climb linearly
     assert model.log_likelihood_ == pytest.approx(peer.score(X), abs=1e-8)
     np.testing.assert_allclose(np.atleast_2d(model.noise_variances_)[0], peer.noise_variance_, rtol=1e-3)
@@ -335,7 +335,7 @@ def test_units_of_columns_do_not_matter_to_factor_analyzers():
     rng = np.random.default_rng(11)
     X = rng.normal(size=(100, 2)) @ rng.normal(size=(2, 5)) + rng.normal(size=(100, 5))
     units = np.array([0.5, 2.0, 1.0, 4.0, 0.25])
-    plain, scaled = (MFA(1, n_init=1, max_iter=30, tol=0.0).fit(points) for points in (X, X * units))
+    plain, scaled = (MFA(n_clusters=1, n_init=1, max_iter=30, tol=0.0).fit(points) for points in (X, X * units))
     # thirty steps of some hundred products each, contracting
     np.testing.assert_allclose(scaled.noise_variances_, plain.noise_variances_ * units**2, rtol=1e-10)
     assert scaled.log_likelihood_ == pytest.approx(plain.log_likelihood_ - np.log(units).sum(), abs=1e-10)
@@ -344,14 +344,18 @@ def test_units_of_columns_do_not_matter_to_factor_analyzers():
 def test_a_turn_of_the_data_turns_the_mixture():
     X, _ = flats_apart(12, n=150)
     turn = ortho_group.rvs(5, random_state=np.random.default_rng(13))
-    plain, turned = (MPPCA(3, n_init=1, random_state=4).fit(points) for points in (X, X @ turn))
+    plain, turned = (MPPCA(n_clusters=3, n_init=1, random_state=4).fit(points) for points in (X, X @ turn))
     # rounding of 1e-15 of points of length 10, through some tens of contracting steps
     np.testing.assert_array_equal(turned.labels_, plain.labels_)
     np.testing.assert_allclose(turned.means_, plain.means_ @ turn, atol=1e-8)
     assert turned.log_likelihood_ == pytest.approx(plain.log_likelihood_, abs=1e-9)
 
 
-@pytest.mark.parametrize("model", [MPPCA(3), MFA(3), MFA(3, shared_noise=False)], ids=["MPPCA", "MFA", "own"])
+@pytest.mark.parametrize(
+    "model",
+    [MPPCA(n_clusters=3), MFA(n_clusters=3), MFA(n_clusters=3, shared_noise=False)],
+    ids=["MPPCA", "MFA", "own"],
+)
 def test_planes_that_lie_apart_are_found(model):
     X, labels = flats_apart(14)
     model.fit(X)
@@ -390,14 +394,14 @@ def test_fits_of_degenerate_data_are_whole(cls, make):
 
 def test_no_more_clusters_than_distinct_points():
     X = np.repeat(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]]), 10, axis=0)
-    model = MPPCA(5, n_components=1).fit(X)
+    model = MPPCA(n_clusters=5, n_components=1).fit(X)
     assert model.n_clusters_ <= 3
     assert model.diagnostics_["dropped"] == 5 - model.n_clusters_
 
 
 def test_new_points_one_by_one_as_in_a_batch():
     X, _ = flats_apart(16, n=200)
-    model = MFA(3, n_init=2).fit(X[:150])
+    model = MFA(n_clusters=3, n_init=2).fit(X[:150])
     alone = np.array([model.score_samples(row[None])[0] for row in X[150:]])
     # squared lengths of about 150 over variances of about 0.01, rounded differently in products of other shapes
     np.testing.assert_allclose(model.score_samples(X[150:]), alone, atol=8 * 5 * EPS * 300 / 0.005)
@@ -406,23 +410,23 @@ def test_new_points_one_by_one_as_in_a_batch():
 def test_a_start_with_a_starved_component_is_not_preferred():
     rng = np.random.default_rng(17)
     X = np.concatenate([rng.normal(size=(60, 2)), rng.normal((8.0, 0.0), size=(60, 2)), [[4.0, 30.0], [4.0, 30.01]]])
-    model = MPPCA(2, n_components=1, n_init=20).fit(X)
+    model = MPPCA(n_clusters=2, n_components=1, n_init=20).fit(X)
     assert np.bincount(model.labels_).min() > 50
     assert model.objective_ > model.objectives_.min()
 
 
 def test_a_callback_ends_the_starts():
     X = np.random.default_rng(18).normal(size=(100, 3))
-    at_once = MPPCA(3, n_init=50, n_jobs=1, tol=0.0, callback=lambda _: True).fit(X)
+    at_once = MPPCA(n_clusters=3, n_init=50, n_jobs=1, tol=0.0, callback=lambda _: True).fit(X)
     assert at_once.diagnostics_["stopped"]
     assert (len(at_once.objectives_), at_once.n_iter_) == (1, 1)
-    later = MPPCA(3, n_init=50, n_jobs=1, callback=lambda progress: progress.done == 4).fit(X)
+    later = MPPCA(n_clusters=3, n_init=50, n_jobs=1, callback=lambda progress: progress.done == 4).fit(X)
     assert len(later.objectives_) == 4
 
 
 def test_the_limit_is_told():
     X = np.random.default_rng(19).normal(size=(100, 3))
-    model = MPPCA(3, n_init=1, max_iter=1, tol=0.0).fit(X)
+    model = MPPCA(n_clusters=3, n_init=1, max_iter=1, tol=0.0).fit(X)
     assert model.trace_.stop is Stop.LIMIT
     assert model.n_iter_ == 1
 
@@ -430,12 +434,12 @@ def test_the_limit_is_told():
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (MPPCA(30), "n_clusters must be between 1 and 20 for 20 points; got 30"),
-        (MPPCA(2, n_components=0), "n_components must be at least 1"),
-        (MPPCA(2, n_init=0), "n_init must be at least 1"),
-        (MFA(2, max_iter=0), "max_iter must be at least 1"),
-        (MFA(2, tol=-1.0), "tol must be at least 0"),
-        (MFA(2, min_variance=0.0), "min_variance must be above 0"),
+        (MPPCA(n_clusters=30), "n_clusters must be between 1 and 20 for 20 points; got 30"),
+        (MPPCA(n_clusters=2, n_components=0), "n_components must be at least 1"),
+        (MPPCA(n_clusters=2, n_init=0), "n_init must be at least 1"),
+        (MFA(n_clusters=2, max_iter=0), "max_iter must be at least 1"),
+        (MFA(n_clusters=2, tol=-1.0), "tol must be at least 0"),
+        (MFA(n_clusters=2, min_variance=0.0), "min_variance must be above 0"),
     ],
 )
 def test_bad_parameters_are_refused(model, message):

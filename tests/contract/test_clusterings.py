@@ -240,10 +240,10 @@ def test_a_number_of_clusters_that_cannot_be_is_refused(card, n_clusters):
 
 
 @among(COUNTED)
-def test_the_number_of_clusters_comes_first_and_alone(card):
-    assert card.cls(5).n_clusters == 5
-    with pytest.raises(TypeError):
-        card.cls(5, 2)
+def test_parameters_are_given_by_name(card):
+    assert card.cls(n_clusters=5).n_clusters == 5
+    with pytest.raises(TypeError, match="by name"):
+        card.cls(5)
 
 
 @among([card for card in CARDS if "metric" in inspect.signature(card.cls).parameters])

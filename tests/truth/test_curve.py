@@ -29,7 +29,7 @@ def test_of_a_straight_line_it_is_the_first_principal_score():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((80, 1)) @ rng.standard_normal((1, 4)) + 3.0
     model = PrincipalCurve().fit(X)
-    score = PCA(1).fit_transform(X)[:, 0]
+    score = PCA(n_components=1).fit_transform(X)[:, 0]
     place = model.embedding_[:, 0] - model.embedding_.mean()
     np.testing.assert_allclose(np.abs(place), np.abs(score), atol=1e-12)
     assert model.trace_.n_iter == 0
@@ -107,7 +107,7 @@ def test_the_mean_squared_distance_never_rises_and_is_the_one_reported():
     X, _ = arc(300, 0.1, seed=6)
     model = PrincipalCurve().fit(X)
     assert (np.diff(model.trace_.objective) <= 0).all()
-    line = PCA(1).fit(X)
+    line = PCA(n_components=1).fit(X)
     left = X - line.inverse_transform(line.transform(X))
     assert model.trace_.objective[0] == pytest.approx((left**2).sum(axis=1).mean(), rel=1e-12)
     assert model.trace_.objective[-1] == pytest.approx((model.diagnostics_["distances"] ** 2).mean(), rel=1e-12)

@@ -110,7 +110,7 @@ def test_unfinished_answers_are_consistent_and_bounded(steps, monkeypatch):
 
 def test_linear_kernel_gives_a_linear_map():
     X = cloud(30, 4, 5)
-    eat = EAT(2, kernel="linear").fit(X)
+    eat = EAT(n_components=2, kernel="linear").fit(X)
     Xc = X - X.mean(axis=0)
     image = Xc @ np.linalg.lstsq(Xc, eat.embedding_, rcond=None)[0]
     # Rounding times the condition of the kernel, which is about 10 here.
@@ -133,7 +133,7 @@ def test_folded_sheets_lie_flat_and_the_third_coordinate_vanishes():
     one, other = np.arange(16), np.r_[:4, 16:28]
     pairs = np.concatenate([np.array([(a, b) for a in side for b in side if a < b]) for side in (one, other)])
     slack = 1e-6
-    eat = EAT(3, kernel="linear", keep=pairs, slack=slack, tol=1e-6).fit(X)
+    eat = EAT(n_components=3, kernel="linear", keep=pairs, slack=slack, tol=1e-6).fit(X)
     # At slack 0 the answer is flat; within the slack the third dimension gets a share of variance of that order.
     assert eat.spectrum_.values[2] < 100 * slack * eat.spectrum_.values[0]
     # Coordinates are the root of that.
@@ -156,7 +156,7 @@ def test_least_error_where_distances_contradict_the_kernel():
         return np.mean((np.square(B @ root).sum(axis=1) - 1) ** 2)
 
     least = min(minimize(error, start, tol=1e-14).fun for start in cloud(5, 4, 9))
-    eat = EAT(1, kernel="linear", distances=D, keep=pairs, slack=1e-6).fit(X)
+    eat = EAT(n_components=1, kernel="linear", distances=D, keep=pairs, slack=1e-6).fit(X)
     assert least > 0.01
     # Lengths may leave the best ones by the slack, at which the error has no slope along the cone.
     assert eat.error_ == pytest.approx(least, abs=1e-5)
@@ -166,7 +166,7 @@ def test_given_distances_are_reached_on_the_globe():
     globe = datasets.half_globe(60, grid=True)
     inside = np.abs(globe.parameters[:, 0]) < 1.3
     X, place = globe.X[inside], globe.parameters[inside]
-    eat = EAT(2, kernel="rbf", sigma=0.5, distances=lengths(place), n_neighbors=8).fit(X)
+    eat = EAT(n_components=2, kernel="rbf", sigma=0.5, distances=lengths(place), n_neighbors=8).fit(X)
     # Full rank: all kept distances are reached to the slack, and the map, rigid under 8 neighbors, with them.
     assert eat.rank_ratio_ == 1
     assert eat.error_ < 1.001e-8
@@ -193,7 +193,7 @@ def test_free_pairs_do_not_matter():
 @pytest.mark.parametrize("settings", [{"kernel": "rbf"}, {"kernel": "linear"}, {"kernel": "poly", "degree": 2}])
 def test_fitted_points_return_to_their_places(settings):
     X = datasets.s_curve(60, random_state=2).X
-    eat = EAT(2, **settings).fit(X)
+    eat = EAT(n_components=2, **settings).fit(X)
     # Eigenvalues of the kernel down to 1e-10 of the largest are divided by: 60 roundings of 1e-16 over that.
     np.testing.assert_allclose(eat.transform(X), eat.embedding_, rtol=0, atol=6e-5 * np.abs(eat.embedding_).max())
 
@@ -223,7 +223,7 @@ def test_advice_on_kernels_too_narrow_and_too_poor():
 def test_dimension_suggested_for_a_strip():
     t = np.linspace(0, 3, 30)
     circle = np.column_stack([np.cos(t), np.sin(t)])
-    assert EAT(1, n_neighbors=2).fit(circle).suggest_n_components().n_components == 1
+    assert EAT(n_components=1, n_neighbors=2).fit(circle).suggest_n_components().n_components == 1
 
 
 @pytest.mark.parametrize(
@@ -253,4 +253,4 @@ def test_pieces_are_bridged_or_refused():
         eat = EAT(n_neighbors=3).fit(X)
     assert eat.diagnostics_["bridges"].shape == (1, 3)
     with pytest.raises(ValueError, match="2 components"):
-        EAT(n_neighbors=3, disconnected="refuse").fit(X)
+        EAT(n_neighbors=3, disconnected="raise").fit(X)

@@ -90,7 +90,7 @@ def test_equals_scikit_learn_where_the_mathematics_is_the_same(cls, method):
 @pytest.mark.parametrize("cls", [LLE, NonnegativeLLE, ModifiedLLE])
 def test_coordinates_are_centered_and_white_and_their_cost_is_the_spectrum(cls):
     X = datasets.s_curve(300).X
-    model = cls(3, n_neighbors=9).fit(X)
+    model = cls(n_components=3, n_neighbors=9).fit(X)
     Y = model.embedding_
     np.testing.assert_allclose(Y.T @ Y, 300 * np.eye(3), atol=1e-8)
     np.testing.assert_allclose(Y.sum(axis=0), 0, atol=1e-8)
@@ -184,7 +184,7 @@ def test_a_component_too_small_for_local_geometry_is_laid_out_by_its_principal_c
 
 def test_suggests_the_dimension_of_the_sheet():
     for X, d in [(flat_sheet()[0], 2), (datasets.swiss_roll(1500).X, 2), (datasets.helix(800).X, 1)]:
-        suggestion = LTSA(1, n_neighbors=10).fit(X).suggest_n_components()
+        suggestion = LTSA(n_components=1, n_neighbors=10).fit(X).suggest_n_components()
         assert suggestion.n_components == d
         assert "variance" in suggestion.why
 

@@ -114,7 +114,7 @@ def test_approximate_forces_lead_to_as_low_a_divergence():
 @pytest.mark.parametrize("d", [1, 2, 3, 4])
 def test_any_dimension(d):
     X, labels = blobs(120)
-    model = TSNE(d).fit(X)
+    model = TSNE(n_components=d).fit(X)
     assert model.embedding_.shape == (120, d)
     assert first_neighbor_right(model.embedding_, labels) > 0.95
 

@@ -63,7 +63,7 @@ def test_new_points_of_a_roll_go_to_their_places():
 def test_single_points_keep_the_edges_of_the_graph():
     line = (np.arange(40) + np.random.default_rng(3).uniform(0, 0.2, 40)) / 40
     X = np.column_stack([np.cos(3 * line), np.sin(3 * line)])
-    model = TesseraMap(1, clustering="none", n_neighbors=2, max_rank=2).fit(X)
+    model = TesseraMap(n_components=1, clustering="none", n_neighbors=2, max_rank=2).fit(X)
     assert model.n_clusters_ == 40
     rows, columns = model.graph_.rows(), model.graph_.indices
     kept = np.abs(model.embedding_[rows, 0] - model.embedding_[columns, 0]) / model.graph_.lengths
@@ -105,7 +105,7 @@ def test_given_tesserae_are_taken_as_they_are():
     names = np.array(["a", "b", "c", "d"])[sheet[:, 0].astype(int)]
     model = TesseraMap(tesserae=names).fit(tilted(sheet))
     assert model.labels_.tolist() == sheet[:, 0].astype(int).tolist()
-    fitted = TesseraMap(clustering=KMeans(6, n_init=1, random_state=0)).fit(tilted(sheet))
+    fitted = TesseraMap(clustering=KMeans(n_clusters=6, n_init=1, random_state=0)).fit(tilted(sheet))
     assert fitted.n_clusters_ >= 6
     assert relative_error(fitted.embedding_, sheet) < 5e-3
 

@@ -152,7 +152,7 @@ def test_permuted_rows_permute_the_layout_to_the_bit():
 @pytest.mark.parametrize("n_components", [1, 2, 3])
 def test_far_blobs_stay_apart_and_the_objective_falls(n_components):
     X = blobs(8)
-    model = UMAP(n_components, n_epochs=200).fit(X)
+    model = UMAP(n_components=n_components, n_epochs=200).fit(X)
     Y = model.embedding_
     assert (cKDTree(Y).query(Y, 6)[1] // 60 == (np.arange(120) // 60)[:, None]).all()
     assert model.trace_.objective[-1] < model.trace_.objective[0]

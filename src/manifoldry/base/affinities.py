@@ -11,10 +11,11 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base.embedder import stores
-from manifoldry.base.graphs import GraphEmbedder
+from manifoldry.base.estimator import estimator
+from manifoldry.base.graph import GraphEmbedder
 from manifoldry.geometry.affinity import Affinity, affinity_lengths, graph_affinity, mean_bandwidth
 from manifoldry.neighbors.graph import components
+from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborRule
 from manifoldry.run import Run
@@ -22,13 +23,12 @@ from manifoldry.solve.spectrum import Suggestion, gap
 from manifoldry.values import Embedding, FloatArray, NeighborGraph
 
 
-@stores
+@estimator
 class AffinityEmbedder(GraphEmbedder):
     """Base of the methods whose graph carries affinities: heat kernel, binary, or given with ``metric="affinity"``."""
 
     bandwidth: float | str = "auto"
-    symmetry: str = "or"
-    disconnected: str = "apart"
+    disconnected: Policy = "apart"
 
     weights = "heat"
 
@@ -100,8 +100,8 @@ class AffinityEmbedder(GraphEmbedder):
     def _pairwise(self) -> bool:
         return super()._pairwise or self._affinities_given
 
-    def _rule(self) -> NeighborRule:
-        rule = super()._rule()
+    def _rule(self, n_points: int) -> NeighborRule:
+        rule = super()._rule(n_points)
         # Given affinities have become lengths when they come here.
         return replace(rule, metric="precomputed") if self._affinities_given else rule
 

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base.embedder import stores
-from manifoldry.base.graphs import GraphEmbedder
+from manifoldry.base.estimator import estimator
+from manifoldry.base.graph import GraphEmbedder
 from manifoldry.extend.nystrom import GeodesicNystrom, LandmarkPlacement
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.search import NeighborIndex
@@ -20,11 +20,9 @@ from manifoldry.solve.spectrum import Suggestion, elbow
 from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph
 
 
-@stores
+@estimator
 class GeodesicEmbedder(GraphEmbedder):
     """What the Isomaps share: the constructor, and the residual variance of their geodesics."""
-
-    symmetry: str = "or"
 
     _invertible = _local_inverse = True
 

@@ -11,9 +11,9 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base.embedder import stores
-from manifoldry.base.graphs import GraphEmbedder
-from manifoldry.extend.parts import Restricted
+from manifoldry.base.estimator import estimator
+from manifoldry.base.graph import GraphEmbedder
+from manifoldry.extend.pieces import Piece
 from manifoldry.extend.placement import Distances
 from manifoldry.neighbors.sample import Sample
 from manifoldry.run import Run
@@ -279,7 +279,7 @@ class BackProjection:
         return self.mean + np.asarray(Y, dtype=np.float64) @ self.directions
 
 
-@stores
+@estimator
 class LinearEmbedder(GraphEmbedder):
     """What the linear projections share: the constructor, the matrix, and reading the spectrum."""
 
@@ -308,7 +308,7 @@ class LinearEmbedder(GraphEmbedder):
     @property
     def _projection(self) -> Projection:
         extension = getattr(self, "_extension", None)
-        if isinstance(extension, Restricted):
+        if isinstance(extension, Piece):
             extension = extension.extension
         if not isinstance(extension, Projection) or extension.features is not None:
             raise AttributeError(

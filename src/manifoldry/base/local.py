@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from dataclasses import replace
 from typing import Any
@@ -10,11 +9,12 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldry.base.embedder import stores
-from manifoldry.base.graphs import GraphEmbedder
+from manifoldry.base.estimator import estimator
+from manifoldry.base.graph import GraphEmbedder
 from manifoldry.extend.local import forward
 from manifoldry.extend.placement import LinearPlacement
 from manifoldry.geometry.tangent import local_variances
+from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import AUTO_NEIGHBORS, NeighborRule
 from manifoldry.run import Run
@@ -22,6 +22,7 @@ from manifoldry.solve.eigen import smallest
 from manifoldry.solve.scaling import classical_scaling, principal_scaling
 from manifoldry.solve.spectrum import Suggestion, enough
 from manifoldry.values import Embedding, FloatArray, Spectrum
+from manifoldry.warnings import warn
 
 TOLERABLE = 1e-4
 """Relative residual with which a layout is still given, with a warning, where no solver that fits does better."""
@@ -35,7 +36,7 @@ def bottom(matrix: Any, n_components: int, run: Run) -> tuple[Spectrum, FloatArr
     return spectrum, spectrum.vectors * np.sqrt(n)
 
 
-@stores
+@estimator
 class LocalEmbedder(GraphEmbedder):
     """Base of the methods whose matrix is a sum over neighborhoods.
 
@@ -43,7 +44,7 @@ class LocalEmbedder(GraphEmbedder):
     a connected sample in ``_align``.
     """
 
-    disconnected: str = "apart"
+    disconnected: Policy = "apart"
 
     _invertible = _local_inverse = True
 
@@ -62,19 +63,16 @@ class LocalEmbedder(GraphEmbedder):
             return None if self.radius is not None else min(max(AUTO_NEIGHBORS, least), n_points - 1)
         return k if k is None else max(int(k), least)
 
-    def _rule(self) -> NeighborRule:
-        return replace(super()._rule(), n_neighbors=self._k)
+    def _rule(self, n_points: int) -> NeighborRule:
+        return replace(super()._rule(n_points), n_neighbors=self._enough(n_points))
 
     def _check_parameters(self, n_points: int) -> None:
-        self._k = self.n_neighbors
         super()._check_parameters(n_points)
-        self._k = self._enough(n_points)
-        if self._k != self.n_neighbors and self.n_neighbors != "auto":
-            warnings.warn(
-                f"{type(self).__name__} needs {self._k} neighbors for {self.n_components} dimensions; "
-                f"n_neighbors={self.n_neighbors} was raised to that.",
-                UserWarning,
-                stacklevel=4,
+        k = self._enough(n_points)
+        if k != self.n_neighbors and self.n_neighbors != "auto":
+            warn(
+                f"{type(self).__name__} needs {k} neighbors for {self.n_components} dimensions; "
+                f"n_neighbors={self.n_neighbors} was raised to that."
             )
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:

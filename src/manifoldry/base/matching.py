@@ -11,7 +11,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from manifoldry import check
-from manifoldry.base.embedder import count_points, stores
+from manifoldry.base.embedder import count_points
+from manifoldry.base.estimator import estimator
 from manifoldry.base.neighbors import NeighborEmbedder
 from manifoldry.extend.matched import MatchedPlacement
 from manifoldry.geometry.entropic import REACH, Choices, fixed_choices, negative_entropy, perplexity_choices
@@ -34,7 +35,7 @@ LONGEST = 5.0
 """Longest move of a coordinate in one step."""
 
 
-@stores
+@estimator
 class MatchingEmbedder(NeighborEmbedder):
     """Base of SNE and its kin: affinities with a perplexity, a divergence, and its descent by phases."""
 

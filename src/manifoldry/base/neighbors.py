@@ -8,14 +8,15 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from manifoldry import check
-from manifoldry.base.embedder import Embedder, count_points, stores
+from manifoldry.base.embedder import Embedder, count_points
+from manifoldry.base.estimator import estimator
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.run import Run
 from manifoldry.solve.initialization import check_init, first_layout
 from manifoldry.values import FloatArray, NeighborGraph
 
 
-@stores
+@estimator
 class NeighborEmbedder(Embedder):
     """Base of the neighbor embeddings: lists of neighbors from rows, distances or a graph, and a start.
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import ClusterMixin
+from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base.estimator import Estimator, stores
+from manifoldry.base.embedder import Seed
+from manifoldry.base.estimator import estimator, validated_rows
 from manifoldry.clusters.subspaces import Subspaces
 from manifoldry.neighbors.graph import label_pieces, symmetrize
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
+from manifoldry.parameters import PositiveInt, check_parameters
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray, NeighborGraph, Trace
 
@@ -71,18 +73,20 @@ class Clustering:
             )
 
 
-@stores
-class BaseClusterer(ClusterMixin, Estimator):
+@estimator
+class BaseClusterer(ClusterMixin, BaseEstimator, ABC):
     """Base of all clusterings: checks, one run per fit, fitted attributes, labels of new points.
 
-    A subclass declares its parameters under `stores`, refuses bad ones in ``_check_parameters`` and computes a
+    A subclass declares its parameters under `estimator`, refuses bad ones in ``_check_parameters`` and computes a
     `Clustering` in ``_cluster``, which is pure: it changes neither the estimator nor its arguments.
     """
 
-    n_components: int = 2
-    n_neighbors: int | str = "auto"
-
-    _takes_sparse = False
+    n_components: PositiveInt = 2
+    n_neighbors: PositiveInt | Literal["auto"] = "auto"
+    random_state: Seed = 0
+    n_jobs: int | None = None
+    verbose: bool | int = False
+    callback: Callable[..., Any] | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Divide the rows of ``X`` into clusters.
@@ -100,8 +104,10 @@ class BaseClusterer(ClusterMixin, Estimator):
             With ``labels_``, ``subspaces_``, ``localized_``, ``diagnostics_`` and what else the method has.
         """
         run = self._run()
+        check_parameters(self)
         self._check_metric()
-        points = self._validated(X, reset=True).astype(np.float64, copy=False)
+        points = self._validated(X, reset=True)
+        check.distinct_points(points)
         self._check_parameters(len(points))
         clustering = self._cluster(points, run)
         graph = self._graph(points, run)[0] if clustering.graph is None else clustering.graph
@@ -130,7 +136,14 @@ class BaseClusterer(ClusterMixin, Estimator):
     def _new_points(self, X: Any) -> FloatArray:
         """Return points for a fitted clustering, validated and in double precision."""
         check_is_fitted(self, "labels_")
-        return self._validated(X, reset=False).astype(np.float64, copy=False)
+        return self._validated(X, reset=False)
+
+    def _run(self) -> Run:
+        return Run(self.random_state, self.n_jobs, self.verbose, self.callback)
+
+    def _validated(self, X: Any, *, reset: bool) -> FloatArray:
+        rows: FloatArray = validated_rows(self, X, reset=reset, sparse=False).astype(np.float64, copy=False)
+        return rows
 
     @abstractmethod
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
@@ -141,7 +154,7 @@ class BaseClusterer(ClusterMixin, Estimator):
         return min(self.n_components, X.shape[1])
 
     def _neighbor_rule(self) -> NeighborRule:
-        return NeighborRule(self.n_neighbors, metric=self.metric)
+        return NeighborRule(self.n_neighbors, metric=self._metric)
 
     def _graph(self, X: FloatArray, run: Run) -> tuple[NeighborGraph, NeighborIndex]:
         """Return the undirected neighbor graph of the points, and the index for new ones."""
@@ -152,13 +165,17 @@ class BaseClusterer(ClusterMixin, Estimator):
         check.integer("n_components", self.n_components, 1)
         self._neighbor_rule().resolve(n_points)
 
+    @property
+    def _metric(self) -> Any:
+        return getattr(self, "metric", "euclidean")
+
     def _check_metric(self) -> None:
-        if self._pairwise:
+        if self._metric in ("precomputed", "gram"):
             raise ValueError(
-                f"{type(self).__name__} needs points, because clusters have subspaces; got metric={self.metric!r}: "
+                f"{type(self).__name__} needs points, because clusters have subspaces; got metric={self._metric!r}: "
                 "embed the distances first (ClassicalMDS)."
             )
-        super()._check_metric()
+        check.metric(self._metric, ())
 
     def _keep(self, X: FloatArray, clustering: Clustering, graph: NeighborGraph, run: Run) -> None:
         self.labels_: IntArray = clustering.labels.astype(np.int64, copy=False)
@@ -190,18 +207,18 @@ class BaseClusterer(ClusterMixin, Estimator):
         }
 
 
-@stores
+@estimator
 class Clusterer(BaseClusterer):
     """Base of the clusterings that are told how many clusters to make."""
 
-    n_clusters: int = field(default=8, kw_only=False)
+    n_clusters: PositiveInt = 8
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
         check.integer("n_clusters", self.n_clusters, 1, n_points, f" for {n_points} points")
 
 
-@stores
+@estimator
 class RestartedClusterer(Clusterer):
     """Base of the clusterings that go downhill from several starts and keep the best."""
 

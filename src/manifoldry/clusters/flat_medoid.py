@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from manifoldry.base.estimator import stores
+from manifoldry.base.estimator import estimator
 from manifoldry.clusters.alternation import Problem, best_of, compact
 from manifoldry.clusters.clusterer import Clustering, RestartedClusterer
 from manifoldry.clusters.geodesics import Ways, ways
@@ -68,7 +68,7 @@ class LeastCost:
         return np.argmin(costs, axis=1)
 
 
-@stores
+@estimator
 class FlatMedoidClusterer(RestartedClusterer):
     """Base of LDLC and its two limits: what they have in common but the weight of geodesics."""
 

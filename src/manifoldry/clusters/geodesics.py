@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import dijkstra
 
-from manifoldry.base.graphs import DisconnectedWarning
 from manifoldry.clusters.subspaces import grouped
 from manifoldry.neighbors.geodesic import geodesic_lengths
-from manifoldry.neighbors.graph import bridge, components
+from manifoldry.neighbors.graph import components
+from manifoldry.neighbors.pieces import connect
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
@@ -190,13 +189,8 @@ def ways(X: FloatArray, graph: NeighborGraph, n_clusters: int, metric: Any, run:
     parts = components(graph)
     notes: dict[str, Any] = {"components": len(parts)}
     if len(parts) > n_clusters:
-        graph, notes["bridges"] = bridge(graph, X, metric)
-        warnings.warn(
-            f"The neighbor graph has {len(parts)} components, too many for n_clusters={n_clusters}; shortest bridges "
-            "join them. Raise n_neighbors or n_clusters.",
-            DisconnectedWarning,
-            stacklevel=5,
-        )
+        advice = f"That is too many for n_clusters={n_clusters}: raise n_neighbors or n_clusters."
+        graph, notes["bridges"] = connect(graph, X, parts, metric, advice=advice)
         parts = [np.arange(len(X))]
     component = np.empty(len(X), dtype=np.int64)
     for number, members in enumerate(parts):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry.base.estimator import stores
+from manifoldry.base.estimator import estimator
 from manifoldry.clusters.clusterer import Clustering
 from manifoldry.clusters.flat_medoid import FlatMedoidClusterer, LeastCost, Routes
 from manifoldry.clusters.geodesics import Geodesics, Ways
@@ -36,7 +36,7 @@ HALVINGS = 6
     "searches per step",
     test_params={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
 )
-@stores
+@estimator
 class LDLC(FlatMedoidClusterer):
     r"""Low-dimensional localized clustering: each cluster near a flat, and around a medoid along the sheet.
 
@@ -93,7 +93,7 @@ class LDLC(FlatMedoidClusterer):
     Examples
     --------
     >>> from manifoldry import LDLC, datasets
-    >>> model = LDLC(10).fit(datasets.swiss_roll(500).X)
+    >>> model = LDLC(n_clusters=10).fit(datasets.swiss_roll(500).X)
     >>> model.n_clusters_, model.n_nonlocalized_
     (10, 0)
     """

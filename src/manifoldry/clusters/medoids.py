@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from manifoldry.base.estimator import stores
+from manifoldry.base.estimator import estimator
 from manifoldry.clusters.clusterer import Clustering
 from manifoldry.clusters.flat_medoid import FlatMedoidClusterer
 from manifoldry.registry import register
@@ -25,7 +25,7 @@ from manifoldry.values import FloatArray
     cost="geodesics as Isomap up to 10,000 points (one n x n table); beyond, c local searches per step",
     test_params={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
 )
-@stores
+@estimator
 class GeodesicKMedoids(FlatMedoidClusterer):
     r"""K-medoids with lengths of shortest paths along the neighbor graph.
 
@@ -71,7 +71,7 @@ class GeodesicKMedoids(FlatMedoidClusterer):
     Examples
     --------
     >>> from manifoldry import GeodesicKMedoids, datasets
-    >>> model = GeodesicKMedoids(10).fit(datasets.swiss_roll(500).X)
+    >>> model = GeodesicKMedoids(n_clusters=10).fit(datasets.swiss_roll(500).X)
     >>> model.n_nonlocalized_
     0
     """

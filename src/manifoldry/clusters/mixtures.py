@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
 from manifoldry import check
-from manifoldry.base.estimator import stores
+from manifoldry.base.estimator import estimator
 from manifoldry.clusters.clusterer import Clustering, RestartedClusterer
 from manifoldry.clusters.em import DENSE_COLUMNS, Fit, Rule, ascend, hard_start
 from manifoldry.clusters.gaussians import Frame, Likeliest, Mixture
@@ -19,7 +19,7 @@ from manifoldry.run import Run
 from manifoldry.values import FloatArray, NeighborGraph
 
 
-@stores
+@estimator
 class MixtureClusterer(RestartedClusterer):
     """Base of the mixtures: starts, the best of them, probabilities of new points."""
 
@@ -120,7 +120,7 @@ class MixtureClusterer(RestartedClusterer):
     cost="O(n d c r) per step and start; about a second per start for 3,000 images of 784 pixels",
     test_params={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
 )
-@stores
+@estimator
 class MPPCA(MixtureClusterer):
     r"""Mixture of probabilistic principal component analyzers: Gaussians around flats.
 
@@ -193,7 +193,7 @@ class MPPCA(MixtureClusterer):
     --------
     >>> from manifoldry import MPPCA, datasets
     >>> roll = datasets.swiss_roll(500).X
-    >>> model = MPPCA(8, n_init=3).fit(roll)
+    >>> model = MPPCA(n_clusters=8, n_init=3).fit(roll)
     >>> model.predict_proba(roll).shape, bool((model.predict(roll) == model.labels_).all())
     ((500, 8), True)
     """
@@ -218,7 +218,7 @@ class MPPCA(MixtureClusterer):
     cost="O(n d c r) per step and start: twice that of MPPCA, and more steps",
     test_params={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
 )
-@stores
+@estimator
 class MFA(MixtureClusterer):
     r"""Mixture of factor analyzers: Gaussians around flats, with noise of its own in every column.
 
@@ -260,7 +260,7 @@ class MFA(MixtureClusterer):
     Examples
     --------
     >>> from manifoldry import MFA, datasets
-    >>> model = MFA(8, n_init=3).fit(datasets.swiss_roll(500).X)
+    >>> model = MFA(n_clusters=8, n_init=3).fit(datasets.swiss_roll(500).X)
     >>> model.noise_variances_.shape
     (3,)
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from manifoldry.base.estimator import stores
+from manifoldry.base.estimator import estimator
 from manifoldry.clusters.clusterer import Clustering
 from manifoldry.clusters.flat_medoid import FlatMedoidClusterer
 from manifoldry.registry import register
@@ -22,7 +22,7 @@ from manifoldry.values import FloatArray
     cost="O(n d c r) per round, no table of distances: to millions of points of few features",
     test_params={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
 )
-@stores
+@estimator
 class VQPCA(FlatMedoidClusterer):
     r"""Vector quantization by principal components: points go to the nearest of c flats.
 
@@ -77,7 +77,7 @@ class VQPCA(FlatMedoidClusterer):
     Examples
     --------
     >>> from manifoldry import VQPCA, datasets
-    >>> model = VQPCA(10, n_components=2).fit(datasets.swiss_roll(500).X)
+    >>> model = VQPCA(n_clusters=10, n_components=2).fit(datasets.swiss_roll(500).X)
     >>> len(model.subspaces_), model.subspaces_.bases.shape
     (10, (10, 3, 2))
     """

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from manifoldry import check
-from manifoldry.base.estimator import stores
+from manifoldry.base.estimator import estimator
 from manifoldry.clusters.clusterer import BaseClusterer, Clustering, RestartedClusterer
 from manifoldry.clusters.subspaces import Subspaces, squared_distances
 from manifoldry.registry import register
@@ -49,7 +49,7 @@ class NearestCenter:
     test_params={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
     wrapped=True,
 )
-@stores
+@estimator
 class KMeans(RestartedClusterer):
     r"""K-means, scikit-learn's, from k-means++ seeds.
 
@@ -92,7 +92,7 @@ class KMeans(RestartedClusterer):
     Examples
     --------
     >>> from manifoldry import KMeans, datasets
-    >>> KMeans(5).fit(datasets.swiss_roll(300).X).n_clusters_
+    >>> KMeans(n_clusters=5).fit(datasets.swiss_roll(300).X).n_clusters_
     5
     """
 
@@ -134,7 +134,7 @@ class KMeans(RestartedClusterer):
     test_params={"n_components": 1, "n_neighbors": 6},
     wrapped=True,
 )
-@stores
+@estimator
 class AffinityPropagation(BaseClusterer):
     r"""Affinity propagation, scikit-learn's: exemplars chosen by passing messages, their number found.
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse.linalg import splu
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldry.base import stores
+from manifoldry.base import estimator
 from manifoldry.base.affinities import AffinityEmbedder
 from manifoldry.extend.kernel import LaplacianNystrom
 from manifoldry.geometry.affinity import Affinity
@@ -36,7 +36,7 @@ COLUMNS = 256
     cost="a sparse eigenproblem: 200,000 points of a surface in seconds",
     test_params={"n_components": 2, "n_neighbors": 5},
 )
-@stores
+@estimator
 class CommuteTime(AffinityEmbedder):
     r"""Commute-time embedding: squared distances are the round-trip times of a random walk.
 
@@ -90,7 +90,7 @@ class CommuteTime(AffinityEmbedder):
 
     >>> import numpy as np
     >>> from manifoldry import CommuteTime
-    >>> model = CommuteTime(2, metric="affinity").fit(1.0 - np.eye(3))
+    >>> model = CommuteTime(n_components=2, metric="affinity").fit(1.0 - np.eye(3))
     >>> model.commute_times().round(6)
     array([[0., 4., 4.],
            [4., 0., 4.],

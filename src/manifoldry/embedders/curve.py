@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry import check
-from manifoldry.base import Embedder, stores
+from manifoldry.base import Embedder, estimator
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import principal_scaling
@@ -107,7 +107,7 @@ class CurvePoint:
     cost="O(n p knots) per step, about ten steps",
     test_params={"n_components": 1},
 )
-@stores
+@estimator
 class PrincipalCurve(Embedder):
     r"""Principal curve of Hastie and Stuetzle: every point of the curve is the mean of the data that project there.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,7 @@ from scipy.sparse import diags_array, issparse
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import stores
+from manifoldry.base import estimator
 from manifoldry.base.affinities import AffinityEmbedder
 from manifoldry.extend.kernel import DiffusionNystrom
 from manifoldry.extend.placement import Distances, pairwise
@@ -22,6 +21,7 @@ from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.eigen import largest, smallest
 from manifoldry.values import Embedding, FloatArray, NeighborGraph, Spectrum
+from manifoldry.warnings import warn
 
 COMPLETE_POINTS = 3000
 """Up to this many points "auto" takes the complete kernel: 72 MB and about two seconds."""
@@ -43,7 +43,7 @@ LOOSE = 1e-3
     cost="complete kernel: O(n^2), to 3,000 points by default; sparse: 200,000 points of a surface in seconds",
     test_params={"n_components": 2, "n_neighbors": 5},
 )
-@stores
+@estimator
 class DiffusionMaps(AffinityEmbedder):
     r"""Diffusion maps: coordinates whose distances are those of a random walk after t steps.
 
@@ -86,7 +86,7 @@ class DiffusionMaps(AffinityEmbedder):
         How neighbors are found; approximate searches report their recall in ``diagnostics_``.
     symmetry : {"or", "and"}
         Whether a pair needs to be listed by one end or by both.
-    disconnected : {"apart", "bridge", "largest", "refuse"}
+    disconnected : {"apart", "bridge", "largest", "raise"}
         What to do with a graph in pieces: embed each piece apart, join by shortest bridges (with a warning), keep
         the largest (the other points get NaN), or refuse. The complete kernel has no pieces.
     random_state : int, Generator or None
@@ -278,11 +278,9 @@ def _warn_of_alternation(walk: Affinity, spectrum: Spectrum, run: Run) -> None:
         return
     lowest = float(smallest(walk.symmetric, 1, tol=LOOSE, run=run).values[0])
     if -lowest > max(last, 0.0) + LOOSE:
-        warnings.warn(
+        warn(
             f"The walk has an eigenvalue {lowest:.2g}, larger in magnitude than the {last:.2g} of the last coordinate; "
-            "use a larger bandwidth or more neighbors, or fewer components.",
-            UserWarning,
-            stacklevel=2,
+            "use a larger bandwidth or more neighbors, or fewer components."
         )
 
 

@@ -7,8 +7,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldry.base import LinearEmbedder, stores
-from manifoldry.base.linear import LOOKED_AT, RANK
+from manifoldry.base import estimator
+from manifoldry.base.linear import LOOKED_AT, RANK, LinearEmbedder
 from manifoldry.neighbors.sample import Sample
 from manifoldry.registry import register
 from manifoldry.run import Run
@@ -29,7 +29,7 @@ from manifoldry.values import Embedding, IntArray, NeighborGraph
     cost="O(n m^2) time for m features, one copy of the data: to millions of points of few features",
     test_params={"n_components": 2, "n_neighbors": 5},
 )
-@stores
+@estimator
 class DPP(LinearEmbedder):
     r"""Distance preserving projection: the least relative loss of squared length along the minimum spanning tree.
 
@@ -79,12 +79,10 @@ class DPP(LinearEmbedder):
     --------
     >>> import numpy as np
     >>> from manifoldry import DPP, datasets
-    >>> V = DPP(2).fit(datasets.swiss_roll(500).X).components_
+    >>> V = DPP(n_components=2).fit(datasets.swiss_roll(500).X).components_
     >>> np.allclose(V @ V.T, np.eye(2))
     True
     """
-
-    symmetry: str = "or"
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         directions = self._span(sample, run)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,11 +9,12 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import DisconnectedWarning, Embedder, stores
+from manifoldry.base import Embedder, estimator
 from manifoldry.extend.kernel_image import KernelImage
 from manifoldry.extend.kernel_projection import Kernel
 from manifoldry.extend.placement import pairwise
-from manifoldry.neighbors.graph import bridge, components, symmetrize
+from manifoldry.neighbors.graph import components, symmetrize
+from manifoldry.neighbors.pieces import connect, raise_disconnected
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.registry import register
 from manifoldry.run import Run
@@ -43,7 +43,7 @@ LOOSE = 1e-12
     cost="O(E^3) time and O(E^2) memory for E kept pairs: 300 points in 2 s, 1,000 in a minute",
     test_params={"n_components": 2, "n_neighbors": 6},
 )
-@stores
+@estimator
 class EAT(Embedder):
     r"""Embedding by affine transformations.
 
@@ -81,7 +81,7 @@ class EAT(Embedder):
         Pairs to keep in place of neighbors.
     stretch : array of shape (n_pairs, 2), optional
         Pairs to stretch; else all that are not kept.
-    disconnected : {"bridge", "refuse"}
+    disconnected : {"bridge", "raise"}
         Whether a neighbor graph in pieces, which could be stretched without end, is joined by its shortest bridges.
     slack : float
         Half-width of the band in which squared relative distances are held while the others are stretched.
@@ -121,7 +121,7 @@ class EAT(Embedder):
     Examples
     --------
     >>> from manifoldry import EAT, datasets
-    >>> eat = EAT(2, n_neighbors=4).fit(datasets.s_curve(60).X)
+    >>> eat = EAT(n_components=2, n_neighbors=4).fit(datasets.s_curve(60).X)
     >>> eat.certificate_.gap < 1e-4
     True
 
@@ -165,7 +165,7 @@ class EAT(Embedder):
             check.number("sigma", self.sigma, 0.0, open_low=True)
         check.integer("degree", self.degree, 1)
         self._rule(n_points)
-        check.choice("disconnected", self.disconnected, ("bridge", "refuse"))
+        check.choice("disconnected", self.disconnected, ("bridge", "raise"))
         check.number("slack", self.slack, 0.0, open_low=True)
         check.number("tol", self.tol, 0.0, open_low=True)
         if self.distances is not None:
@@ -237,22 +237,12 @@ class EAT(Embedder):
             lengths = sp.csr_array((wanted[i, j], (i, j)), shape=(n, n))
             return symmetrize(NeighborGraph.from_sparse(lengths)), np.empty((0, 3))
         graph = symmetrize(neighbor_graph(wanted, self._rule(n), run)[0])
-        n_parts = len(components(graph))
-        if n_parts == 1:
+        parts = components(graph)
+        if len(parts) == 1:
             return graph, np.empty((0, 3))
-        if self.disconnected == "refuse":
-            raise ValueError(
-                f"The neighbor graph has {n_parts} components, which could be stretched apart without end; raise "
-                "n_neighbors or radius, or set disconnected='bridge'."
-            )
-        graph, bridges = bridge(graph, wanted, "precomputed")
-        warnings.warn(
-            f"The neighbor graph has {n_parts} components; {len(bridges)} shortest bridges join them, the longest "
-            f"of length {bridges[:, 2].max():.3g}. Raise n_neighbors or radius.",
-            DisconnectedWarning,
-            stacklevel=4,
-        )
-        return graph, bridges
+        if self.disconnected == "raise":
+            raise_disconnected(parts, ("bridge",), ", which could be stretched apart without end")
+        return connect(graph, wanted, parts, "precomputed")
 
     def _kernel(self, X: FloatArray, i: IntArray, j: IntArray) -> Kernel:
         if not isinstance(self.kernel, str):

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import GraphEmbedder, stores
+from manifoldry.base import GraphEmbedder, estimator
 from manifoldry.extend.local import forward
 from manifoldry.geometry.weights import reconstruction
 from manifoldry.neighbors.geodesic import geodesic_lengths, nearest_source
@@ -43,7 +43,7 @@ GAP, MOST_COLUMNS, FLAT = 1e-5, 10, 1e-8
 _GIVES = ("transform", "inverse", "spectrum", "trace", "certificate", "graph")
 
 
-@stores
+@estimator
 class _Directed(GraphEmbedder):
     """What unfolding over a few directions shares."""
 
@@ -68,7 +68,7 @@ class _Directed(GraphEmbedder):
     cost="a sparse eigenproblem and a sparse factor: 50,000 points in under a minute",
     test_params={"n_components": 2, "n_neighbors": 5},
 )
-@stores
+@estimator
 class FastMVU(_Directed):
     r"""Maximum variance unfolding over the smoothest functions on the graph, then refined.
 
@@ -173,7 +173,7 @@ class FastMVU(_Directed):
     cost="a sparse factor and a program over the landmarks alone: 10,000 points in seconds",
     test_params={"n_components": 2, "n_neighbors": 5, "n_landmarks": 12},
 )
-@stores
+@estimator
 class LandmarkMVU(_Directed):
     r"""Maximum variance unfolding by landmarks.
 

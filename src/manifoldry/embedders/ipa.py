@@ -9,7 +9,8 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base.embedder import Embedder, stores
+from manifoldry.base.embedder import Embedder
+from manifoldry.base.estimator import estimator
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.patches.advice import advice
@@ -48,7 +49,7 @@ AUTO_SHARE = 0.05
     cost="O(n) time beyond a sample of 20,000 points, a million points in seconds; memory for points and result",
     test_params={"n_components": 2, "n_neighbors": 6},
 )
-@stores
+@estimator
 class IPA(Embedder):
     r"""Isometric patch alignment.
 
@@ -91,7 +92,7 @@ class IPA(Embedder):
         Neighbors in the graph of the sample; "auto" is 6 unless a radius is given.
     radius : float, optional
         Neighbors are within this distance; with n_neighbors too, at most that many.
-    disconnected : {"apart", "refuse"}
+    disconnected : {"apart", "raise"}
         Pieces of the patch graph are laid out side by side, or refused.
     random_state : None, int or numpy generator
         Draws the sample and the first centers.
@@ -134,7 +135,7 @@ class IPA(Embedder):
     --------
     >>> from manifoldry import IPA, datasets
     >>> roll = datasets.swiss_roll(2000, hole=True)
-    >>> ipa = IPA(2).fit(roll.X)
+    >>> ipa = IPA(n_components=2).fit(roll.X)
     >>> ipa.certificate_.optimal
     True
 
@@ -160,7 +161,7 @@ class IPA(Embedder):
         super()._check_parameters(n_points)
         check.choice("chart", self.chart, ("curved", "flat", "geodesic"))
         check.choice("blend", self.blend, ("smooth", "mean"))
-        check.choice("disconnected", self.disconnected, ("apart", "refuse"))
+        check.choice("disconnected", self.disconnected, ("apart", "raise"))
         self._rule(n_points)
         check.number("overlap", self.overlap, 0.0, open_low=True)
         if isinstance(self.n_patches, str):
@@ -195,7 +196,7 @@ class IPA(Embedder):
             overlaps = survey.overlaps if whole else find_overlaps(members, f, survey.charts.n_patches)
             firm = overlaps.firm(survey.charts.sizes)
         stitched = stitch(overlaps[firm], survey.charts.sizes, run)
-        if stitched.n_components > 1 and self.disconnected == "refuse":
+        if stitched.n_components > 1 and self.disconnected == "raise":
             raise ValueError(
                 f"The patch graph is in {stitched.n_components} pieces; raise n_neighbors or overlap, or set "
                 "disconnected='apart'."

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from manifoldry import check
-from manifoldry.base import GeodesicEmbedder, from_landmarks, from_scaling, stores
+from manifoldry.base import estimator
+from manifoldry.base.geodesics import GeodesicEmbedder, from_landmarks, from_scaling
 from manifoldry.extend.nystrom import GeodesicNystrom
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import local_scale, rescaled, short_circuits
@@ -35,7 +36,7 @@ _FAILS = "short circuits (n_neighbors too large, noise), holes, closed or strong
     cost="O(n^2 log n) time, one n x n matrix: to about 20,000 points",
     test_params=_TEST_PARAMS,
 )
-@stores
+@estimator
 class Isomap(GeodesicEmbedder):
     r"""Isometric feature mapping: classical scaling of shortest-path distances.
 
@@ -58,7 +59,7 @@ class Isomap(GeodesicEmbedder):
         How neighbors are found; approximate searches report their recall in ``diagnostics_``.
     symmetry : {"or", "and"}
         Whether a pair needs to be listed by one end or by both.
-    disconnected : {"bridge", "apart", "largest", "refuse"}
+    disconnected : {"bridge", "apart", "largest", "raise"}
         What to do with a graph in pieces: join by shortest bridges (with a warning), embed each piece apart,
         keep the largest (the other points get NaN), or refuse.
     random_state : int, Generator or None
@@ -115,7 +116,7 @@ class Isomap(GeodesicEmbedder):
     cost="O(l n log n) time, l x n memory for l landmarks: to millions of points",
     test_params={**_TEST_PARAMS, "n_landmarks": 12},
 )
-@stores
+@estimator
 class LandmarkIsomap(GeodesicEmbedder):
     r"""Isomap by landmarks: classical scaling of the landmarks, everyone else placed by distance to them.
 
@@ -175,7 +176,7 @@ class LandmarkIsomap(GeodesicEmbedder):
         if self.disconnected in ("apart", "largest"):
             raise ValueError(
                 f"Given landmarks need one connected graph, which disconnected={self.disconnected!r} does not; "
-                "use 'bridge' or 'refuse', or n_landmarks."
+                "use 'bridge' or 'raise', or n_landmarks."
             )
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
@@ -202,7 +203,7 @@ class LandmarkIsomap(GeodesicEmbedder):
     cost="as Isomap",
     test_params=_TEST_PARAMS,
 )
-@stores
+@estimator
 class ConformalIsomap(GeodesicEmbedder):
     r"""Conformal Isomap: every edge is measured in units of its ends' neighbor spacing.
 
@@ -258,7 +259,7 @@ class ConformalIsomap(GeodesicEmbedder):
     cost="as Isomap, several eigenproblems and three n x n matrices: to about 10,000 points",
     test_params=_TEST_PARAMS,
 )
-@stores
+@estimator
 class KernelIsomap(GeodesicEmbedder):
     r"""Kernel Isomap: the smallest constant that makes the geodesic kernel a Mercer kernel.
 

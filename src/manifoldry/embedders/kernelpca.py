@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import Embedder, stores
+from manifoldry.base import Embedder, estimator
 from manifoldry.extend.kernel_projection import KERNELS, Kernel, KernelProjection, LinearPreimage, LocalPreimage
 from manifoldry.extend.placement import pairwise
 from manifoldry.registry import register
@@ -36,7 +36,7 @@ PREIMAGE_NEIGHBORS = 10
     cost="O(n^2) memory, a few products with the n x n kernel; with m landmarks O(n m^2) time, n x m memory",
     test_params={"n_components": 2},
 )
-@stores
+@estimator
 class KernelPCA(Embedder):
     r"""Kernel principal component analysis.
 
@@ -89,7 +89,7 @@ class KernelPCA(Embedder):
     Examples
     --------
     >>> from manifoldry import KernelPCA, datasets
-    >>> model = KernelPCA(2, kernel="gaussian").fit(datasets.s_curve(300).X)
+    >>> model = KernelPCA(n_components=2, kernel="gaussian").fit(datasets.s_curve(300).X)
     >>> model.embedding_.shape, len(model.spectrum_)
     ((300, 2), 2)
     """

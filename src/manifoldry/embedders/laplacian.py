@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast, get_args
 
 from manifoldry import check
-from manifoldry.base import stores
+from manifoldry.base import estimator
 from manifoldry.base.affinities import AffinityEmbedder
 from manifoldry.extend.kernel import LaplacianNystrom
 from manifoldry.geometry.affinity import Affinity
@@ -29,7 +29,7 @@ from manifoldry.values import Embedding, FloatArray, NeighborGraph, Spectrum
     cost="a sparse eigenproblem: 200,000 points of a surface in seconds",
     test_params={"n_components": 2, "n_neighbors": 5},
 )
-@stores
+@estimator
 class LaplacianEigenmaps(AffinityEmbedder):
     r"""Laplacian eigenmaps: the coordinates that vary least along the edges of the neighbor graph.
 
@@ -64,7 +64,7 @@ class LaplacianEigenmaps(AffinityEmbedder):
         How neighbors are found; approximate searches report their recall in ``diagnostics_``.
     symmetry : {"or", "and"}
         Whether a pair needs to be listed by one end or by both.
-    disconnected : {"apart", "bridge", "largest", "refuse"}
+    disconnected : {"apart", "bridge", "largest", "raise"}
         What to do with a graph in pieces: embed each piece apart, join by shortest bridges (with a warning), keep
         the largest (the other points get NaN), or refuse.
     random_state : int, Generator or None

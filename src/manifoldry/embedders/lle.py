@@ -8,7 +8,8 @@ from typing import Any
 from scipy.sparse import csr_array
 
 from manifoldry import check
-from manifoldry.base import LocalEmbedder, bottom, stores
+from manifoldry.base import estimator
+from manifoldry.base.local import LocalEmbedder, bottom
 from manifoldry.geometry.neighborhoods import sum_blocks
 from manifoldry.geometry.tangent import duplicates_apart
 from manifoldry.geometry.weights import alignment, modified_blocks, reconstruction
@@ -34,7 +35,7 @@ _TEST_PARAMS = {"n_components": 2, "n_neighbors": 6}
     cost="O(n k^3) time, a sparse matrix with about k^2 entries per point: to a million points",
     test_params=_TEST_PARAMS,
 )
-@stores
+@estimator
 class LLE(LocalEmbedder):
     r"""Locally linear embedding.
 
@@ -59,7 +60,7 @@ class LLE(LocalEmbedder):
         As in scikit-learn, or "precomputed" for pairwise distances.
     search : {"auto", "exact", "approximate"}
         How neighbors are found.
-    disconnected : {"bridge", "apart", "largest", "refuse"}
+    disconnected : {"bridge", "apart", "largest", "raise"}
         What to do with a graph in pieces; apart by default, so that each piece keeps its shape.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
@@ -117,7 +118,7 @@ class LLE(LocalEmbedder):
     cost="a few times LLE",
     test_params=_TEST_PARAMS,
 )
-@stores
+@estimator
 class NonnegativeLLE(LLE):
     r"""Locally linear embedding with weights that are shares: :math:`w_{ij} \ge 0`, :math:`\sum_j w_{ij} = 1`.
 
@@ -161,7 +162,7 @@ class NonnegativeLLE(LLE):
     cost="as LTSA",
     test_params=_TEST_PARAMS,
 )
-@stores
+@estimator
 class ModifiedLLE(LLE):
     r"""Modified locally linear embedding: as many weight vectors per point as its neighborhood has spare directions.
 

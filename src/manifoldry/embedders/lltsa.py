@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from manifoldry.base import LinearEmbedder, stores
+from manifoldry.base import estimator
+from manifoldry.base.linear import LinearEmbedder
 from manifoldry.geometry.tangent import assemble, tangent_form, tangents
 from manifoldry.neighbors.sample import Sample
 from manifoldry.registry import register
@@ -24,7 +25,7 @@ from manifoldry.values import Embedding
     cost="O(n k^3 + n m^2) time for k neighbors and m features: to millions of points of few features",
     test_params={"n_components": 2, "n_neighbors": 5},
 )
-@stores
+@estimator
 class LinearLTSA(LinearEmbedder):
     r"""Linear local tangent space alignment: `LTSA` restricted to linear maps.
 
@@ -64,7 +65,7 @@ class LinearLTSA(LinearEmbedder):
     Examples
     --------
     >>> from manifoldry import LinearLTSA, datasets
-    >>> LinearLTSA(2).fit(datasets.swiss_roll(500).X).components_.shape
+    >>> LinearLTSA(n_components=2).fit(datasets.swiss_roll(500).X).components_.shape
     (2, 3)
     """
 

@@ -9,8 +9,18 @@ import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry import check
-from manifoldry.base import LinearEmbedder, stores
-from manifoldry.base.linear import GramRows, KernelRows, Rows, announce_kernel, dense, kernel_rows, rows_of, span
+from manifoldry.base import estimator
+from manifoldry.base.linear import (
+    GramRows,
+    KernelRows,
+    LinearEmbedder,
+    Rows,
+    announce_kernel,
+    dense,
+    kernel_rows,
+    rows_of,
+    span,
+)
 from manifoldry.extend.kernel_projection import LocalPreimage
 from manifoldry.extend.placement import Distances
 from manifoldry.geometry.affinity import graph_affinity, mean_bandwidth
@@ -27,7 +37,7 @@ PREIMAGE_NEIGHBORS = 10
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 
 
-@stores
+@estimator
 class _LocalityEmbedder(LinearEmbedder):
     """What the two share: the affinities along the graph, and the lowest pairs of their Laplacian in a span."""
 
@@ -66,7 +76,7 @@ class _LocalityEmbedder(LinearEmbedder):
     cost="O(n m^2) time for m features, one copy of the data: to millions of points of few features",
     test_params={"n_components": 2, "n_neighbors": 5},
 )
-@stores
+@estimator
 class LPP(_LocalityEmbedder):
     r"""Locality preserving projections: the linear maps that vary least along the edges of the neighbor graph.
 
@@ -123,14 +133,13 @@ class LPP(_LocalityEmbedder):
     Examples
     --------
     >>> from manifoldry import LPP, datasets
-    >>> model = LPP(2).fit(datasets.swiss_roll(500).X)
+    >>> model = LPP(n_components=2).fit(datasets.swiss_roll(500).X)
     >>> model.components_.shape
     (2, 3)
     """
 
     weights: str = "heat"
     bandwidth: float | str = "auto"
-    symmetry: str = "or"
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         return self._preserve(sample, rows_of(sample, run), n_components, run)
@@ -148,7 +157,7 @@ class LPP(_LocalityEmbedder):
     cost="O(n^3) time and nine n x n matrices: to about 5,000 points",
     test_params={"n_components": 2, "n_neighbors": 5},
 )
-@stores
+@estimator
 class KernelLPP(_LocalityEmbedder):
     r"""Kernel locality preserving projections: maps of least variation along the edges, linear in kernel rows.
 
@@ -198,7 +207,7 @@ class KernelLPP(_LocalityEmbedder):
     Examples
     --------
     >>> from manifoldry import KernelLPP, datasets
-    >>> model = KernelLPP(2).fit(datasets.s_curve(200).X)
+    >>> model = KernelLPP(n_components=2).fit(datasets.s_curve(200).X)
     >>> model.transform(datasets.s_curve(5, random_state=1).X).shape
     (5, 2)
     """
@@ -210,7 +219,6 @@ class KernelLPP(_LocalityEmbedder):
     offset: float = 1.0
     weights: str = "heat"
     bandwidth: float | str = "auto"
-    symmetry: str = "or"
 
     @property
     def _pairwise(self) -> bool:
@@ -227,7 +235,7 @@ class KernelLPP(_LocalityEmbedder):
         if self.kernel == "precomputed" and self.disconnected in ("apart", "largest"):
             raise ValueError(
                 f"A precomputed kernel needs one map for all points; got disconnected={self.disconnected!r}: "
-                "use 'bridge' or 'refuse'."
+                "use 'bridge' or 'raise'."
             )
 
     def _embed(self, X: Any, run: Run) -> Embedding:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from manifoldry.base import LocalEmbedder, bottom, stores
+from manifoldry.base import estimator
+from manifoldry.base.local import LocalEmbedder, bottom
 from manifoldry.geometry.tangent import (
     Tangents,
     assemble,
@@ -25,7 +26,7 @@ WELL_DETERMINED = 0.5
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 
 
-@stores
+@estimator
 class _TangentEmbedder(LocalEmbedder):
     """What the two share: tangent planes, a form on each, the bottom of their sum, and true scale."""
 
@@ -58,7 +59,7 @@ class _TangentEmbedder(LocalEmbedder):
     cost="O(n k^3) time, a sparse matrix with about k^2 entries per point: to a million points",
     test_params={"n_components": 2, "n_neighbors": 6},
 )
-@stores
+@estimator
 class LTSA(_TangentEmbedder):
     r"""Local tangent space alignment: coordinates that are affine in every tangent plane.
 
@@ -124,7 +125,7 @@ class LTSA(_TangentEmbedder):
     cost="as LTSA, with at least (d + 1)(d + 2) / 2 neighbors",
     test_params={"n_components": 2, "n_neighbors": 7},
 )
-@stores
+@estimator
 class HessianEigenmaps(_TangentEmbedder):
     r"""Hessian eigenmaps: functions without curvature in every tangent plane.
 

@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import Embedder, stores
+from manifoldry.base import Embedder, estimator
 from manifoldry.extend.placement import (
     Distances,
     GramPlacement,
@@ -53,7 +53,7 @@ def _distances(X: Any, metric: Any, metric_params: dict[str, Any] | None, run: R
     cost="Euclidean points: as PCA; otherwise O(n^2) memory, a few products with the n x n matrix",
     test_params={"n_components": 2},
 )
-@stores
+@estimator
 class ClassicalMDS(Embedder):
     r"""Classical (Torgerson) scaling of distances or of a Gram matrix.
 
@@ -93,7 +93,7 @@ class ClassicalMDS(Embedder):
     >>> import numpy as np
     >>> from manifoldry import ClassicalMDS
     >>> D = np.abs(np.subtract.outer([0.0, 1.0, 3.0], [0.0, 1.0, 3.0]))
-    >>> ClassicalMDS(1, metric="precomputed").fit_transform(D).ravel().round(3).tolist()
+    >>> ClassicalMDS(n_components=1, metric="precomputed").fit_transform(D).ravel().round(3).tolist()
     [-1.333, -0.333, 1.667]
     """
 
@@ -152,7 +152,7 @@ def _scaled(scaling: Scaling, d: int, extension: Any, total: float, notes: dict[
     cost="O(n^2) per step, one n x n matrix: to about 10,000 points",
     test_params={"n_components": 2, "max_iter": 100},
 )
-@stores
+@estimator
 class MDS(Embedder):
     r"""Metric scaling: distances in the embedding close to given ones in least squares (SMACOF).
 
@@ -247,7 +247,7 @@ class MDS(Embedder):
     cost="O(n^2) per step: to about 3,000 points",
     test_params={"n_components": 2, "max_iter": 100},
 )
-@stores
+@estimator
 class NonmetricMDS(Embedder):
     r"""Non-metric scaling: distances in the order of the dissimilarities (Kruskal's stress-1).
 

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import GraphEmbedder, stores
+from manifoldry.base import GraphEmbedder, estimator
 from manifoldry.extend.local import forward
 from manifoldry.geometry.neighborhoods import gather
 from manifoldry.neighbors.geodesic import geodesic_lengths
@@ -49,7 +49,7 @@ GATHERED = 2_000_000
     cost="thousand points in seconds (at most) to half a minute (equal); sparse matrices only",
     test_params={"n_components": 2, "n_neighbors": 5, "constraints": "at most"},
 )
-@stores
+@estimator
 class MVU(GraphEmbedder):
     r"""Maximum variance unfolding, also called semidefinite embedding.
 
@@ -115,7 +115,7 @@ class MVU(GraphEmbedder):
     >>> from manifoldry import MVU
     >>> angle = np.linspace(0, np.pi, 20)
     >>> arc = np.column_stack([np.cos(angle), np.sin(angle)])
-    >>> mvu = MVU(1, radius=0.2, constraints="at most").fit(arc)
+    >>> mvu = MVU(n_components=1, radius=0.2, constraints="at most").fit(arc)
     >>> bool(abs(np.ptp(mvu.embedding_) - 19 * np.linalg.norm(arc[1] - arc[0])) < 1e-3)
     True
     """

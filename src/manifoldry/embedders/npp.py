@@ -8,7 +8,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from manifoldry import check
-from manifoldry.base import LinearEmbedder, stores
+from manifoldry.base import estimator
+from manifoldry.base.linear import LinearEmbedder
 from manifoldry.geometry.weights import alignment, reconstruction
 from manifoldry.neighbors.sample import Sample
 from manifoldry.registry import register
@@ -19,7 +20,7 @@ _GIVES = ("transform", "inverse", "spectrum", "graph")
 _TEST_PARAMS = {"n_components": 2, "n_neighbors": 5}
 
 
-@stores
+@estimator
 class _ReconstructionEmbedder(LinearEmbedder):
     """What the two share: the matrix of locally linear embedding."""
 
@@ -45,7 +46,7 @@ class _ReconstructionEmbedder(LinearEmbedder):
     cost="O(n k^3 + n m^2) time for k neighbors and m features: to millions of points of few features",
     test_params=_TEST_PARAMS,
 )
-@stores
+@estimator
 class NPP(_ReconstructionEmbedder):
     r"""Neighborhood preserving projection: locally linear embedding restricted to linear maps.
 
@@ -99,7 +100,7 @@ class NPP(_ReconstructionEmbedder):
     Examples
     --------
     >>> from manifoldry import NPP, datasets
-    >>> NPP(2).fit(datasets.swiss_roll(500).X).components_.shape
+    >>> NPP(n_components=2).fit(datasets.swiss_roll(500).X).components_.shape
     (2, 3)
     """
 
@@ -123,7 +124,7 @@ class NPP(_ReconstructionEmbedder):
     cost="as NPP",
     test_params=_TEST_PARAMS,
 )
-@stores
+@estimator
 class ONPP(_ReconstructionEmbedder):
     r"""Orthogonal neighborhood preserving projection: `NPP` with orthonormal directions.
 
@@ -165,7 +166,7 @@ class ONPP(_ReconstructionEmbedder):
     --------
     >>> import numpy as np
     >>> from manifoldry import ONPP, datasets
-    >>> V = ONPP(2).fit(datasets.swiss_roll(500).X).components_
+    >>> V = ONPP(n_components=2).fit(datasets.swiss_roll(500).X).components_
     >>> np.allclose(V @ V.T, np.eye(2))
     True
     """

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry import check
-from manifoldry.base import Embedder, stores
+from manifoldry.base import Embedder, estimator
 from manifoldry.extend.kernel_projection import LinearPreimage
 from manifoldry.extend.placement import LinearPlacement
 from manifoldry.registry import register
@@ -53,7 +53,7 @@ CONTRASTS: Mapping[str, Contrast] = {"negentropy": _log_cosh, "kurtosis": _fourt
     cost="a decomposition as for PCA, then O(n p starts) per step and component",
     test_params={"n_components": 2},
 )
-@stores
+@estimator
 class ProjectionPursuit(Embedder):
     r"""Projections of largest non-Gaussianity, one after the other.
 
@@ -106,7 +106,7 @@ class ProjectionPursuit(Embedder):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((500, 5)) * 10
     >>> X[:, 3] = np.where(rng.random(500) < 0.5, -1, 1) + 0.1 * rng.standard_normal(500)
-    >>> direction = ProjectionPursuit(1).fit(X).components_[0]
+    >>> direction = ProjectionPursuit(n_components=1).fit(X).components_[0]
     >>> int(np.abs(direction).argmax())
     3
     """

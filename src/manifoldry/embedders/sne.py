@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scipy.sparse import csr_array
 
-from manifoldry.base import stores
+from manifoldry.base import estimator
 from manifoldry.base.matching import MatchingEmbedder
 from manifoldry.geometry.entropic import Choices, negative_entropy
 from manifoldry.registry import register
@@ -14,7 +14,7 @@ from manifoldry.solve.fields import Profile
 from manifoldry.values import FloatArray
 
 
-@stores
+@estimator
 class _GaussianMatching(MatchingEmbedder):
     """What the two have in common: the Gaussian kernel and its phases."""
 
@@ -42,7 +42,7 @@ class _GaussianMatching(MatchingEmbedder):
     cost="as SymmetricSNE, two fields a step",
     test_params={"n_components": 2, "max_iter": 500},
 )
-@stores
+@estimator
 class SNE(_GaussianMatching):
     r"""Stochastic neighbor embedding: the sum of the points' own divergences.
 
@@ -133,7 +133,7 @@ class SNE(_GaussianMatching):
     cost="O(n) a step by a grid (1-D, 2-D), O(n log n) by a tree (3-D)",
     test_params={"n_components": 2, "max_iter": 500},
 )
-@stores
+@estimator
 class SymmetricSNE(_GaussianMatching):
     r"""Symmetric SNE: one divergence between joint probabilities, Gaussian on both sides.
 

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base.embedder import stores
-from manifoldry.base.graphs import GraphEmbedder
+from manifoldry.base.estimator import estimator
+from manifoldry.base.graph import GraphEmbedder
 from manifoldry.base.linear import dense
 from manifoldry.extend.kernel_image import ShiftedProjection, fit_kernel_map
 from manifoldry.extend.kernel_projection import Kernel
@@ -60,7 +60,7 @@ SIGMA = 3.0
     cost="50,000 points in seconds; time grows with the cube of the number of tesserae, not of points",
     test_params={"n_components": 2, "n_neighbors": 6},
 )
-@stores
+@estimator
 class TesseraMap(GraphEmbedder):
     r"""TesseraMap: rigid tesserae pulled apart as far as the distances across their borders allow.
 
@@ -121,7 +121,7 @@ class TesseraMap(GraphEmbedder):
         Neighbors are all points at most this far; with ``n_neighbors`` too, at most that many of them.
     search : {"auto", "exact", "approximate"}
         As in `Isomap`.
-    disconnected : {"bridge", "apart", "largest", "refuse"}
+    disconnected : {"bridge", "apart", "largest", "raise"}
         As in `Isomap`; given tesserae need one connected graph, so no "apart" and no "largest".
     random_state : int, Generator or None
         Seed of centers, pairs and landmarks.
@@ -167,7 +167,7 @@ class TesseraMap(GraphEmbedder):
     --------
     >>> from manifoldry import TesseraMap, datasets, quality
     >>> roll = datasets.swiss_roll(1000, hole=True)
-    >>> model = TesseraMap(2).fit(roll.X)
+    >>> model = TesseraMap(n_components=2).fit(roll.X)
     >>> bool(quality.procrustes(model.embedding_, roll.truth).error < 1e-3)
     True
     >>> model.transform(datasets.swiss_roll(5, random_state=1).X).shape
@@ -235,7 +235,7 @@ class TesseraMap(GraphEmbedder):
         if self.disconnected in ("apart", "largest"):
             raise ValueError(
                 f"Given tesserae need one connected graph, which disconnected={self.disconnected!r} does not; "
-                "use 'bridge' or 'refuse'."
+                "use 'bridge' or 'raise'."
             )
 
     def _embed(self, X: Any, run: Run) -> Embedding:

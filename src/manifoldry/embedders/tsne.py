@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from manifoldry import check
-from manifoldry.base import stores
+from manifoldry.base import estimator
 from manifoldry.base.matching import MatchingEmbedder
 from manifoldry.registry import register
 from manifoldry.solve.descent import Phase
@@ -39,7 +39,7 @@ NEW_PERPLEXITY = 5.0
     cost="O(n) a step by a grid (1-D, 2-D), O(n log n) by a tree (3-D), 1,000 steps at most: to a million points",
     test_params={"n_components": 2, "max_iter": 500},
 )
-@stores
+@estimator
 class TSNE(MatchingEmbedder):
     r"""t-distributed stochastic neighbor embedding.
 

@@ -9,7 +9,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from manifoldry import check
-from manifoldry.base.embedder import count_points, stores
+from manifoldry.base.embedder import count_points
+from manifoldry.base.estimator import estimator
 from manifoldry.base.neighbors import NeighborEmbedder
 from manifoldry.extend.sampled import SampledPlacement
 from manifoldry.geometry.fuzzy import curve, fuzzy_set, meet_labels, meet_targets, typical_length
@@ -41,7 +42,7 @@ NEW_SWEEPS, NEW_RATE = 30, 0.25
     cost="O(n k) an epoch, 200 to 500 epochs, after the neighbor search: to millions of points",
     test_params={"n_components": 2, "n_neighbors": 5, "n_epochs": 200},
 )
-@stores
+@estimator
 class UMAP(NeighborEmbedder):
     r"""Uniform manifold approximation and projection.
 

@@ -14,7 +14,6 @@ from manifoldry.neighbors.search import NeighborIndex, NeighborRule
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
-POLICIES = ("bridge", "apart", "largest", "refuse")
 SMALL_COMPONENT = 64
 EDGES_LOOKED_AT = 200_000
 SUSPECT_SHARE, FEWEST_SUSPECTS, SUSPECTS_TESTED = 0.02, 20, 200

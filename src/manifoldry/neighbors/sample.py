@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry.neighbors.search import NeighborIndex, NeighborRule
+from manifoldry.neighbors.search import NeighborIndex
 from manifoldry.run import Run
 from manifoldry.values import IntArray, NeighborGraph
 
@@ -41,10 +41,12 @@ class Sample:
         """Number of points."""
         return self.graph.n_points
 
-    def part(self, members: IntArray, rule: NeighborRule, run: Run) -> Sample:
+    def part(self, members: IntArray, run: Run) -> Sample:
         """Return the sample of ``members`` alone (sorted), with an index of its own."""
         neighbors, graph = self.neighbors.subset(members), self.graph.subset(members)
         if self.X is None:
             return Sample(None, neighbors, graph, NeighborIndex.of_graph(len(members)))
         rows = self.X[np.ix_(members, members)] if self.pairwise else self.X[members]
-        return Sample(rows, neighbors, graph, NeighborIndex(rows, rule.capped(len(members)), run), self.pairwise)
+        return Sample(
+            rows, neighbors, graph, NeighborIndex(rows, self.index.rule.capped(len(members)), run), self.pairwise
+        )

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
-from manifoldry.extend.local import LocalReconstruction, backward, forward
+from manifoldry.extend.local import LocalInverse, LocalReconstruction, forward
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import bridge, symmetrize
 from manifoldry.neighbors.sample import Sample
@@ -57,7 +57,7 @@ class GeodesicCharts:
     spread: FloatArray
     residuals: FloatArray
     inward: Sequence[LocalReconstruction]
-    outward: Sequence[LocalReconstruction]
+    outward: Sequence[LocalInverse]
 
     @property
     def n_patches(self) -> int:
@@ -94,7 +94,7 @@ class _Layout:
     spread: FloatArray
     residual: float
     inward: LocalReconstruction
-    outward: LocalReconstruction
+    outward: LocalInverse
 
 
 def fit_geodesic_charts(
@@ -143,7 +143,7 @@ def _lay_out(rows: FloatArray, width: int, share: float | None) -> _Layout:
     spread = np.zeros(2 * width + 1)
     spread[:extra] = values / n
     sample = Sample(rows, neighbors, graph, index)
-    return _Layout(rows.mean(axis=0), size, spread, _misfit(lengths, f), forward(sample, f), backward(rows, f, run))
+    return _Layout(rows.mean(axis=0), size, spread, _misfit(lengths, f), forward(sample, f), LocalInverse(rows, f))
 
 
 def _true_scale(graph: NeighborGraph, f: FloatArray) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from manifoldry.extend.parts import side_by_side
+from manifoldry.extend.pieces import side_by_side
 from manifoldry.patches.cells import padded_lists
 from manifoldry.patches.charts import Charts
 from manifoldry.patches.cover import ListedCover, Membership, VoronoiCover

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from manifoldry.extend.parts import GAP, Apart, Restricted, side_by_side
+from manifoldry.extend.pieces import GAP_SHARE, Apart, LonePoint, Piece, side_by_side
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule
 from manifoldry.run import Run
 
@@ -31,7 +31,7 @@ def pieces(seed, sizes=(30, 12, 1, 5), columns=3):
 def test_pieces_stand_in_a_row_without_overlap():
     given = pieces(1)
     placed = side_by_side(given)
-    gap = GAP * np.mean([np.ptp(piece[:, 0]) for piece in given])
+    gap = GAP_SHARE * np.mean([np.ptp(piece[:, 0]) for piece in given])
     right = None
     for piece, (rows, shift) in zip(given, placed, strict=True):
         np.testing.assert_array_equal(rows, piece + shift)
@@ -55,7 +55,9 @@ def test_moving_a_piece_changes_no_picture():
 
 def test_lone_points_keep_their_distance():
     placed = side_by_side([np.zeros((1, 2)), np.ones((1, 2)), np.full((1, 2), 9.0)])
-    np.testing.assert_allclose([rows[0] for rows, _ in placed], [[0.0, 0.0], [GAP, 0.0], [2 * GAP, 0.0]], atol=1e-15)
+    np.testing.assert_allclose(
+        [rows[0] for rows, _ in placed], [[0.0, 0.0], [GAP_SHARE, 0.0], [2 * GAP_SHARE, 0.0]], atol=1e-15
+    )
 
 
 def test_pieces_are_left_as_they_were():
@@ -68,20 +70,20 @@ def test_pieces_are_left_as_they_were():
 
 def test_a_component_of_few_dimensions_is_padded():
     X = np.arange(12.0).reshape(4, 3)
-    placed = Restricted(None, Times(2.0, 1), 3)(X, Run(0))
+    placed = Piece(Times(2.0, 1), None, 3)(X, Run(0))
     np.testing.assert_array_equal(placed, np.column_stack([2 * X[:, 0], np.zeros((4, 2))]))
 
 
 def test_a_component_of_a_table_sees_its_own_columns():
     D = np.arange(20.0).reshape(4, 5)
-    placed = Restricted(np.array([1, 4]), Times(1.0, 2), 2)(D, Run(0))
+    placed = Piece(Times(1.0, 2), np.array([1, 4]), 2)(D, Run(0))
     np.testing.assert_array_equal(placed, D[:, [1, 4]])
-    sparse = Restricted(np.array([1, 4]), lambda X, _run: X.toarray(), 2)(csr_array(D), Run(0))
+    sparse = Piece(lambda X, _run: X.toarray(), np.array([1, 4]), 2)(csr_array(D), Run(0))
     np.testing.assert_array_equal(sparse, D[:, [1, 4]])
 
 
 def test_a_lone_point_takes_every_newcomer_to_itself():
-    np.testing.assert_array_equal(Restricted(None, None, 2)(np.ones((3, 7)), Run(0)), np.zeros((3, 2)))
+    np.testing.assert_array_equal(LonePoint(2)(np.ones((3, 7)), Run(0)), np.zeros((3, 2)))
 
 
 def apart(seed=4):
@@ -93,7 +95,7 @@ def apart(seed=4):
     order = rng.permutation(36)
     X, label = X[order], label[order]
     index = NeighborIndex(X, NeighborRule(3).resolve(36), Run(0))
-    rules = [Restricted(None, Times(1.0, 2), 2), Restricted(None, Times(-1.0, 1), 2), Restricted(None, None, 2)]
+    rules = [Piece(Times(1.0, 2), None, 2), Piece(Times(-1.0, 1), None, 2), LonePoint(2)]
     shifts = [np.zeros(2), np.array([7.0, 1.0]), np.array([-3.0, 5.0])]
     return Apart(index, label, rules, shifts), X, label, centers
 
@@ -117,11 +119,11 @@ def test_new_points_go_to_the_component_of_their_nearest_old_point():
 
 def test_on_a_given_graph_edges_tell_the_component_and_no_edge_means_no_place():
     label = np.array([0, 0, 1, 1, 2])
-    rules = [Restricted(members, lambda X, _run: X.toarray()[:, :1], 2) for members in ([0, 1], [2, 3])]
+    rules = [Piece(lambda X, _run: X.toarray()[:, :1], members, 2) for members in ([0, 1], [2, 3])]
     extension = Apart(
         NeighborIndex.of_graph(5),
         label,
-        [*rules, Restricted(None, None, 2)],
+        [*rules, LonePoint(2)],
         [np.zeros(2), np.ones(2), np.full(2, 9.0)],
     )
     edges = csr_array(([3.0, 0.5, 0.25, 4.0], ([0, 1, 3, 3], [0, 2, 4, 2])), shape=(4, 5))

@@ -1,0 +1,76 @@
+"""Words of scikit-learn, umap-learn, openTSNE and others for parameters that have another name here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from difflib import get_close_matches
+
+OUR_NAMES: dict[str, tuple[str, ...]] = {
+    "affinity": ("metric",),
+    "angle": ("accuracy",),
+    "bandwidth": ("gamma",),
+    "callbacks": ("callback",),
+    "coef0": ("coef0", "bandwidth"),
+    "dims": ("n_components",),
+    "disconnection_distance": ("radius",),
+    "dissimilarity": ("metric",),
+    "early_steps": ("early_exaggeration_iter",),
+    "epsilon": ("radius", "bandwidth"),
+    "exaggeration": ("late_exaggeration",),
+    "forces": ("repulsion",),
+    "gamma": ("bandwidth",),
+    "gap": ("tol",),
+    "initial_dims": ("n_components",),
+    "initialization": ("init",),
+    "k": ("n_neighbors",),
+    "late_steps": ("late_exaggeration_iter",),
+    "method": ("repulsion",),
+    "metric_kwds": ("metric_params",),
+    "min_grad_norm": ("tol",),
+    "n_clusters": ("n_patches",),
+    "n_iter": ("max_iter", "n_epochs"),
+    "n_iter_without_progress": ("tol",),
+    "n_nbrs": ("n_neighbors",),
+    "n_patches": ("n_clusters",),
+    "n_steps": ("max_iter",),
+    "nearest_neighbors": ("n_neighbors",),
+    "negative_gradient_method": ("repulsion",),
+    "neighbors": ("n_neighbors",),
+    "neighbors_algorithm": ("search",),
+    "normalized_laplacian": ("laplacian",),
+    "num_threads": ("n_jobs",),
+    "random_seed": ("random_state",),
+    "regularization": ("reg",),
+    "ridge": ("reg",),
+    "seed": ("random_state",),
+    "sigma": ("gamma", "bandwidth"),
+    "slope": ("gamma",),
+    "offset": ("coef0",),
+    "theta": ("accuracy",),
+}
+"""Their word, and ours in the order of preference: the first that the estimator has is named."""
+
+NOT_NEEDED = {
+    "arpack_options": "eigensolvers are chosen by the size of the problem",
+    "eigen_solver": "eigensolvers are chosen by the size of the problem",
+    "eigen_tol": "eigenpairs are computed to rounding and their residuals reported in spectrum_",
+    "fit_inverse_transform": "inverse_transform is always there where a way back exists",
+    "low_memory": "memory is bounded by itself and reported in diagnostics_",
+    "path_method": "shortest paths are found by the way that suits the size of the graph",
+    "precomputed_knn": "pass the graph itself as X, with metric='precomputed'",
+    "transform_seed": "random_state seeds transform too",
+}
+"""Words for which there is no parameter here, and why."""
+
+
+def unknown_parameter(estimator: str, name: str, names: Collection[str]) -> str:
+    """Return the sentence that refuses a parameter: our word for it, the nearest one, or all of them."""
+    if name in NOT_NEEDED:
+        return f"{estimator} has no parameter {name!r}: {NOT_NEEDED[name]}."
+    ours = next((word for word in OUR_NAMES.get(name, ()) if word in names), None)
+    if ours is not None:
+        return f"{estimator} has no parameter {name!r}; here it is {ours!r}."
+    near = get_close_matches(name, names, 1)
+    if near:
+        return f"{estimator} has no parameter {name!r}; did you mean {near[0]!r}?"
+    return f"{estimator} has no parameter {name!r}; it has {', '.join(sorted(names))}."

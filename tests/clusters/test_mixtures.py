@@ -375,7 +375,7 @@ def test_planes_that_lie_apart_are_found(model):
 @pytest.mark.parametrize("make", DEGENERATE.values(), ids=DEGENERATE)
 def test_fits_of_degenerate_data_are_whole(cls, make):
     X = make(np.random.default_rng(15))
-    model = cls(4, n_init=3, max_iter=50).fit(X)
+    model = cls(n_clusters=4, n_init=3, max_iter=50).fit(X)
     assert (np.diff(model.trace_.objective) <= 0).all()
     assert np.isfinite(model.log_likelihood_)
     assert model.weights_.sum() == pytest.approx(1.0, abs=16 * EPS)
@@ -435,7 +435,7 @@ def test_the_limit_is_told():
     ("model", "message"),
     [
         (MPPCA(n_clusters=30), "n_clusters must be between 1 and 20 for 20 points; got 30"),
-        (MPPCA(n_clusters=2, n_components=0), "n_components must be at least 1"),
+        (MPPCA(n_clusters=2, n_components=0), "n_components must be an integer of at least 1; got 0"),
         (MPPCA(n_clusters=2, n_init=0), "n_init must be at least 1"),
         (MFA(n_clusters=2, max_iter=0), "max_iter must be at least 1"),
         (MFA(n_clusters=2, tol=-1.0), "tol must be at least 0"),

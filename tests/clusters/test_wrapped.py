@@ -72,7 +72,7 @@ def test_messages_that_find_no_exemplar_leave_one_cluster_and_a_warning():
         ({"damping": 0.2}, "damping must be at least 0.5"),
         ({"max_iter": 0}, "max_iter"),
         ({"convergence_iter": 0}, "convergence_iter"),
-        ({"preference": "median"}, "preference must be a finite number"),
+        ({"preference": "median"}, "preference must be a number or None; got 'median'"),
     ],
     ids=str,
 )

@@ -90,7 +90,7 @@ def test_gives_what_its_card_says(card):
 
 
 @each
-def test_flats_errors_and_pieces_agree_with_the_measures_of_quality(card):
+def test_errors_and_connectedness_agree_with_the_measures_of_quality(card):
     X = points()
     model = make(card).fit(X)
     total = float(np.square(X - X.mean(axis=0)).sum())
@@ -99,6 +99,11 @@ def test_flats_errors_and_pieces_agree_with_the_measures_of_quality(card):
     assert abs(model.reconstruction_errors_.sum() - model.reconstruction_error_) <= 1e-12 * total
     assert np.array_equal(np.flatnonzero(~model.localized_), quality.nonlocalized(model.labels_, model.graph_))
     assert model.n_nonlocalized_ == np.count_nonzero(~model.localized_)
+
+
+@each
+def test_no_more_than_three_classes_of_ours(card):
+    assert sum(base.__module__.startswith("manifoldry") for base in card.cls.__mro__) <= 3
 
 
 @each
@@ -195,7 +200,7 @@ def test_two_far_pieces_are_told_apart(card):
     X = points(40)
     X = np.concatenate([X, X + 100.0])
     model = make(card).fit(X)
-    if model.n_clusters_ > 1 and card.name not in ("VQPCA", "MPPCA", "MFA"):  # whose flats and Gaussians may join both
+    if model.n_clusters_ > 1 and card.name not in ("VQPCA", "MPPCA", "MFA"):  # these may join both
         for label in range(model.n_clusters_):
             assert len({i < 40 for i in np.flatnonzero(model.labels_ == label)}) == 1
 

@@ -40,6 +40,7 @@ OUR_NAMES: dict[str, tuple[str, ...]] = {
     "normalized_laplacian": ("laplacian",),
     "num_threads": ("n_jobs",),
     "random_seed": ("random_state",),
+    "reg_covar": ("min_variance",),
     "regularization": ("reg",),
     "ridge": ("reg",),
     "seed": ("random_state",),

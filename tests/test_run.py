@@ -1,8 +1,6 @@
 """One fit's circumstances: threads that keep order, streams that repeat, a voice that is silent unless asked."""
 
 import os
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -11,24 +9,9 @@ import numpy as np
 import pytest
 import threadpoolctl
 
+from helpers import DEADLINE, in_new_process
 from manifoldry import run as run_module
 from manifoldry.run import Progress, Run, resolve_jobs
-
-DEADLINE = 50.0  # seconds after which a wait counts as a hang; nothing here takes a second
-
-
-def in_new_process(script, **variables):
-    """Run a script where a hang can be ended and a fork is harmless; return what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-        check=False,
-        env={**os.environ, **variables},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 5, -1, 40])

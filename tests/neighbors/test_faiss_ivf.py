@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from helpers import bytes_of
 from manifoldry.neighbors import faiss_ivf, search
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
@@ -15,10 +16,6 @@ EPS = np.finfo(float).eps
 
 def graph_of(X, k, *, n_jobs=1, seed=0, **rule):
     return neighbor_graph(X, NeighborRule(k, **rule).resolve(X.shape[0]), Run(seed, n_jobs))
-
-
-def bytes_of(graph):
-    return graph.indptr.tobytes(), graph.indices.tobytes(), graph.lengths.tobytes()
 
 
 def clustered(n, columns, seed):

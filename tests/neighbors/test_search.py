@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, csr_matrix
 
+from helpers import bytes_of, edges_of
 from manifoldry.neighbors import search
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.run import Run
@@ -66,14 +67,6 @@ def assert_rows_up_to_ties(graph, D, k):
         assert len(set(indices.tolist())) == k
         np.testing.assert_array_equal(lengths, D[i, indices])
         np.testing.assert_array_equal(lengths, np.sort(np.delete(D[i], i))[:k])
-
-
-def edges(graph):
-    return sorted(zip(graph.rows().tolist(), graph.indices.tolist(), graph.lengths.tolist(), strict=True))
-
-
-def bytes_of(graph):
-    return graph.indptr.tobytes(), graph.indices.tobytes(), graph.lengths.tobytes()
 
 
 # Exact search of old points
@@ -243,10 +236,10 @@ def test_a_given_graph_is_taken_as_it_is_and_cut_at_the_radius():
     directed = graph_of(X, 4)[0]
     given, index = graph_of(directed.to_sparse(), metric="precomputed", k="auto")
     assert index.notes["search"] == "given graph"
-    assert edges(given) == edges(directed)
+    assert edges_of(given) == edges_of(directed)
     assert 0.0 in given.lengths
     short, _ = graph_of(directed.to_sparse(), None, 1.0, metric="precomputed")
-    assert edges(short) == [edge for edge in edges(directed) if edge[2] <= 1.0]
+    assert edges_of(short) == [edge for edge in edges_of(directed) if edge[2] <= 1.0]
 
 
 # New points

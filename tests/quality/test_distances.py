@@ -3,15 +3,12 @@
 import numpy as np
 import pytest
 
+from helpers import distances_by_differences
 from manifoldry import quality
 from manifoldry.quality.rows import sample_rows
 from manifoldry.values import NeighborGraph
 
 ROUNDING = 1e-12  # sums of up to 8000 ratios of order 1 in two orders: 8000 eps = 2e-12, of which we see the mean
-
-
-def distances_by_differences(X):
-    return np.sqrt(((X[:, None] - X) ** 2).sum(axis=2))
 
 
 def points(seed, n=80):

@@ -5,6 +5,7 @@ import pytest
 from sklearn.manifold import trustworthiness as sklearn_trustworthiness
 from sklearn.metrics import pairwise_distances
 
+from helpers import distances_by_differences
 from manifoldry import quality
 from manifoldry.quality.rows import sample_rows
 
@@ -29,10 +30,6 @@ def with_one_triple(seed):
     X, Y = folded(seed)
     X[[40, 77]], Y[[40, 77]] = X[5], Y[5]
     return X, Y
-
-
-def distances_by_differences(X):
-    return np.sqrt(((X[:, None] - X) ** 2).sum(axis=2))
 
 
 def slow_rank_lists(D):

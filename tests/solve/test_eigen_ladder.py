@@ -3,7 +3,6 @@ import pytest
 import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator, splu
-from threadpoolctl import threadpool_limits
 
 from manifoldry.run import Run
 from manifoldry.solve.eigen import ladder, largest, smallest
@@ -11,14 +10,9 @@ from manifoldry.solve.eigen.davidson import Ritz, Tolerance, davidson, orthonorm
 from manifoldry.solve.eigen.ladder import level_widths, predicted_fill
 from manifoldry.solve.eigen.pencil import SYMMETRIC_MODE, Pencil, Root, column_space
 
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
+
 TOLERANCE = Tolerance.of(None, np.finfo(float).eps)
-
-
-@pytest.fixture(autouse=True)
-def _one_blas_thread():
-    """The twins are LAPACK's, whose threads wait long for each other on a busy machine."""
-    with threadpool_limits(1):
-        yield
 
 
 def _grid_weights(rows, columns, seed):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from helpers import rigid_error
 from manifoldry import MVU, FastMVU, LandmarkMVU, NeighborGraph, datasets
-from manifoldry.quality import procrustes
 from manifoldry.solve.stretch.points import HeldPairs
 
 
@@ -20,10 +20,6 @@ def graph_of(n, edges):
 
 def spread(x):
     return float(np.square(x - x.mean(axis=0)).sum())
-
-
-def rigid_error(Y, truth):
-    return float(np.sqrt(procrustes(Y, truth).error))
 
 
 def reference(n, i, j, squares, kept):

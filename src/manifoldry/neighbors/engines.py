@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-from manifoldry.run import Run
+from manifoldry.run import Run, one_blas_thread
 from manifoldry.values import Array, FloatArray, IntArray
 
 Pairs = tuple[IntArray, IntArray, FloatArray]
@@ -90,7 +90,8 @@ class Brute:
         """K nearest old points of each row of Q."""
         self.search.n_jobs = run.n_jobs
         centered = self._centered(Q)
-        distances, indices = self.search.kneighbors(centered, k)
+        with one_blas_thread(openmp=False):
+            distances, indices = self.search.kneighbors(centered, k)
         if not self.euclidean:
             return distances, indices
         distances, indices = refine(Q, self.X, indices, k, run)
@@ -108,8 +109,11 @@ class Brute:
         centered = self._centered(Q)
         if self.euclidean:
             reach = np.sqrt((radius * (1 + RADIUS_SLACK)) ** 2 + self._rounding(centered).max())
-            return _inside(self.search.radius_neighbors(centered, reach, return_distance=False), Q, self.X, radius)
-        distances, lists = self.search.radius_neighbors(centered, radius)
+            with one_blas_thread(openmp=False):
+                lists = self.search.radius_neighbors(centered, reach, return_distance=False)
+            return _inside(lists, Q, self.X, radius)
+        with one_blas_thread(openmp=False):
+            distances, lists = self.search.radius_neighbors(centered, radius)
         rows = np.repeat(np.arange(len(lists)), [len(row) for row in lists])
         return rows, np.concatenate(lists).astype(np.int64), np.concatenate(distances)
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 from scipy.spatial import cKDTree
-from threadpoolctl import threadpool_limits
 
 from manifoldry.neighbors.graph import label_pieces, local_scale
 from manifoldry.patches.cover import BLOCK_ENTRIES, TREE_COLUMNS, VoronoiCover
-from manifoldry.run import Run
+from manifoldry.run import Run, one_blas_thread
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
 LLOYD_STEPS = 20
@@ -113,7 +112,7 @@ def _spread_out(X: Array, room: FloatArray, n_cells: int, seed: int) -> FloatArr
     """Return points drawn one by one with chances that grow with the distance from those already drawn."""
     from sklearn.cluster import kmeans_plusplus
 
-    with threadpool_limits(1):
+    with one_blas_thread():
         return np.asarray(kmeans_plusplus(X, n_cells, sample_weight=room, random_state=seed)[0])
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from threadpoolctl import threadpool_limits
 
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import label_pieces
 from manifoldry.patches.charts import fit_charts
 from manifoldry.patches.cover import Membership
 from manifoldry.patches.rigid import RigidPatches
-from manifoldry.run import Run
+from manifoldry.run import Run, one_blas_thread
 from manifoldry.solve.lowrank import Layout
 from manifoldry.solve.scaling import landmark_scaling, place_columns
 from manifoldry.solve.stretch import Goal, Pairs, Stretched, stretch_out
@@ -147,5 +146,5 @@ def tessellate(
         return Stretched(start, whole, Trace(np.zeros(1), Stop.CONVERGED), np.zeros(0), 0.0)
     apart = far.matrix(images)
     form = Pairs(sp.csr_array(apart.T @ apart / len(far)))
-    with threadpool_limits(1):
+    with one_blas_thread():
         return stretch_out(form, borders.bands(goal.slack, images), pieces.layout, start, goal, run)

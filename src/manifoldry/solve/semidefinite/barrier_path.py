@@ -11,8 +11,8 @@ from manifoldry.solve.semidefinite.barrier import Bands, Barrier, Misfit
 from manifoldry.solve.semidefinite.certificate import certify_stretch, lowest_direction, stretch_dual
 from manifoldry.solve.semidefinite.forms import Stretch
 from manifoldry.solve.semidefinite.frames import FrameLayout
-from manifoldry.solve.semidefinite.newton import Damping, Newton, NewtonSystem
-from manifoldry.solve.semidefinite.systems import LengthProblem
+from manifoldry.solve.semidefinite.newton import Damping, Newton, leave_saddle
+from manifoldry.solve.semidefinite.systems import LengthProblem, NewtonSystem
 from manifoldry.values import Certificate, FloatArray, Stop, Trace
 
 BARRIER_DAMPING, MAX_HALVINGS = Damping(least=1e-9, most=1e8, growth=4.0, decay=4.0, restart=1e-3), 5
@@ -222,10 +222,4 @@ def _off_saddle(barrier: Barrier, layout: FrameLayout, V: FloatArray, *, widen: 
     flat = np.pad(V, ((0, 0), (0, 1))) if widen else V @ np.linalg.svd(V, full_matrices=False)[2].T
     aside = np.zeros_like(flat)
     aside[:, -1] = direction * np.sqrt(float(np.vdot(V, V)) / len(V))
-    value, length = barrier.value(V), 1.0
-    while length > 1e-6:
-        there = layout.orthonormal(flat + length * aside)
-        if barrier.value(there) < value:
-            return there
-        length /= 4
-    return None
+    return leave_saddle(barrier.value, layout, flat, aside, 0.25 ** np.arange(10), barrier.value(V))

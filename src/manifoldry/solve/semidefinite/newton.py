@@ -1,63 +1,19 @@
-"""Damped Newton's method over frames and shifts, for the objectives of `systems`."""
+"""Damped Newton's method over frames and shifts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from manifoldry.run import Run
-from manifoldry.solve.factor import Factor
 from manifoldry.solve.semidefinite.frames import FrameLayout
+from manifoldry.solve.semidefinite.systems import NewtonProblem, NewtonStep, NewtonSystem
 from manifoldry.values import FloatArray, Stop
 
 SUFFICIENT_DECREASE = 0.01
 """Share of the predicted decrease that a step has to reach (Armijo)."""
-
-
-class NewtonStep(NamedTuple):
-    """A tangent vector, the decrease of the objective that its slope predicts, and the factor it came from."""
-
-    move: FloatArray
-    decrease: float
-    factor: Factor | None = None
-
-
-class NewtonSystem(Protocol):
-    """Newton's equation of an objective at V."""
-
-    V: FloatArray
-
-    @property
-    def gradient_norm(self) -> float:
-        """Largest entry of half the Riemannian gradient."""
-        ...
-
-    def solve(self, damping: float) -> NewtonStep | None:
-        """Return the step of the damped equation; None if its matrix is not positive definite."""
-        ...
-
-    def correction(self, step: NewtonStep) -> FloatArray | None:
-        """Return the second-order term of the path along the step; None for a straight path."""
-        ...
-
-
-class NewtonProblem(Protocol):
-    """An objective over frames and shifts."""
-
-    def value(self, V: FloatArray) -> float:
-        """Return the objective; infinite where it is not defined."""
-        ...
-
-    def system(self, V: FloatArray) -> NewtonSystem:
-        """Return Newton's equation at V."""
-        ...
-
-    def rounding(self, V: FloatArray, value: float) -> float:
-        """Return the rounding error of the value."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -86,19 +42,7 @@ class Damping:
 
 @dataclass(frozen=True)
 class NewtonResult:
-    """Where Newton's method ended.
-
-    Parameters
-    ----------
-    V : ndarray of shape (m, p)
-        Frames and shifts.
-    values : list of float
-        The objective from iteration to iteration.
-    stop : Stop
-        Why it ended.
-    stalled : bool
-        Whether it ended because no damping gave a decrease.
-    """
+    """Where Newton's method ended: V, the objective by iterations, why, and whether no damping gave a decrease."""
 
     V: FloatArray
     values: list[float]
@@ -198,3 +142,19 @@ class Newton:
             if values[best] < value - SUFFICIENT_DECREASE * length * step.decrease:
                 return ends[best], values[best]
         return None
+
+
+def leave_saddle(
+    objective: Callable[[FloatArray], float],
+    layout: FrameLayout,
+    V: FloatArray,
+    direction: FloatArray,
+    lengths: FloatArray,
+    value: float,
+) -> FloatArray | None:
+    """Return V moved along a direction of negative curvature by the first length that gives less than ``value``."""
+    for length in lengths:
+        there = layout.orthonormal(V + length * direction)
+        if objective(there) < value:
+            return there
+    return None

@@ -11,7 +11,7 @@ from manifoldry.run import Run
 from manifoldry.solve.semidefinite.certificate import certify_placement, lowest_directions, placement_dual
 from manifoldry.solve.semidefinite.frames import FrameLayout
 from manifoldry.solve.semidefinite.lagrangian import AugmentedLagrangian, DistanceConstraints
-from manifoldry.solve.semidefinite.newton import Damping, Newton, NewtonResult
+from manifoldry.solve.semidefinite.newton import Damping, Newton, NewtonResult, leave_saddle
 from manifoldry.solve.semidefinite.systems import LagrangianProblem
 from manifoldry.values import Certificate, FloatArray, IntArray, Stop, Trace
 
@@ -242,12 +242,6 @@ def _in_more_dimensions(
     directions = directions[:, negative]
     # Unit length per frame on average, so that a step of 1 turns the frames by a radian or so.
     directions = directions * np.sqrt(layout.n_patches) / np.linalg.norm(directions[: layout.n_frame_rows], axis=0)
-    value, length = lagrangian.value(V), 0.5
     flat = np.pad(V, ((0, 0), (0, directions.shape[1])))
     aside = np.pad(directions, ((0, 0), (V.shape[1], 0)))
-    while length > 1e-8:
-        there = layout.orthonormal(flat + length * aside)
-        if lagrangian.value(there) < value:
-            return there
-        length /= 2
-    return None
+    return leave_saddle(lagrangian.value, layout, flat, aside, 0.5 ** np.arange(1, 27), lagrangian.value(V))

@@ -11,7 +11,7 @@ from manifoldry.run import Run
 from manifoldry.solve.eigen import fix_signs, largest, smallest
 
 ENDS = {"smallest": smallest, "largest": largest}
-# A value errs by at most its residual, and 1e-12 of the norm is what the ladder accepts.
+# A value errs by at most its residual, and 1e-12 of the norm is what the solvers accepts.
 ACCEPTED = 1e-12
 
 

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 from manifoldry.run import Run
 from manifoldry.solve.eigen import largest, smallest
 
-# What the ladder accepts of a residual, relative to the norm.
+# What the solvers accepts of a residual, relative to the norm.
 ACCEPTED = 1e-12
 
 

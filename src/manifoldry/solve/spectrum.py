@@ -1,4 +1,4 @@
-"""Reading a curve that falls with the dimension: where it bends, and why that is the dimension suggested."""
+"""The dimension suggested by a curve that falls with the dimension: its elbow, its gap, or a share left over."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from manifoldry.values import FloatArray
 
-FLOOR = 1e-6
-"""Shares below this are as good as nothing: they must not pull the elbow to themselves."""
+MIN_SHARE = 1e-6
+"""Smaller shares count as this, so that values at rounding do not decide the elbow."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ def elbow(values: FloatArray, what: str) -> Suggestion:
     On a logarithmic scale, that is the point farthest below the straight line from the curve's beginning to its end:
     before it each dimension removes a larger share of what is left than on average, behind it a smaller one.
     """
-    shares = np.minimum.accumulate(np.concatenate([[1.0], np.maximum(values, FLOOR)]))
+    shares = np.minimum.accumulate(np.concatenate([[1.0], np.maximum(values, MIN_SHARE)]))
     heights = np.log(shares)
     chord = np.linspace(heights[0], heights[-1], len(heights))
     d = max(1, int(np.argmax(chord - heights)))
@@ -56,7 +56,7 @@ def gap(values: FloatArray, what: str) -> Suggestion:
 
     Values below a millionth of the largest count as that, so that zeros have no gaps among themselves.
     """
-    floor = FLOOR * float(np.max(values, initial=0.0)) or 1.0
+    floor = MIN_SHARE * float(np.max(values, initial=0.0)) or 1.0
     sizes = np.maximum(np.asarray(values, dtype=float), floor)
     if len(sizes) < 2:
         return Suggestion(1, f"There is only one {what}.")

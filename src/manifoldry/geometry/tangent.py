@@ -10,6 +10,7 @@ from scipy.sparse import coo_array, csr_array
 
 from manifoldry.geometry.laplacian import laplacian
 from manifoldry.geometry.neighborhoods import Stack, gather, local_grams, stacks, sum_blocks
+from manifoldry.geometry.principal import gram_scores, principal_scores
 from manifoldry.neighbors.sample import Sample
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, NeighborGraph
@@ -52,7 +53,7 @@ def tangents(sample: Sample, d: int, run: Run) -> list[Tangents]:
     """Return the principal coordinates of every neighborhood (the point and its list), stack by stack."""
 
     def work(stack: Stack) -> Tangents:
-        values, coordinates = _principal(sample, stack, d)
+        values, coordinates = _local_scores(sample, stack, d)
         kept = values[:, :d] > RANK * values[:, :1]
         lengths = np.sqrt(np.where(kept, values[:, :d], 0.0))
         basis = np.where(kept[:, None, :], coordinates / np.where(kept, lengths, 1.0)[:, None, :], 0.0)
@@ -67,23 +68,20 @@ def _width(sample: Sample) -> int:
     return 1 if sample.pairwise or sample.X is None else int(sample.X.shape[1])
 
 
-def _principal(sample: Sample, stack: Stack, d: int) -> tuple[FloatArray, FloatArray]:
-    """Return local variances (m, min(s, D)), descending, and the first d coordinates, from the smaller matrix."""
+def _local_scores(sample: Sample, stack: Stack, d: int) -> tuple[FloatArray, FloatArray]:
+    """Return local eigenvalues (m, min(s, D)), descending, and the first d principal coordinates, padded with zeros."""
     m, s = stack.members.shape
-    if not sample.pairwise and sample.X is not None and sample.X.shape[1] < s:
+    if sample.pairwise or sample.X is None:
+        values, scores = gram_scores(local_grams(sample, stack, about_center=False), d)
+    else:
         rows = gather(sample.X, stack.members)
         rows -= rows.mean(axis=1, keepdims=True)
-        values, directions = np.linalg.eigh(rows.transpose(0, 2, 1) @ rows)
-        values, coordinates = values[:, ::-1], rows @ directions[:, :, ::-1][:, :, :d]
-    else:
-        values, vectors = np.linalg.eigh(local_grams(sample, stack, about_center=False))
-        values = values[:, ::-1]
-        coordinates = vectors[:, :, ::-1][:, :, :d] * np.sqrt(np.maximum(values[:, None, :d], 0.0))
-    short = d - coordinates.shape[2]
+        values, scores = principal_scores(rows, d)
+    short = d - scores.shape[2]
     if short > 0:
-        coordinates = np.concatenate([coordinates, np.zeros((m, s, short))], axis=2)
+        scores = np.concatenate([scores, np.zeros((m, s, short))], axis=2)
         values = np.concatenate([values, np.zeros((m, short))], axis=1)
-    return np.maximum(values, 0.0), coordinates
+    return values, scores
 
 
 def local_variances(sample: Sample, run: Run, *, most: int = 1000) -> FloatArray:
@@ -96,7 +94,7 @@ def local_variances(sample: Sample, run: Run, *, most: int = 1000) -> FloatArray
     shares = []
     for stack in stacks(sample.neighbors, _width(sample), own=True):
         here = np.isin(stack.centers, chosen)
-        values, _ = _principal(sample, Stack(stack.centers[here], stack.members[here]), 1)
+        values, _ = _local_scores(sample, Stack(stack.centers[here], stack.members[here]), 1)
         total = values.sum(axis=1)
         left = 1.0 - np.cumsum(values[total > 0] / total[total > 0, None], axis=1)
         shares.append(left)

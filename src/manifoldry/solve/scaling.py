@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry.geometry.principal import descending_eigh
 from manifoldry.run import Run
 from manifoldry.solve.eigen import column_signs, largest, smallest
 from manifoldry.values import Array, FloatArray, IntArray, Spectrum
@@ -174,7 +175,7 @@ def principal_turn(points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArr
     """Return centered points in their principal axes, the axes in columns, and the mean."""
     mean = points.mean(axis=0)
     away = points - mean
-    axes = np.linalg.eigh(away.T @ away)[1][:, ::-1]
+    _, axes = descending_eigh(away.T @ away)
     turned = away @ axes
     signs = column_signs(turned)
     return turned * signs, axes * signs, mean

@@ -76,6 +76,13 @@ class Membership:
         return Membership(self.points[chosen], self.patches[chosen], self.weights[chosen], self.n_points)
 
 
+def entries_by_patch(patches: IntArray, n_patches: int) -> list[tuple[int, IntArray]]:
+    """Return every patch that occurs in ``patches``, with the places where it does."""
+    order = np.argsort(patches, kind="stable")
+    entries = np.split(order, np.cumsum(np.bincount(patches, minlength=n_patches))[:-1])
+    return [(patch, mine) for patch, mine in enumerate(entries) if len(mine)]
+
+
 @dataclass(frozen=True)
 class VoronoiCover:
     r"""Patches around centers: the cell of the nearest center, grown over its borders.

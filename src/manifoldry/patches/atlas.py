@@ -1,4 +1,4 @@
-"""A trial of patches on a sample: how well they keep its distances, and how many are needed."""
+"""Atlases: a cover of the sample by patches, their charts and overlaps, and how many patches are needed."""
 
 from __future__ import annotations
 
@@ -15,33 +15,34 @@ from manifoldry.patches.overlaps import Overlaps, find_overlaps, patch_component
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
-GROWTH = 1.5
-GROWTHS = 4
-"""How often the overlap is widened while patches that should hold together do not."""
+OVERLAP_GROWTH = 1.5
+MAX_GROWTHS = 4
+"""Factor by which the overlap is widened, and how often at most, while the patch graph has too many components."""
 
-FIRST_CELLS = 16
+MIN_PATCHES = 16
+"""First number of patches tried."""
 
-ENOUGH = 2e-3
-"""Root mean square relative change of the sample's edges in the charts below which more patches are not needed.
-On the holed roll 32, 64, 128 patches change edges by 7e-3, 2e-3, 7e-4, and the whole by 1.2e-3, 2.8e-4, 7.7e-5."""
+DISTORTION_TOL = 2e-3
+"""Root mean square distortion of the sample's edges in the charts below which more patches are not needed.
+On the holed roll 32, 64, 128 patches distort edges by 7e-3, 2e-3, 7e-4, and the whole by 1.2e-3, 2.8e-4, 7.7e-5."""
 
-PAYS = 0.8
-"""More patches have to bring the change of edges down to this share of the best so far; with noise they do not."""
+MAX_DISTORTION_RATIO = 0.8
+"""More patches have to reduce the distortion to this share of the best so far; with noise they do not."""
 
-TEARS = 1e-3
-"""Share of edges that may be torn before it counts: some at the corners of holes always are."""
+IGNORED_TORN_SHARE = 1e-3
+"""Share of torn edges that is not counted: some at the corners of holes always are."""
 
-TRIES = 2
-"""Trials in a row that may not pay before the search ends."""
+MAX_FAILED_TRIALS = 2
+"""Maximum number of trials in a row without enough reduction."""
 
 
 History = list[tuple[int, float]]
-"""Numbers of patches tried, and the change of edges with each."""
+"""Numbers of patches tried, and the distortion of edges with each."""
 
 
 @dataclass(frozen=True)
-class Charting:
-    """How patches are charted: largest dimension, kind of chart, share of variance to leave, overlap, even blend."""
+class ChartOptions:
+    """Largest dimension and kind of the charts, share of variance to leave, overlap of patches, equal weights."""
 
     width: int
     kind: str
@@ -50,28 +51,28 @@ class Charting:
     even: bool
 
     @property
-    def least_points(self) -> int:
-        """Points a patch should have on average: enough for its chart and for overlaps with several neighbors."""
+    def min_points(self) -> int:
+        """Minimum mean number of points per patch: enough for its chart and for overlaps with several neighbors."""
         return 3 * (self.width + 1)
 
 
 @dataclass(frozen=True)
-class Survey:
-    """Patches of a sample.
+class Atlas:
+    """A cover of the sample by patches with their charts.
 
     Parameters
     ----------
     cover : VoronoiCover or ListedCover
-        Who belongs to which patch.
+        Assigns points to patches.
     members : Membership
-        Of the sample.
+        The patches of the sample.
     charts : Charts
         Fitted to the sample.
     coordinates : ndarray of shape (M, r)
-        Of the members.
+        Chart coordinates of the members.
     overlaps : Overlaps
-        Of the sample.
-    changes : ndarray of shape (n_edges,)
+        Pairs of patches that share points of the sample.
+    distortions : ndarray of shape (n_edges,)
         Relative change of the length of each edge of the sample's graph in the chart of its heaviest common patch.
         NaN where no patch holds both ends but their patches overlap; 1 where not even that: the edge is torn.
     """
@@ -81,77 +82,82 @@ class Survey:
     charts: Charts
     coordinates: FloatArray
     overlaps: Overlaps
-    changes: FloatArray
+    distortions: FloatArray
 
     @property
-    def change(self) -> float:
-        """Root mean square of the changes; torn edges count as doubled, but for a few at corners (`TEARS`)."""
-        known = self.changes[np.isfinite(self.changes)]
+    def distortion(self) -> float:
+        """Root mean square of the distortions; torn edges count as 1, except for a share of `IGNORED_TORN_SHARE`."""
+        known = self.distortions[np.isfinite(self.distortions)]
         if not len(known):
             return 0.0
         held = known[known < 1]
-        torn = max(0.0, 1 - len(held) / len(known) - TEARS)
+        torn = max(0.0, 1 - len(held) / len(known) - IGNORED_TORN_SHARE)
         return float(np.sqrt((np.square(held).mean() if len(held) else 0.0) + torn))
 
 
-def try_cells(X: FloatArray, graph: NeighborGraph, n_cells: int, how: Charting, run: Run) -> Survey:
-    """Return the survey of about ``n_cells`` patches around k-means centers."""
-    cover = find_cells(X, graph, n_cells, how.width, run).cover(how.overlap, even=how.even)
+def voronoi_atlas(X: FloatArray, graph: NeighborGraph, n_cells: int, options: ChartOptions, run: Run) -> Atlas:
+    """Return the atlas of about ``n_cells`` patches around k-means centers."""
+    cover = find_cells(X, graph, n_cells, options.width, run).cover(options.overlap, even=options.even)
     pieces = len(components(graph))
-    for growth in range(GROWTHS + 1):
-        found = chart(X, graph, cover.grown(GROWTH**growth), how, run)
-        if _holds_together(found, pieces):
+    for growth in range(MAX_GROWTHS + 1):
+        found = build_atlas(X, graph, cover.grown(OVERLAP_GROWTH**growth), options, run)
+        if _connected(found, pieces):
             break
     return found
 
 
-def try_labels(
-    X: FloatArray, graph: NeighborGraph, labels: IntArray, index: NeighborIndex, how: Charting, run: Run
-) -> Survey:
-    """Return the survey of given clusters, grown over their borders along the graph."""
+def cluster_atlas(
+    X: FloatArray, graph: NeighborGraph, labels: IntArray, index: NeighborIndex, options: ChartOptions, run: Run
+) -> Atlas:
+    """Return the atlas of given clusters, expanded over their borders along the graph."""
     pieces = len(components(graph))
-    for rings in range(1, GROWTHS + 1):
+    for rings in range(1, MAX_GROWTHS + 1):
         weights = expanded(labels, graph, rings)
-        if how.even:
+        if options.even:
             weights.data[:] = 1.0
-        found = chart(X, graph, ListedCover(weights, index), how, run)
-        if _holds_together(found, pieces):
+        found = build_atlas(X, graph, ListedCover(weights, index), options, run)
+        if _connected(found, pieces):
             break
     return found
 
 
-def choose_cells(
-    X: FloatArray, graph: NeighborGraph, how: Charting, run: Run
-) -> tuple[Survey, list[tuple[int, float]]]:
-    """Return the survey of as many patches as are worth having, and the changes of edges met on the way.
+def choose_atlas(X: FloatArray, graph: NeighborGraph, options: ChartOptions, run: Run) -> tuple[Atlas, History]:
+    """Return the atlas with an automatic number of patches, and the numbers tried with their distortions.
 
-    The number is doubled until the charts keep the edges of the sample (`ENOUGH`), until doubling no longer
-    pays, or until patches would get too small.
+    The number is doubled until the distortion of the edges is below `DISTORTION_TOL`, until doubling no longer reduces
+    it, or until patches would have too few points.
     """
-    most = max(1, len(X) // how.least_points)
-    n_cells = min(FIRST_CELLS, most)
-    best = try_cells(X, graph, n_cells, how, run)
-    history = [(best.charts.n_patches, best.change)]
+    most = max(1, len(X) // options.min_points)
+    n_cells = min(MIN_PATCHES, most)
+    best = voronoi_atlas(X, graph, n_cells, options, run)
+    history = [(best.charts.n_patches, best.distortion)]
     failed = 0
-    while best.change > ENOUGH and 2 * n_cells <= most and failed < TRIES and run.step(n_cells, most):
+    while (
+        best.distortion > DISTORTION_TOL
+        and 2 * n_cells <= most
+        and failed < MAX_FAILED_TRIALS
+        and run.step(n_cells, most)
+    ):
         n_cells *= 2
-        found = try_cells(X, graph, n_cells, how, run)
-        history.append((found.charts.n_patches, found.change))
-        pays = found.change <= PAYS * best.change
-        best, failed = (found, 0) if pays else (best, failed + 1)
+        found = voronoi_atlas(X, graph, n_cells, options, run)
+        history.append((found.charts.n_patches, found.distortion))
+        reduced = found.distortion <= MAX_DISTORTION_RATIO * best.distortion
+        best, failed = (found, 0) if reduced else (best, failed + 1)
     return best, history
 
 
-def chart(X: FloatArray, graph: NeighborGraph, cover: VoronoiCover | ListedCover, how: Charting, run: Run) -> Survey:
-    """Return the survey of a given cover."""
+def build_atlas(
+    X: FloatArray, graph: NeighborGraph, cover: VoronoiCover | ListedCover, options: ChartOptions, run: Run
+) -> Atlas:
+    """Return the atlas of a given cover."""
     members = cover.members(X, run)
-    charts = fit_charts(X, members, cover.n_patches, how.width, run, kind=how.kind, share=how.share)
+    charts = fit_charts(X, members, cover.n_patches, options.width, run, kind=options.kind, share=options.share)
     f = charts.coordinates(X, members, run)
     overlaps = find_overlaps(members, f, cover.n_patches)
-    return Survey(cover, members, charts, f, overlaps, edge_changes(graph, members, f, overlaps, cover.n_patches))
+    return Atlas(cover, members, charts, f, overlaps, edge_distortions(graph, members, f, overlaps, cover.n_patches))
 
 
-def edge_changes(
+def edge_distortions(
     graph: NeighborGraph, members: Membership, f: FloatArray, overlaps: Overlaps, n_patches: int
 ) -> FloatArray:
     """Return the relative change of every edge (i < j, in the graph's order) in the heaviest patch that holds it."""
@@ -165,10 +171,10 @@ def edge_changes(
     heaviest = members.heaviest()
     a, b = heaviest[i], heaviest[j]
     near = np.isin(np.minimum(a, b) * n_patches + np.maximum(a, b), overlaps.first * n_patches + overlaps.second)
-    changes = np.where(near, np.nan, 1.0)
+    distortions = np.where(near, np.nan, 1.0)
     spans = np.linalg.norm(f[entry[chosen]] - f[other[chosen]], axis=1)
-    changes[edge[chosen]] = spans / lengths[edge[chosen]] - 1
-    return changes
+    distortions[edge[chosen]] = spans / lengths[edge[chosen]] - 1
+    return distortions
 
 
 def _held_edges(members: Membership, i: IntArray, j: IntArray, n_patches: int) -> tuple[IntArray, IntArray, IntArray]:
@@ -186,7 +192,7 @@ def _held_edges(members: Membership, i: IntArray, j: IntArray, n_patches: int) -
     return edge[common], entry[common], other[common]
 
 
-def _holds_together(survey: Survey, pieces: int) -> bool:
-    firm = survey.overlaps.firm(survey.charts.sizes)
-    parts = patch_components(survey.overlaps[firm], survey.charts.n_patches)
+def _connected(atlas: Atlas, pieces: int) -> bool:
+    firm = atlas.overlaps.firm(atlas.charts.sizes)
+    parts = patch_components(atlas.overlaps[firm], atlas.charts.n_patches)
     return int(parts.max()) + 1 <= pieces

@@ -26,8 +26,9 @@ class CurvedCharts:
     r"""Charts of c patches: :math:`u = U^\top (x - b)`, then arc length instead of chord.
 
     A patch deviates from its tangent plane by :math:`\tfrac12 \sum_{kl} B_{kl} u_k u_l`, B the second fundamental
-    form with normal vectors as values. Measured along the surface the chart is :math:`f = u + \tfrac16 \sum G_{klmn} u_l u_m u_n` with
-    :math:`G_{klmn} = B_{kl} \cdot B_{mn}`, isometric to fourth order for a developable surface.
+    form with normal vectors as values. Measured along the surface the chart is
+    :math:`f = u + \tfrac16 \sum G_{klmn} u_l u_m u_n` with :math:`G_{klmn} = B_{kl} \cdot B_{mn}`, isometric to fourth
+    order for a developable surface.
 
     Parameters
     ----------
@@ -130,7 +131,7 @@ def _products(u: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class _Chart:
+class _CurvedChart:
     """One patch of dimension r: mean, frame (d, r), second fundamental form (r, r, d), offset, spread, residual."""
 
     mean: FloatArray
@@ -148,7 +149,7 @@ def fit_curved_charts(
     d = X.shape[1]
     width = min(width, d)
 
-    def work(_: int, entries: IntArray) -> _Chart:
+    def work(_: int, entries: IntArray) -> _CurvedChart:
         mine = members.points[entries]
         rows = np.asarray(X[mine[:: max(1, len(mine) // MAX_FIT_POINTS)]], dtype=float)
         return _fit_chart(rows, width, curved, share)
@@ -168,7 +169,7 @@ def fit_curved_charts(
     return CurvedCharts(means, frames, sizes, second_forms, offsets, spread, residuals)
 
 
-def _fit_chart(rows: FloatArray, width: int, curved: bool, share: float | None) -> _Chart:
+def _fit_chart(rows: FloatArray, width: int, curved: bool, share: float | None) -> _CurvedChart:
     mean = rows.mean(axis=0)
     away = rows - mean
     values, directions = principal_directions(away)
@@ -180,7 +181,7 @@ def _fit_chart(rows: FloatArray, width: int, curved: bool, share: float | None) 
     frame, offset, second_form, rest = found or (frame, 0.0, None, rest)
     inside = np.square(away @ frame).sum() if size else 0.0
     residual = float(np.sqrt(np.square(rest).sum() / inside)) if inside > 0 else 0.0
-    return _Chart(mean, frame, second_form, offset, variances[: 2 * width + 1], residual)
+    return _CurvedChart(mean, frame, second_form, offset, variances[: 2 * width + 1], residual)
 
 
 def _fit_second_form(

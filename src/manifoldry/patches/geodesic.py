@@ -86,7 +86,7 @@ class GeodesicCharts:
 
 
 @dataclass(frozen=True)
-class _Chart:
+class _GeodesicChart:
     """One patch: mean, dimension, spread, residual, and the maps to coordinates and back."""
 
     mean: FloatArray
@@ -109,7 +109,7 @@ def fit_geodesic_charts(
     width = min(width, X.shape[1])
     listed = dict(entries_by_patch(members.patches, n_patches))
 
-    def work(patch: int) -> _Chart:
+    def work(patch: int) -> _GeodesicChart:
         mine = members.points[listed[patch]]
         rows = np.asarray(X[mine[:: -(-len(mine) // MAX_LAYOUT_POINTS)]], dtype=float)
         return _fit_chart(rows, width, share)
@@ -126,7 +126,7 @@ def fit_geodesic_charts(
     )
 
 
-def _fit_chart(rows: FloatArray, width: int, share: float | None) -> _Chart:
+def _fit_chart(rows: FloatArray, width: int, share: float | None) -> _GeodesicChart:
     n, run = len(rows), Run(0, 1)
     k = max(2 * width + 2, round(NEIGHBORS_PER_ROOT * np.sqrt(n)))
     index = NeighborIndex(rows, NeighborRule(max(1, min(k, n - 1)), search="exact"), run)
@@ -143,7 +143,9 @@ def _fit_chart(rows: FloatArray, width: int, share: float | None) -> _Chart:
     spread = np.zeros(2 * width + 1)
     spread[:extra] = values / n
     sample = Sample(rows, neighbors, graph, index)
-    return _Chart(rows.mean(axis=0), size, spread, _misfit(lengths, f), forward(sample, f), backward(rows, f, run))
+    return _GeodesicChart(
+        rows.mean(axis=0), size, spread, _misfit(lengths, f), forward(sample, f), backward(rows, f, run)
+    )
 
 
 def _true_scale(graph: NeighborGraph, f: FloatArray) -> float:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from manifoldry import check
+from manifoldry.neighbors.pairwise import as_pair, sample_rows
 from manifoldry.quality.clusters import flat_error, nmi, nonlocalized, purity
 from manifoldry.quality.distances import (
     distance_error,
     graph_distance_error,
     pair_error,
-    residual_variance,
     scaled_distance_error,
     stretch,
 )
 from manifoldry.quality.fit import FITS, Procrustes, procrustes
 from manifoldry.quality.neighborhoods import continuity, knn_error, knn_kept, mrre, trustworthiness
 from manifoldry.quality.ranks import RankMeasures, measures_of, neighbor_ranks, rank_measures, refuse_half
-from manifoldry.quality.rows import as_pair, sample_rows
+from manifoldry.solve.spectrum import residual_variance
 
 __all__ = [
     "Procrustes",

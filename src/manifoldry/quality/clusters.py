@@ -10,7 +10,7 @@ from scipy.special import xlogy
 
 from manifoldry import check
 from manifoldry.neighbors.graph import label_pieces
-from manifoldry.quality.rows import as_points
+from manifoldry.neighbors.pairwise import as_points
 from manifoldry.values import Array, FloatArray, NeighborGraph
 
 

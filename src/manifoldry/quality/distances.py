@@ -1,4 +1,4 @@
-"""Measures from distances: local error, stretch of the far pairs, residual variance."""
+"""Measures from distances: local distance error, stretch of the other pairs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from manifoldry import check
-from manifoldry.quality.rows import (
+from manifoldry.neighbors.pairwise import (
     as_pair,
     as_points,
     block_rows,
@@ -196,67 +196,6 @@ def stretch(
     return sum(sums) / sum(counts)
 
 
-def residual_variance(D: Any, Y: Any, *, rows: Any = None, n_jobs: int | None = None) -> float:
-    r"""Return the share of the variance of the distances D that those of Y leave unexplained, in [0, 1].
-
-    .. math:: 1 - R^2(d_{ij}, |y_i - y_j|)
-
-    over the unordered pairs i < j, R the correlation; 1 if all points of Y coincide. (The zeros of the
-    diagonal would raise R and are left out.)
-
-    Parameters
-    ----------
-    D : array-like of shape (n, n) or (m, n)
-        Distances, geodesic ones for instance, between all points or from m of them to all.
-    Y : array-like of shape (n, p)
-        The embedding.
-    rows : array-like of int of shape (m,), optional
-        The points of the rows of D, without repeats, where D is not square. A pair of two such points is
-        counted once, from the row that comes first.
-    n_jobs : int, optional
-        Threads, None for all; the result does not depend on it.
-
-    Notes
-    -----
-    References: tenenbaum2000
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Y = np.random.default_rng(0).normal(size=(50, 2))
-    >>> D = np.linalg.norm(Y[:, None] - Y, axis=2)
-    >>> round(residual_variance(3 * D, Y), 12)
-    0.0
-    """
-    D, Y = np.asarray(D), as_points("Y", Y)
-    n = len(Y)
-    rows = _row_points(D, n, rows)
-    order = np.full(n, len(D))
-    order[rows] = np.arange(len(D))
-    in_y = distance_rows(Y)
-    run = Run(n_jobs=n_jobs)
-
-    def block(lo: int, hi: int) -> tuple[float, FloatArray, FloatArray]:
-        counted = order > np.arange(lo, hi)[:, None]
-        values = np.stack([D[lo:hi][counted], in_y(rows[lo:hi])[counted]])
-        if not np.isfinite(values).all():
-            raise ValueError("D must be finite; it holds NaN or infinity: keep one connected component.")
-        mean = values.mean(axis=1) if values.size else np.zeros(2)
-        values -= mean[:, None]
-        return values.shape[1], mean, values @ values.T
-
-    parts = zip(*run.map(block, run.ranges(len(D), block_rows(n)), blas=True), strict=True)
-    counts, means, products = (np.array(part) for part in parts)
-    # Sums of squares about the common mean: those about the block means plus those of the means.
-    offsets = means - counts @ means / counts.sum()
-    total = products.sum(axis=0) + np.einsum("b,bi,bj->ij", counts, offsets, offsets)
-    if total[0, 0] == 0:
-        raise ValueError("All distances in D are equal, so there is no variance to explain; check D.")
-    if total[1, 1] == 0:
-        return 1.0
-    return float(np.clip(1.0 - total[0, 1] ** 2 / (total[0, 0] * total[1, 1]), 0.0, 1.0))
-
-
 def pair_error(Y: FloatArray, rows: IntArray, columns: IntArray, lengths: FloatArray) -> float:
     """Return the mean of (d_Y^2 / length^2 - 1)^2 over the given pairs of positive length."""
     return float(np.mean((_squared_ratios(Y, rows, columns, lengths) - 1.0) ** 2))
@@ -295,21 +234,3 @@ def _squared_ratios(Y: FloatArray, rows: IntArray, columns: IntArray, lengths: F
     for coordinate in Y.T:
         squares += (coordinate[rows] - coordinate[columns]) ** 2
     return squares / lengths[apart].astype(np.float64) ** 2
-
-
-def _row_points(D: FloatArray, n: int, rows: Any) -> IntArray:
-    if rows is None:
-        if D.shape != (n, n):
-            raise ValueError(
-                f"D must be ({n}, {n}) for {n} points; got {D.shape}: name the points of its rows by rows=..."
-            )
-        return np.arange(n)
-    points = np.asarray(rows)
-    if D.shape != (len(points), n) or not np.issubdtype(points.dtype, np.integer):
-        raise ValueError(
-            f"D must be ({len(points)}, {n}) for {len(points)} integer rows and {n} points; got {D.shape} "
-            f"and rows of type {points.dtype}."
-        )
-    if len(np.unique(points)) < len(points) or points.min() < 0 or points.max() >= n:
-        raise ValueError(f"rows must name distinct points between 0 and {n - 1}; drop repeated ones.")
-    return points

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from manifoldry import check
-from manifoldry.quality.rows import as_points
+from manifoldry.neighbors.pairwise import as_points
 from manifoldry.solve.alignment import Alignment, affine_fit, rigid_fit, similarity_fit
 from manifoldry.values import Array, FloatArray
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from manifoldry.neighbors.pairwise import as_points
 from manifoldry.quality.ranks import Measure, Sizes, rank_measures, refuse_half
-from manifoldry.quality.rows import as_points
 
 
 def trustworthiness(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from manifoldry import check
-from manifoldry.quality.rows import (
+from manifoldry.neighbors.pairwise import (
     as_pair,
     block_rows,
     distance_rows,

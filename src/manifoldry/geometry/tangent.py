@@ -15,11 +15,11 @@ from manifoldry.neighbors.sample import Sample
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, NeighborGraph
 
-RANK = 1e-9
-"""Share of the largest local variance below which a direction is rounding, not tangent."""
+TANGENT_RANK_TOL = 1e-9
+"""Local variances below this share of the largest are rounding."""
 
-DEPENDENT = 1e-7
-"""Length of a unit product of coordinates, beside those before it, below which it is one of them up to rounding."""
+DEPENDENCE_TOL = 1e-7
+"""Norm of a normalized product of coordinates, orthogonal to those before it, below which it depends on them."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def tangents(sample: Sample, d: int, run: Run) -> list[Tangents]:
 
     def work(stack: Stack) -> Tangents:
         values, coordinates = _local_scores(sample, stack, d)
-        kept = values[:, :d] > RANK * values[:, :1]
+        kept = values[:, :d] > TANGENT_RANK_TOL * values[:, :1]
         lengths = np.sqrt(np.where(kept, values[:, :d], 0.0))
         basis = np.where(kept[:, None, :], coordinates / np.where(kept, lengths, 1.0)[:, None, :], 0.0)
         return Tangents(stack, basis, lengths, values)
@@ -103,7 +103,7 @@ def local_variances(sample: Sample, run: Run, *, most: int = 1000) -> FloatArray
 
 
 def assemble(planes: list[Tangents], form: Callable[[Tangents], FloatArray], n_points: int, run: Run) -> csr_array:
-    """Return the sum over neighborhoods of small matrices ``form(tangents)`` (m, s, s) at their members' places."""
+    """Return the sum over neighborhoods of small matrices ``form(tangents)`` (m, s, s) at the rows of their members."""
     with run.stage("alignment"):
         blocks = run.map(form, [(plane,) for plane in planes], blas=True)
         members = [plane.stack.members for plane in planes]
@@ -124,7 +124,7 @@ def true_scale(planes: list[Tangents], coordinates: FloatArray) -> tuple[FloatAr
         L = np.linalg.pinv(local, rcond=1e-10) @ plane.coordinates
         squares.append(L @ L.transpose(0, 2, 1))
     found = np.concatenate(squares)
-    # A neighborhood that the embedding flattened has an L as large as you like: large ones count little.
+    # A neighborhood that the embedding collapsed has an arbitrarily large L: large ones get small weights.
     sizes = np.einsum("ijj->i", found)
     trust = 1.0 / (1.0 + (sizes / max(np.median(sizes), np.finfo(float).tiny)) ** 2)
     trust /= trust.sum()
@@ -146,7 +146,7 @@ def tangent_form(plane: Tangents) -> FloatArray:
 def hessian_form(plane: Tangents) -> FloatArray:
     """Return Q Q' of the products of tangent coordinates, made orthogonal to 1 and the coordinates themselves.
 
-    Directions that a neighborhood does not have, and products that depend on the columns before, are left out.
+    Directions beyond the dimension of a neighborhood, and linearly dependent products, are left out.
     """
     m, s, d = plane.basis.shape
     first, second = np.triu_indices(d)
@@ -156,15 +156,15 @@ def hessian_form(plane: Tangents) -> FloatArray:
     lower = np.concatenate([np.full((m, s, 1), 1 / np.sqrt(s)), plane.basis], axis=2)
     products -= lower @ (lower.transpose(0, 2, 1) @ products)
     Q, R = np.linalg.qr(products)
-    independent = np.abs(np.einsum("ijj->ij", R)) > DEPENDENT
+    independent = np.abs(np.einsum("ijj->ij", R)) > DEPENDENCE_TOL
     Q = Q * independent[:, None, :]
     # Once more against the lower columns: one pass leaves rounding where a product was nearly dependent on them.
     Q -= lower @ (lower.transpose(0, 2, 1) @ Q)
     return Q @ Q.transpose(0, 2, 1)
 
 
-def duplicates_apart(graph: NeighborGraph) -> csr_array:
-    """Return the Laplacian of the edges of length 0: what it costs duplicates to be apart."""
+def duplicates_laplacian(graph: NeighborGraph) -> csr_array:
+    """Return the Laplacian of the edges of length 0, which penalizes distances between duplicates."""
     same = graph.lengths == 0
     rows, columns = graph.rows()[same], graph.indices[same]
     n = graph.n_points

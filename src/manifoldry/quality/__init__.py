@@ -6,7 +6,7 @@ from typing import Any
 
 from manifoldry import check
 from manifoldry.neighbors.pairwise import as_pair, sample_rows
-from manifoldry.quality.clusters import flat_error, nmi, nonlocalized, purity
+from manifoldry.quality.clusters import nmi, nonlocalized, purity, subspace_error
 from manifoldry.quality.distances import (
     distance_error,
     graph_distance_error,
@@ -24,7 +24,6 @@ __all__ = [
     "RankMeasures",
     "continuity",
     "distance_error",
-    "flat_error",
     "graph_distance_error",
     "knn_error",
     "knn_kept",
@@ -38,6 +37,7 @@ __all__ = [
     "scaled_distance_error",
     "score",
     "stretch",
+    "subspace_error",
     "trustworthiness",
 ]
 

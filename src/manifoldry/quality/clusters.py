@@ -73,7 +73,7 @@ def nmi(labels: Any, classes: Any) -> float:
     return float(np.clip(2.0 * (of_labels + of_classes - joint) / (of_labels + of_classes), 0.0, 1.0))
 
 
-def flat_error(X: Any, labels: Any, n_components: int, *, per_point: bool = False) -> float:
+def subspace_error(X: Any, labels: Any, n_components: int, *, per_point: bool = False) -> float:
     r"""Return the squared distances of all points to the best flat of their cluster, summed.
 
     .. math:: \phi_{rec} = \sum_{\ell} \min_{b,\, U^T U = I} \sum_{i \in C_\ell} |(I - U U^T)(x_i - b)|^2
@@ -100,9 +100,9 @@ def flat_error(X: Any, labels: Any, n_components: int, *, per_point: bool = Fals
     --------
     >>> import numpy as np
     >>> line = np.arange(6.0)[:, None] * [1.0, 2.0]
-    >>> round(flat_error(line, [0, 0, 0, 1, 1, 1], 1), 12)
+    >>> round(subspace_error(line, [0, 0, 0, 1, 1, 1], 1), 12)
     0.0
-    >>> round(flat_error(line, [0, 0, 0, 1, 1, 1], 0), 12)
+    >>> round(subspace_error(line, [0, 0, 0, 1, 1, 1], 0), 12)
     20.0
     """
     points = as_points("X", X)

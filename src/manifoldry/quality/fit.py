@@ -13,9 +13,9 @@ from manifoldry.neighbors.pairwise import as_points
 from manifoldry.solve.alignment import Alignment, affine_fit, rigid_fit, similarity_fit
 from manifoldry.values import Array, FloatArray
 
-Kind = Literal["rigid", "similarity", "affine"]
+FitKind = Literal["rigid", "similarity", "affine"]
 
-FITS: dict[Kind, Callable[[Array, Array], Alignment]] = {
+FITS: dict[FitKind, Callable[[Array, Array], Alignment]] = {
     "rigid": rigid_fit,
     "similarity": similarity_fit,
     "affine": affine_fit,
@@ -48,7 +48,7 @@ class Procrustes:
     aligned: FloatArray
 
 
-def procrustes(Y: Any, truth: Any, *, kind: Kind = "rigid") -> Procrustes:
+def procrustes(Y: Any, truth: Any, *, kind: FitKind = "rigid") -> Procrustes:
     r"""Return the map of Y that comes closest to the truth, with the error that remains.
 
     .. math:: \frac{\sum_i |f(y_i) - z_i|^2}{\sum_i |z_i - \bar z|^2}

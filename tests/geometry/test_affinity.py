@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
 from manifoldry.geometry.affinity import (
-    MIN_AFFINITY,
+    MIN_EDGE_AFFINITY,
     affinity_lengths,
     complete_affinity,
     gaussian,
@@ -86,7 +86,7 @@ def test_affinities_of_local_bandwidths():
 
 def test_no_edge_is_lost_to_underflow():
     pair = NeighborGraph(np.array([0, 1, 2]), np.array([1, 0]), np.array([1e3, 1e3]), symmetric=True)
-    assert graph_affinity(pair, 1.0).matrix.data.tolist() == [MIN_AFFINITY, MIN_AFFINITY]
+    assert graph_affinity(pair, 1.0).matrix.data.tolist() == [MIN_EDGE_AFFINITY, MIN_EDGE_AFFINITY]
 
 
 @pytest.mark.parametrize("kind", ["complete", "graph"])

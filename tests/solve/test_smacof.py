@@ -8,7 +8,7 @@ from sklearn.manifold import smacof
 
 from manifoldry.run import Run
 from manifoldry.solve.smacof import MAX_NUMPY_POINTS, MonotoneFit, guttman_transform, majorize, rank_majorize
-from manifoldry.solve.spectrum import MIN_SHARE, elbow
+from manifoldry.solve.spectrum import MIN_CURVE_SHARE, elbow
 from manifoldry.values import Stop
 
 MANY = MAX_NUMPY_POINTS + 100
@@ -329,7 +329,7 @@ def test_why_a_ranking_stopped():
 def test_the_elbow_is_where_a_planted_curve_bends(d, steep):
     dims = np.arange(1, 11)
     values = np.where(dims <= d, steep ** -dims.astype(float), steep ** -float(d) * 0.97 ** (dims - d))
-    assert values.min() > MIN_SHARE
+    assert values.min() > MIN_CURVE_SHARE
     suggestion = elbow(values, "residual variance")
     assert int(suggestion) == suggestion.n_components == d
     assert suggestion.why.startswith("The residual variance is ")

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array, diags_array, issparse
 from manifoldry.neighbors.graph import local_scale
 from manifoldry.values import FloatArray, NeighborGraph
 
-MIN_AFFINITY = 1e-10
+MIN_EDGE_AFFINITY = 1e-10
 """Minimum affinity of an edge, relative to the strongest, so that long edges are not lost. Eigenvectors of the walk are
 known to about 1e-16 over the root of a point's degree, so points of the least degree keep eleven digits."""
 
@@ -148,7 +148,7 @@ def graph_affinity(graph: NeighborGraph, bandwidth: float | FloatArray, *, loops
     References: belkin2003, zelnikmanor2005.
     """
     scale = bandwidth if np.ndim(bandwidth) == 0 else _pair_bandwidths(graph, np.asarray(bandwidth))
-    affinities = np.maximum(gaussian(graph.lengths, scale), MIN_AFFINITY)
+    affinities = np.maximum(gaussian(graph.lengths, scale), MIN_EDGE_AFFINITY)
     n = graph.n_points
     matrix = csr_array((affinities, graph.indices, graph.indptr), shape=(n, n))
     return Affinity(csr_array(matrix + diags_array(np.ones(n))) if loops else matrix)

@@ -25,8 +25,8 @@ MIN_RECALL_ROWS, MAX_RECALL_WORK = 200, 2e10
 """The exact neighbors of a sample cost rows x n x columns; about half a second is spent on them."""
 TARGET_RECALL = 0.991
 """Required on the sample, so that the recall is above 0.99: the standard error is below 0.001."""
-EFFORTS = tuple((cells, 1.0) for cells in (8, 12, 16, 18, 20, 24, 32, 48, 64, 96, 128, 256))
-PROJECTED_EFFORTS = (
+SEARCH_EFFORTS = tuple((cells, 1.0) for cells in (8, 12, 16, 18, 20, 24, 32, 48, 64, 96, 128, 256))
+PROJECTED_SEARCH_EFFORTS = (
     (16, 2.0),
     (24, 2.0),
     (24, 3.0),
@@ -79,7 +79,7 @@ class FaissIVF:
             candidates = faiss.knn(whole[sample], whole, k + 4)[1]
         truth, _ = rerank(self.X[sample], self.X, candidates, k, run)
         recall = 0.0
-        for effort in EFFORTS if self.basis is None else PROJECTED_EFFORTS:
+        for effort in SEARCH_EFFORTS if self.basis is None else PROJECTED_SEARCH_EFFORTS:
             self.effort = effort
             found, _ = self.nearest(self.X[sample], k, run)
             recall = recall_by_distance(found, truth)

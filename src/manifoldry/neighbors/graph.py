@@ -169,9 +169,9 @@ def _nearest_outside(
     small = [members for members in parts[1:] if len(members) <= MAX_SMALL_COMPONENT]
     if small:
         # Of as many nearest points as a component has members (itself included) plus one, one lies outside.
-        everyone = NeighborIndex(X, rule, run).engine
+        engine = NeighborIndex(X, rule, run).engine
         ask = np.concatenate(small)
-        distances, indices = everyone.nearest(X[ask], min(MAX_SMALL_COMPONENT + 1, X.shape[0]), run)
+        distances, indices = engine.nearest(X[ask], min(MAX_SMALL_COMPONENT + 1, X.shape[0]), run)
         outside = label[indices] != label[ask][:, None]
         first = np.argmax(outside, axis=1)
         reach = distances[np.arange(len(ask)), first]

@@ -267,7 +267,7 @@ def _components(rigid: RigidPatches, pairs: DistanceConstraints, stretch: float,
     if (home[pairs.ends[:, 0]] != home[pairs.ends[:, 1]]).any():
         raise ValueError(
             f"The patches are in {components.max() + 1} pieces that share no points, and distances or bounds cannot "
-            "tie these: add a patch across, for an exact distance d one of two points with coordinates [[0], [d]]."
+            "connect these: add a patch across, for an exact distance d one of two points with coordinates [[0], [d]]."
         )
     parts = []
     for number in np.argsort(-np.bincount(components), kind="stable"):

@@ -17,7 +17,7 @@ MAX_FIT_POINTS = 500
 MIN_F_RATIO = 4.0
 """F-ratio of the quadratic terms from which on a patch counts as curved and not as noisy."""
 
-MAX_NEWTON_STEPS, NEWTON_STEP_TOL = 30, 1e-14
+MAX_CHART_NEWTON_STEPS, CHART_NEWTON_TOL = 30, 1e-14
 """For the inverse of the arc-length correction; the tolerance is relative to the largest coordinate."""
 
 
@@ -116,11 +116,11 @@ def _invert_arc(arc: FloatArray, f: FloatArray) -> FloatArray:
     square = width * width
     # The derivative of G u u u / 6, by the symmetry of G in its first and in its last two indices.
     tangent = (arc.reshape(square, square) + 2 * arc.transpose(0, 2, 1, 3).reshape(square, square)) / 6
-    for _ in range(MAX_NEWTON_STEPS):
+    for _ in range(MAX_CHART_NEWTON_STEPS):
         slopes = np.eye(width) + (_products(u) @ tangent.T).reshape(-1, width, width)
         step = np.linalg.solve(slopes, (f - u - _arc_correction(arc, u))[:, :, None])[:, :, 0]
         u = u + step
-        if np.abs(step).max(initial=0.0) <= NEWTON_STEP_TOL * np.abs(f).max(initial=0.0):
+        if np.abs(step).max(initial=0.0) <= CHART_NEWTON_TOL * np.abs(f).max(initial=0.0):
             break
     return u
 

@@ -17,7 +17,7 @@ from manifoldry.run import Run
 from manifoldry.solve.scaling import principal_turn, turned_spectrum
 from manifoldry.values import Array, FloatArray, Spectrum
 
-PLACE_ROWS = 200_000
+MAX_PLACED_ROWS = 200_000
 """New points placed at a time, which bounds the memory."""
 
 
@@ -90,7 +90,7 @@ class PatchMap:
     def __call__(self, X: Array, run: Run) -> FloatArray:
         """Place the rows of X."""
         placed = np.empty((len(X), self.stitched.shifts.shape[1]))
-        for lo, hi in run.ranges(len(X), PLACE_ROWS):
+        for lo, hi in run.ranges(len(X), MAX_PLACED_ROWS):
             rows = X[lo:hi]
             members, _ = _at_home(self.cover.members(rows, run), self.stitched)
             f = self.charts.coordinates(rows, members, run)
@@ -119,7 +119,7 @@ class PatchInverse:
     def __call__(self, Y: Array, run: Run) -> FloatArray:
         """Return the points at the places Y."""
         found = np.empty((len(Y), self.charts.means.shape[1]))
-        for lo, hi in run.ranges(len(Y), PLACE_ROWS):
+        for lo, hi in run.ranges(len(Y), MAX_PLACED_ROWS):
             places = np.asarray(Y[lo:hi], dtype=float)
             members, _ = _at_home(self.cover.members(places, run), self.stitched)
             away = places[members.points] - self.stitched.shifts[members.patches]

@@ -30,24 +30,24 @@ def distance_error(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> float:
-    r"""Return the local distance error: 0 if the distances to all nearest points are kept.
+    r"""Return the local distance error: 0 if the distances to all nearest neighbors are kept.
 
     .. math:: \frac{1}{|S|} \sum_{(i, j) \in S} \Big(\frac{|y_i - y_j|^2}{\tau_{ij}^2} - 1\Big)^2
 
-    S holds the ordered pairs (i, j) with j among the nearest points of i in X (a mutual pair counts
-    twice) and tau is the distance in X. Pairs at distance 0 in X have no ratio: they are left out of the
-    sum and of |S|, which is therefore ``n * n_neighbors`` minus the number of listed duplicates.
+    S is the set of ordered pairs (i, j) with j among the nearest neighbors of i in X (a mutual pair counts
+    twice) and tau the distance in X. Pairs at distance 0 in X are left out of S, whose size is therefore
+    ``n * n_neighbors`` minus the number of duplicates among the neighbors.
 
     Parameters
     ----------
     X : array-like of shape (n, d), or (n, n) for ``metric="precomputed"``
-        The points before, or the distances between them.
+        The data, or the distances between the points.
     Y : array-like of shape (n, p)
-        The points after.
+        The embedding.
     n_neighbors : int
-        Nearest points per point, below n.
+        Number of neighbors, below n.
     metric, sample, random_state, n_jobs
-        As in `rank_measures`; with a sample, S holds the pairs of the points drawn.
+        As in `rank_measures`; with a sample, S holds the pairs of the sampled points.
 
     Notes
     -----
@@ -77,14 +77,14 @@ def scaled_distance_error(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> float:
-    r"""Return the local distance error of Y scaled by the factor that makes it least; between 0 and 1.
+    r"""Return the local distance error minimized over the scale of Y; between 0 and 1.
 
     With the ratios :math:`q = |y_i - y_j|^2 / \tau_{ij}^2` over the pairs S of `distance_error`,
 
     .. math:: \min_s \frac{1}{|S|} \sum_S (s^2 q - 1)^2 = 1 - \frac{(\sum_S q)^2}{|S| \sum_S q^2}
 
-    (1 if Y collapses to one point). This judges methods that fix the scale of Y by convention. Parameters
-    and the treatment of duplicates are those of `distance_error`.
+    (1 if Y collapses to one point). For methods that fix the scale of Y by convention. Parameters and the
+    treatment of duplicates are those of `distance_error`.
 
     References: khajehpour2013 (equation 3.3)
 
@@ -104,15 +104,15 @@ def scaled_distance_error(
 def graph_distance_error(graph: NeighborGraph, Y: Any) -> float:
     """Return the local distance error over the pairs and lengths of a graph.
 
-    As `distance_error`, with S the pairs that the graph lists and tau their lengths, whatever distance
-    those are; listed pairs of length 0 are left out.
+    As `distance_error`, with S the edges of the graph and tau their lengths, in whatever metric; edges of
+    length 0 are left out.
 
     Parameters
     ----------
     graph : NeighborGraph
-        The pairs to judge.
+        The edges to compare.
     Y : array-like of shape (n, p)
-        The points after, one per point of the graph.
+        The embedding, one row per point of the graph.
 
     Notes
     -----
@@ -145,24 +145,24 @@ def stretch(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> float:
-    r"""Return how far the pairs that are not neighbors are pulled apart: the mean squared ratio.
+    r"""Return the stretch: the mean squared ratio of distances of pairs that are not neighbors.
 
     .. math:: \frac{1}{|O|} \sum_{(i, j) \in O} \frac{|y_i - y_j|^2}{\tau_{ij}^2}
 
-    O holds the ordered pairs (i, j), i != j, with j not among the nearest points of i in X, and tau is
-    the distance in X. Pairs at distance 0 in X are left out of the sum and of |O|, which is therefore
-    ``n * (n - 1 - n_neighbors)`` minus the number of duplicates beyond the nearest points.
+    O is the set of ordered pairs (i, j), i != j, with j not among the nearest neighbors of i in X, and tau
+    the distance in X. Pairs at distance 0 in X are left out of O, whose size is therefore
+    ``n * (n - 1 - n_neighbors)`` minus the number of duplicates beyond the neighbors.
 
     Parameters
     ----------
     X : array-like of shape (n, d), or (n, n) for ``metric="precomputed"``
-        The points before, or the distances between them.
+        The data, or the distances between the points.
     Y : array-like of shape (n, p)
-        The points after.
+        The embedding.
     n_neighbors : int
-        Nearest points per point, below n - 1.
+        Number of neighbors, below n - 1.
     sample : int, optional
-        Points i whose pairs are summed, drawn without repeats; None for all points.
+        Number of points i whose pairs are summed, drawn without replacement; None for all points.
     metric, random_state, n_jobs
         As in `rank_measures`.
 

@@ -11,7 +11,7 @@ from manifoldry.neighbors.pairwise import as_points, block_rows, distance_rows
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray
 
-MIN_SHARE = 1e-6
+MIN_CURVE_SHARE = 1e-6
 """Smaller shares count as this, so that values at rounding do not decide the elbow."""
 
 
@@ -32,7 +32,7 @@ def elbow(values: FloatArray, what: str) -> Suggestion:
     On a logarithmic scale, that is the point farthest below the straight line from the curve's beginning to its end:
     before it each dimension removes a larger share of what is left than on average, behind it a smaller one.
     """
-    shares = np.minimum.accumulate(np.concatenate([[1.0], np.maximum(values, MIN_SHARE)]))
+    shares = np.minimum.accumulate(np.concatenate([[1.0], np.maximum(values, MIN_CURVE_SHARE)]))
     heights = np.log(shares)
     chord = np.linspace(heights[0], heights[-1], len(heights))
     d = max(1, int(np.argmax(chord - heights)))
@@ -59,7 +59,7 @@ def gap(values: FloatArray, what: str) -> Suggestion:
 
     Values below a millionth of the largest count as that, so that zeros have no gaps among themselves.
     """
-    floor = MIN_SHARE * float(np.max(values, initial=0.0)) or 1.0
+    floor = MIN_CURVE_SHARE * float(np.max(values, initial=0.0)) or 1.0
     sizes = np.maximum(np.asarray(values, dtype=float), floor)
     if len(sizes) < 2:
         return Suggestion(1, f"There is only one {what}.")
@@ -71,24 +71,24 @@ def gap(values: FloatArray, what: str) -> Suggestion:
 
 
 def residual_variance(D: Any, Y: Any, *, rows: Any = None, n_jobs: int | None = None) -> float:
-    r"""Return the share of the variance of the distances D that those of Y leave unexplained, in [0, 1].
+    r"""Return the residual variance: the share of the variance of D not explained by the distances of Y.
 
     .. math:: 1 - R^2(d_{ij}, |y_i - y_j|)
 
-    over the unordered pairs i < j, R the correlation; 1 if all points of Y coincide. (The zeros of the
-    diagonal would raise R and are left out.)
+    over the unordered pairs i < j, R the correlation; in [0, 1], and 1 if all points of Y coincide. (The
+    zeros of the diagonal would raise R and are left out.)
 
     Parameters
     ----------
     D : array-like of shape (n, n) or (m, n)
-        Distances, geodesic ones for instance, between all points or from m of them to all.
+        Distances, for instance geodesic, between all points or from m of them to all.
     Y : array-like of shape (n, p)
         The embedding.
     rows : array-like of int of shape (m,), optional
-        The points of the rows of D, without repeats, where D is not square. A pair of two such points is
-        counted once, from the row that comes first.
+        The points of the rows of D, distinct, where D is not square. A pair of two such points is counted once,
+        from the first of its rows.
     n_jobs : int, optional
-        Threads, None for all; the result does not depend on it.
+        Number of threads, None for all; the result does not depend on it.
 
     Notes
     -----

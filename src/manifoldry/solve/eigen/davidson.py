@@ -1,4 +1,4 @@
-"""Block Davidson: the lowest pairs of a symmetric problem, with or without an approximate inverse."""
+"""BlockOperator Davidson: the lowest pairs of a symmetric problem, with or without an approximate inverse."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from manifoldry.run import Run
-from manifoldry.solve.eigen.pencil import Block, Pencil, require_sound
+from manifoldry.solve.eigen.pencil import BlockOperator, Pencil, require_sound
 from manifoldry.values import FloatArray
 
 MAX_BASIS_BLOCKS = 10
@@ -147,7 +147,7 @@ class Basis:
 
 
 def davidson(
-    pencil: Pencil, start: Ritz, k: int, precondition: Block, steps: int, tolerance: Tolerance, run: Run
+    pencil: Pencil, start: Ritz, k: int, precondition: BlockOperator, steps: int, tolerance: Tolerance, run: Run
 ) -> Ritz:
     """Return the lowest Ritz pairs after at most ``steps`` expansions of the span of ``start.vectors``.
 

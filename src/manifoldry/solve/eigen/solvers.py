@@ -14,7 +14,7 @@ from scipy.sparse.linalg import splu
 
 from manifoldry.run import Run, physical_memory
 from manifoldry.solve.eigen.davidson import Ritz, Tolerance, davidson, rayleigh_ritz
-from manifoldry.solve.eigen.pencil import SYMMETRIC_MODE, Block, Pencil
+from manifoldry.solve.eigen.pencil import SYMMETRIC_MODE, BlockOperator, Pencil
 from manifoldry.values import FloatArray, IntArray
 
 Solver = Callable[[Pencil, Ritz, int, Tolerance, Run], Ritz | None]
@@ -125,19 +125,19 @@ def _solver_sequence(pencil: Pencil, k: int, tolerance: Tolerance) -> list[tuple
 
 
 def _search(
-    pencil: Pencil, best: Ritz, k: int, precondition: Block, steps: int, tolerance: Tolerance, run: Run
+    pencil: Pencil, best: Ritz, k: int, precondition: BlockOperator, steps: int, tolerance: Tolerance, run: Run
 ) -> Ritz:
     task = (pencil, best, k, precondition, steps, tolerance, run)
     return run.map(davidson, [task], blas=True)[0] if pencil.sparse else davidson(*task)
 
 
 def _krylov(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Run, *, steps: int) -> Ritz:
-    """Block Lanczos: products with A only."""
+    """BlockOperator Lanczos: products with A only."""
     return _search(pencil, best, k, lambda R: R, steps, tolerance, run)
 
 
 def _shift_invert(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Run) -> Ritz | None:
-    """Block Lanczos on the inverse of A - sigma B, with sigma just below the spectrum."""
+    """BlockOperator Lanczos on the inverse of A - sigma B, with sigma just below the spectrum."""
     factor = _factor(pencil, run)
     if factor is None:
         return None
@@ -164,7 +164,7 @@ def _shift(best: Ritz) -> float:
     return bound - RELATIVE_SHIFT * best.norm
 
 
-def _inverse(pencil: Pencil, sigma: float, norm: float, factor: str) -> Block | None:
+def _inverse(pencil: Pencil, sigma: float, norm: float, factor: str) -> BlockOperator | None:
     """Return the map U -> C' (A - sigma B)^-1 C U; a factorization that fails is tried with a larger shift."""
     root = pencil.root
     for wider in (0.0, 100.0, 1e4):
@@ -177,7 +177,7 @@ def _inverse(pencil: Pencil, sigma: float, norm: float, factor: str) -> Block | 
     return None
 
 
-def _dense_solve(K: Any) -> Block:
+def _dense_solve(K: Any) -> BlockOperator:
     """Return the solve of a dense factorization: Cholesky, half the work, where K is numerically definite, else LU."""
     full = K.toarray() if sp.issparse(K) else K
     try:

@@ -75,7 +75,7 @@ def test_the_objective_is_the_sum_of_its_two_terms(rho):
         c = 4
         problem = problem_of(X, rho, c)
         outcome = alternate(problem, problem.seeds(c, np.random.default_rng(seed)))
-        flat = quality.flat_error(X, outcome.labels, 1) if rho < 1 else 0.0
+        flat = quality.subspace_error(X, outcome.labels, 1) if rho < 1 else 0.0
         own = lengths_of(knn_graph(X, 4))[outcome.medoids[outcome.labels], np.arange(len(X))]
         geodesic = np.square(own).sum() if rho > 0 else 0.0
         assert outcome.objective == pytest.approx((1 - rho) * flat + rho * geodesic, rel=1e-10)

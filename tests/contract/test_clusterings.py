@@ -80,7 +80,7 @@ def test_flats_errors_and_pieces_agree_with_the_measures_of_quality(card):
     model = make(card).fit(X)
     total = float(np.square(X - X.mean(axis=0)).sum())
     # Sums of 60 x 4 squares by two routes, each within a few hundred roundings of the total.
-    assert abs(model.reconstruction_error_ - quality.flat_error(X, model.labels_, 1)) <= 1e-12 * total
+    assert abs(model.reconstruction_error_ - quality.subspace_error(X, model.labels_, 1)) <= 1e-12 * total
     assert abs(model.reconstruction_errors_.sum() - model.reconstruction_error_) <= 1e-12 * total
     assert np.array_equal(np.flatnonzero(~model.localized_), quality.nonlocalized(model.labels_, model.graph_))
     assert model.n_nonlocalized_ == np.count_nonzero(~model.localized_)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -16,9 +17,26 @@ WIDTH = 100
 ADVICE = {"keeps": "keeps", "loses": "loses", "use when": "use_when", "fails when": "fails_when", "cost": "cost"}
 """Rows of advice, and the fields of a card that hold them."""
 
+BROKEN_PIPE = 141
+"""What a shell reports of a program that a broken pipe has ended: 128 + SIGPIPE."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0, 1 for what the machine lacks, 2 for what was asked wrongly."""
+    """Run one command and return its exit code: 0, 1 for what the machine lacks, 2 for what was asked wrongly.
+
+    A reader that has closed the pipe (``manifoldry methods | head``) ends the command in silence, with code 141.
+    """
+    try:
+        try:
+            return _run(arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more when it exits
+        return BROKEN_PIPE
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     options = _parser().parse_args(arguments)
     try:
         if options.command == "demo":
@@ -29,6 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(card_text(find_card(options.name)))
     except ValueError as error:
         return _complain(error, 2)
+    except BrokenPipeError:
+        raise
     except (ImportError, OSError, MemoryError) as error:
         return _complain(error, 1)
     return 0

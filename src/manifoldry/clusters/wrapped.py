@@ -16,7 +16,7 @@ from manifoldry.clusters.clusterer import Clusterer, Clustering
 from manifoldry.clusters.subspaces import AffineSubspaces, squared_distances
 from manifoldry.parameters import NonNegative, PositiveInt, Range
 from manifoldry.registry import register
-from manifoldry.run import Run
+from manifoldry.run import Run, one_blas_thread
 from manifoldry.values import FloatArray, IntArray
 
 
@@ -120,7 +120,7 @@ class KMeans(Clusterer):
     def _start(self, X: FloatArray, seed: int) -> tuple[FloatArray, float, int]:
         """Return centers, inertia and iterations; one thread, for scikit-learn sums in the order its threads finish."""
         model = cluster.KMeans(self.n_clusters, n_init=1, max_iter=self.max_iter, tol=self.tol, random_state=seed)
-        with threadpool_limits(1, user_api="openmp"):
+        with one_blas_thread(), threadpool_limits(1, user_api="openmp"):
             model.fit(X)
         return model.cluster_centers_, float(model.inertia_), int(model.n_iter_)
 

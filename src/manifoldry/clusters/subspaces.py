@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
+from manifoldry.geometry.principal import descending_eigh
 from manifoldry.values import FloatArray, IntArray
 
 MAX_STACKED_COLUMNS = 32
@@ -58,9 +59,9 @@ class AffineSubspaces:
         points -= means[labels[order]]
         pieces = np.split(points, ends[:-1])
         if X.shape[1] <= MAX_STACKED_COLUMNS:
-            bases, variances = _principal_of_few_columns(pieces, n_components)
+            bases, variances = _stacked_directions(pieces, n_components)
         else:
-            found = [_principal(piece, n_components) for piece in pieces]
+            found = [_leading_directions(piece, n_components) for piece in pieces]
             bases, variances = (np.stack(parts) for parts in zip(*found, strict=True))
         return cls(means, bases, variances)
 
@@ -131,18 +132,16 @@ def grouped(labels: IntArray, n_clusters: int) -> list[IntArray]:
     return np.split(order, np.cumsum(np.bincount(labels, minlength=n_clusters))[:-1])
 
 
-def _principal_of_few_columns(pieces: list[FloatArray], n_components: int) -> tuple[FloatArray, FloatArray]:
+def _stacked_directions(pieces: list[FloatArray], n_components: int) -> tuple[FloatArray, FloatArray]:
     """Return bases (c, d, r) and variances (c, r) of centered pieces (m, d) at once."""
-    scatters = np.stack([piece.T @ piece for piece in pieces])
-    values, vectors = np.linalg.eigh(scatters)
+    values, vectors = descending_eigh(np.stack([piece.T @ piece for piece in pieces]))
     sizes = np.array([len(piece) for piece in pieces])
-    bases = np.ascontiguousarray(vectors[:, :, : -n_components - 1 : -1])
-    return bases, _positive(values)[:, : -n_components - 1 : -1] / sizes[:, None]
+    return np.ascontiguousarray(vectors[:, :, :n_components]), _positive(values)[:, :n_components] / sizes[:, None]
 
 
 def _positive(values: FloatArray) -> FloatArray:
-    """Return ascending eigenvalues (..., side) with 0 for those that are rounding."""
-    return np.where(values > values.shape[-1] * np.finfo(float).eps * values[..., -1:], values, 0.0)
+    """Return descending eigenvalues (..., k) with 0 for those that are rounding."""
+    return np.where(values > values.shape[-1] * np.finfo(float).eps * values[..., :1], values, 0.0)
 
 
 def _largest(matrix: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
@@ -160,20 +159,23 @@ def _largest(matrix: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
     return eigh(matrix, subset_by_index=(side - k, side - 1), check_finite=False)
 
 
-def _principal(centered: FloatArray, n_components: int) -> tuple[FloatArray, FloatArray]:
-    """Return basis (d, r) and variances (r,) of centered points (m, d), from the smaller of scatter and Gram matrix."""
+def _leading_directions(centered: FloatArray, n_components: int) -> tuple[FloatArray, FloatArray]:
+    """Return basis (d, r) and variances (r,) of centered points (m, d), from the smaller of scatter and Gram matrix.
+
+    Unlike `principal_directions` it computes the leading pairs only, and completes the basis.
+    """
     m, d = centered.shape
     side = min(m, d)
     small = centered.T @ centered if d <= m else centered @ centered.T
     kept = min(n_components, side)
     values, vectors = _largest(small, kept)
-    vectors = vectors[:, ::-1]
-    spread = np.zeros(n_components)
-    spread[:kept] = _positive(values)[::-1] / m
+    values, vectors = values[::-1], vectors[:, ::-1]
+    variances = np.zeros(n_components)
+    variances[:kept] = _positive(values) / m
     if d <= m:
-        return vectors, spread
+        return vectors, variances
     # The images of the Gram matrix's vectors are orthogonal; the factorization gives them unit length, and
     # completes the basis where the points span fewer dimensions.
     images = np.zeros((d, n_components))
     images[:, :kept] = centered.T @ vectors
-    return np.linalg.qr(images)[0], spread
+    return np.linalg.qr(images)[0], variances

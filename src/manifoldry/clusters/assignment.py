@@ -80,12 +80,5 @@ def to_clustering(
     if index is not None and problem.geodesics is not None:
         medoids = outcome.medoids
         geodesics = GeodesicsToMedoids(index, np.sqrt(problem.geodesics.rows(medoids)).T.copy())
-    return Clustering(
-        outcome.labels,
-        subspaces,
-        LeastCost(problem.rho, subspaces, geodesics),
-        outcome.objective,
-        objectives,
-        outcome.trace,
-        medoids,
-    )
+    assign = LeastCost(problem.rho, subspaces, geodesics)
+    return Clustering(outcome.labels, subspaces, assign, outcome.objective, objectives, outcome.trace, medoids)

@@ -19,7 +19,7 @@ import numpy as np
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray
 
-BLOCK_ENTRIES = 2**22
+MAX_BLOCK_COORDINATES = 2**22
 """Coordinates of new points held at once: 32 MB."""
 
 
@@ -168,7 +168,7 @@ class MaximumPosterior:
             centered = X[lo:hi] - self.center
             return e_step(centered, centered**2, self.mixture)
 
-        found = run.map(block, run.ranges(len(X), BLOCK_ENTRIES // (c * max(r, 1))), blas=True)
+        found = run.map(block, run.ranges(len(X), MAX_BLOCK_COORDINATES // (c * max(r, 1))), blas=True)
         parts = [(posterior.responsibilities, posterior.log_densities) for posterior in found]
         return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 

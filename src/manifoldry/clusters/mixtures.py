@@ -58,9 +58,8 @@ class MixtureClusterer(Clusterer):
         results = self._starts(reduction.reduce(X - center), X.shape[1], noise, run)
         # Any r + 1 points lie in an affine subspace, so the likelihood of a component of fewer than r + 2 is bounded
         # by the minimum variance only.
-        degenerate = [
-            result.dropped + np.count_nonzero(len(X) * result.mixture.weights < rank + 2) for result in results
-        ]
+        masses = [len(X) * result.mixture.weights for result in results]
+        degenerate = [r.dropped + np.count_nonzero(mass < rank + 2) for r, mass in zip(results, masses, strict=True)]
         objectives = np.array([result.trace.objective[-1] for result in results])
         best = results[np.lexsort((objectives, degenerate))[0]]
         posterior = MaximumPosterior(reduction.lift(best.mixture), center)

@@ -1,5 +1,7 @@
 """Write the pages that say what methods and clusterings are, from their cards, docstrings and references.bib.
 
+Pages also include the tables that the benchmarks have stored.
+
 Run ``make docs``. A test compares the committed pages with what `pages` returns, so they cannot grow old.
 """
 
@@ -14,6 +16,8 @@ from manifoldry.registry import Card, clusterings, methods
 
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- methods: written by docs/build.py -->", "<!-- methods end -->"
+BENCHMARK = re.compile(r"(<!-- benchmark: (\w+) -->).*?(<!-- benchmark end -->)", flags=re.DOTALL)
+"""Where a page includes a table of benchmarks/results, by its name."""
 ADVICE = {
     "Keeps": "keeps",
     "Loses": "loses",
@@ -26,7 +30,10 @@ ADVICE = {
 
 
 def pages() -> dict[Path, str]:
-    """Return the text of every generated file by its path: a page per card, their indices, and the README."""
+    """Return the text of every generated file by its path.
+
+    A page per card, their indices, the README, and the pages that include tables of benchmarks.
+    """
     cards, references = methods(), bibliography((ROOT / "references.bib").read_text(encoding="utf-8"))
     texts = {ROOT / "docs" / "methods" / f"{card.name}.md": page(card, references, _figure(card)) for card in cards}
     texts[ROOT / "docs" / "methods" / "index.md"] = "\n".join(
@@ -38,8 +45,22 @@ def pages() -> dict[Path, str]:
         ["# The clusterings", "", *overview(clusters, "", "clustering"), ""]
     )
     readme = ROOT / "README.md"
-    texts[readme] = _between(readme.read_text(encoding="utf-8"), overview(cards, "docs/methods/"))
+    texts[readme] = with_benchmarks(_between(readme.read_text(encoding="utf-8"), overview(cards, "docs/methods/")))
+    for path in (ROOT / "docs").glob("*.md"):
+        text = path.read_text(encoding="utf-8")
+        if BENCHMARK.search(text):
+            texts[path] = with_benchmarks(text)
     return texts
+
+
+def with_benchmarks(text: str) -> str:
+    """Return the text with the tables that its comments name, as the benchmarks have stored them."""
+
+    def table(found: re.Match[str]) -> str:
+        stored = ROOT / "benchmarks" / "results" / f"{found[2]}.md"
+        return f"{found[1]}\n\n{stored.read_text(encoding='utf-8')}\n{found[3]}"
+
+    return BENCHMARK.sub(table, text)
 
 
 def overview(cards: Sequence[Card], folder: str, noun: str = "method") -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from manifoldry.patches.cover import Membership
-from manifoldry.solve.semidefinite import FrameLayout, DistanceConstraints
+from manifoldry.solve.semidefinite import DistanceConstraints, FrameLayout
 from manifoldry.values import Array, FloatArray, IntArray
 
 PATCH_RANK_TOL = 1e-7

@@ -110,7 +110,7 @@ class LDLC(Clusterer):
     n_init: PositiveInt = 10
     max_iter: PositiveInt = 100
     tol: NonNegative = 0.0
-    metric: Any = "euclidean"
+    metric: str | Callable[..., Any] = "euclidean"
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -87,7 +88,7 @@ class GeodesicKMedoids(Clusterer):
     n_init: PositiveInt = 10
     max_iter: PositiveInt = 100
     tol: NonNegative = 0.0
-    metric: Any = "euclidean"
+    metric: str | Callable[..., Any] = "euclidean"
 
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
         graph, index = self._graph(X, run)

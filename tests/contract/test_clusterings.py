@@ -87,11 +87,6 @@ def test_errors_and_connectedness_agree_with_the_measures_of_quality(card):
 
 
 @each
-def test_no_more_than_three_classes_of_ours(card):
-    assert sum(base.__module__.startswith("manifoldry") for base in card.cls.__mro__) <= 3
-
-
-@each
 def test_same_bits_for_any_number_of_threads(card, small_tasks):
     X, Q = bent_sheet(150), bent_sheet(41, seed=1)
     one, two = (make(card, n_jobs=jobs).fit(X) for jobs in (1, 2))

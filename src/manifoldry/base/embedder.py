@@ -190,6 +190,9 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
                 setattr(self, f"{name}_", value)
             elif hasattr(self, f"{name}_"):
                 delattr(self, f"{name}_")  # of an earlier fit
+        for name in getattr(self, "_fitted", ()):
+            self.__dict__.pop(name, None)  # of an earlier fit
+        self._fitted = tuple(embedding.fitted)
         for name, value in embedding.fitted.items():
             setattr(self, name, value)
         if embedding.trace is not None:

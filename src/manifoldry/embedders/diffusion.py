@@ -13,7 +13,7 @@ from manifoldry import check
 from manifoldry.base import estimator
 from manifoldry.base.affinities import AffinityEmbedder
 from manifoldry.extend.kernel import DiffusionNystrom
-from manifoldry.extend.placement import Distances, pairwise
+from manifoldry.extend.placement import FittedDistances, pairwise
 from manifoldry.geometry.affinity import Affinity, complete_affinity, graph_affinity, local_bandwidths, mean_bandwidth
 from manifoldry.neighbors.graph import components
 from manifoldry.neighbors.sample import Sample
@@ -194,7 +194,7 @@ class DiffusionMaps(AffinityEmbedder):
         run.announce("kernel", 2 * 8 * n * n, "use kernel='sparse'")
         bandwidth = self._scales(sample.graph)
         metric = "precomputed" if sample.pairwise else self.metric
-        distances = Distances(sample.X, metric, self.metric_params)
+        distances = FittedDistances(sample.X, metric, self.metric_params)
         with run.stage("kernel"):
             affinity = complete_affinity(distances(sample.X, run), bandwidth)
         return self._diffuse(sample, affinity, bandwidth, self.n_components, distances, run)
@@ -205,7 +205,7 @@ class DiffusionMaps(AffinityEmbedder):
         affinity: Affinity,
         bandwidth: float | FloatArray,
         n_components: int,
-        distances: Distances | None,
+        distances: FittedDistances | None,
         run: Run,
     ) -> Embedding:
         walk = affinity.without_density(self.alpha)

@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from manifoldry import check
 from manifoldry.base.estimator import estimator
 from manifoldry.base.graph import GraphEmbedder
-from manifoldry.base.linear import dense
 from manifoldry.extend.kernel_image import ShiftedProjection, fit_kernel_map
 from manifoldry.extend.kernel_projection import Kernel
+from manifoldry.geometry.neighborhoods import dense
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.patches.cells import find_cells

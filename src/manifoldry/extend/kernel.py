@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from manifoldry.extend.placement import Distances
+from manifoldry.extend.placement import FittedDistances
 from manifoldry.geometry.affinity import FAINTEST, gaussian
 from manifoldry.geometry.laplacian import Kind
 from manifoldry.neighbors.search import NeighborIndex
@@ -95,7 +95,7 @@ class DiffusionNystrom:
         Of the fitted points.
     values : ndarray of shape (d,)
         Eigenvalues of the walk.
-    distances : Distances, optional
+    distances : FittedDistances, optional
         To all fitted points, for the complete kernel; the sparse one needs only neighbors.
 
     Notes
@@ -108,7 +108,7 @@ class DiffusionNystrom:
     thinning: FloatArray
     coordinates: FloatArray
     values: FloatArray
-    distances: Distances | None = None
+    distances: FittedDistances | None = None
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
         """Place new points; one without any neighbor has no place (NaN)."""

@@ -152,25 +152,6 @@ class KernelProjection:
 
 
 @dataclass(frozen=True)
-class LinearPreimage:
-    """The least-squares linear map from scores to points: the inverse of PCA where the scores are PCA's."""
-
-    mean: FloatArray
-    directions: FloatArray
-
-    @classmethod
-    def fit(cls, scores: FloatArray, X: FloatArray) -> LinearPreimage:
-        """Regress the rows of ``X`` (n, p) on centered scores (n, d)."""
-        mean = X.mean(axis=0, dtype=np.float64)
-        return cls(mean, np.linalg.pinv(scores) @ (X - mean))
-
-    def __call__(self, Y: Array, run: Run) -> FloatArray:  # noqa: ARG002
-        """Lead coordinates back to points."""
-        back: FloatArray = Y @ self.directions + self.mean
-        return back
-
-
-@dataclass(frozen=True)
 class LocalPreimage:
     """A weighted linear regression of the points on their scores, near each place that is asked for.
 

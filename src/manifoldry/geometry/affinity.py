@@ -56,6 +56,13 @@ def mean_bandwidth(graph: NeighborGraph) -> float:
     return float(scale * np.sqrt(np.mean((lengths / scale) ** 2) / 2)) if scale > 0 else 1.0
 
 
+def edge_bandwidth(graph: NeighborGraph, weights: str, bandwidth: float | str) -> float:
+    """Return the bandwidth of heat weights, given or automatic; binary weights are the limit of an infinite one."""
+    if weights == "binary":
+        return np.inf
+    return float(bandwidth) if not isinstance(bandwidth, str) else mean_bandwidth(graph)
+
+
 def local_bandwidths(graph: NeighborGraph) -> FloatArray:
     r"""Return one bandwidth per point: its mean distance to its neighbors over :math:`\sqrt2`.
 

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from manifoldry.base import GraphEmbedder, estimator
 from manifoldry.extend.local import embed_locally, embed_principal
 from manifoldry.geometry.neighborhoods import sum_blocks
-from manifoldry.geometry.tangent import duplicates_apart
+from manifoldry.geometry.tangent import duplicates_laplacian
 from manifoldry.geometry.weights import alignment, modified_blocks, reconstruction
 from manifoldry.neighbors.graph import closed_groups
 from manifoldry.neighbors.pieces import Policy
@@ -121,7 +121,7 @@ class LLE(GraphEmbedder):
             return embed_principal(sample, n_components, run)
         lists, closed = _reconstructible(sample)
         W = reconstruction(lists, self.reg, run)
-        M = alignment(W) + duplicates_apart(sample.graph)
+        M = alignment(W) + duplicates_laplacian(sample.graph)
         spectrum, Y = bottom_eigenvectors(M, n_components, run)
         return embed_locally(sample, Y, spectrum, run, closed_groups=closed)
 
@@ -182,7 +182,7 @@ class NonnegativeLLE(GraphEmbedder):
             return embed_principal(sample, n_components, run)
         lists, closed = _reconstructible(sample)
         W = reconstruction(lists, self.reg, run, nonnegative=True)
-        M = alignment(W) + duplicates_apart(sample.graph)
+        M = alignment(W) + duplicates_laplacian(sample.graph)
         spectrum, Y = bottom_eigenvectors(M, n_components, run)
         return embed_locally(sample, Y, spectrum, run, closed_groups=closed)
 
@@ -246,6 +246,6 @@ class ModifiedLLE(GraphEmbedder):
             return embed_principal(sample, n_components, run)
         lists, closed = _reconstructible(sample)
         blocks = modified_blocks(lists, n_components, self.reg, run)
-        M = sum_blocks(blocks, sample.n_points) + duplicates_apart(sample.graph)
+        M = sum_blocks(blocks, sample.n_points) + duplicates_laplacian(sample.graph)
         spectrum, Y = bottom_eigenvectors(M, n_components, run)
         return embed_locally(sample, Y, spectrum, run, closed_groups=closed)

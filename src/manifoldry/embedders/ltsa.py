@@ -11,7 +11,7 @@ from manifoldry.extend.local import embed_locally, embed_principal
 from manifoldry.geometry.tangent import (
     Tangents,
     assemble,
-    duplicates_apart,
+    duplicates_laplacian,
     hessian_form,
     tangent_form,
     tangents,
@@ -126,7 +126,7 @@ class LTSA(GraphEmbedder):
             return embed_principal(sample, n_components, run)
         planes = tangents(sample, n_components, run)
         # Duplicates lie at one place, and a form of their neighbors does not see them apart: hold them together.
-        B = assemble(planes, tangent_form, sample.n_points, run) + duplicates_apart(sample.graph)
+        B = assemble(planes, tangent_form, sample.n_points, run) + duplicates_laplacian(sample.graph)
         spectrum, affine = bottom_eigenvectors(B, n_components, run)
         Y, notes = _at_true_scale(planes, affine, self.isometric, run)
         return embed_locally(sample, Y, spectrum, run, **notes)
@@ -200,7 +200,7 @@ class HessianEigenmaps(GraphEmbedder):
         if sample.n_points <= _quadratics(n_components):
             return embed_principal(sample, n_components, run)
         planes = tangents(sample, n_components, run)
-        H = assemble(planes, hessian_form, sample.n_points, run) + duplicates_apart(sample.graph)
+        H = assemble(planes, hessian_form, sample.n_points, run) + duplicates_laplacian(sample.graph)
         spectrum, affine = bottom_eigenvectors(H, n_components, run)
         Y, notes = _at_true_scale(planes, affine, self.isometric, run)
         return embed_locally(sample, Y, spectrum, run, **notes)

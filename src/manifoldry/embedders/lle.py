@@ -82,7 +82,8 @@ class LLE(GraphEmbedder):
     search, symmetry
         As in `Isomap`.
     disconnected : {"apart", "bridge", "largest", "raise"}
-        As in `Isomap`; apart by default, so that each component keeps its shape.
+        Treatment of a disconnected graph: embed each component apart, join them by shortest bridges (with a warning),
+        embed the largest only (the other points get NaN), or raise an error.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
 

@@ -20,7 +20,7 @@ from manifoldry.extend.linear import (
     with_components,
 )
 from manifoldry.extend.placement import FittedDistances
-from manifoldry.geometry.affinity import edge_bandwidth, graph_affinity
+from manifoldry.geometry.affinity import edge_affinity
 from manifoldry.geometry.laplacian import laplacian
 from manifoldry.geometry.neighborhoods import dense
 from manifoldry.neighbors.sample import Sample
@@ -126,8 +126,7 @@ class LPP(GraphEmbedder):
         return with_components(super()._embed(X, run))
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        s = edge_bandwidth(sample.graph, self.weights, self.bandwidth)
-        affinity = graph_affinity(sample.graph, s)
+        affinity, s = edge_affinity(sample.graph, self.weights, self.bandwidth)
         span = principal_span(feature_rows(sample, run), run, weights=affinity.degrees, variance=self.variance)
         spectrum, w = span.smallest_generalized(laplacian(affinity.matrix).matrix, n_components, run)
         return embed_linearly(span, spectrum, w, n_components, bandwidth=s)
@@ -236,8 +235,7 @@ class KernelLPP(GraphEmbedder):
         features = self._features(sample, run)
         points = sample.X if features.distances.X is None else features.distances.X
         rows = kernel_feature_rows(features(points, run), features, run)
-        s = edge_bandwidth(sample.graph, self.weights, self.bandwidth)
-        affinity = graph_affinity(sample.graph, s)
+        affinity, s = edge_affinity(sample.graph, self.weights, self.bandwidth)
         span = principal_span(rows, run, weights=affinity.degrees, variance=self.variance)
         spectrum, w = span.smallest_generalized(laplacian(affinity.matrix).matrix, n_components, run)
         embedding = embed_linearly(span, spectrum, w, n_components, bandwidth=s, gamma=features.kernel.gamma)

@@ -56,13 +56,6 @@ def mean_bandwidth(graph: NeighborGraph) -> float:
     return float(scale * np.sqrt(np.mean((lengths / scale) ** 2) / 2)) if scale > 0 else 1.0
 
 
-def edge_bandwidth(graph: NeighborGraph, weights: str, bandwidth: float | str) -> float:
-    """Return the bandwidth of heat weights, given or automatic; binary weights are the limit of an infinite one."""
-    if weights == "binary":
-        return np.inf
-    return float(bandwidth) if not isinstance(bandwidth, str) else mean_bandwidth(graph)
-
-
 def local_bandwidths(graph: NeighborGraph) -> FloatArray:
     r"""Return one bandwidth per point: its mean distance to its neighbors over :math:`\sqrt2`.
 
@@ -159,6 +152,29 @@ def graph_affinity(graph: NeighborGraph, bandwidth: float | FloatArray, *, loops
     n = graph.n_points
     matrix = csr_array((affinities, graph.indices, graph.indptr), shape=(n, n))
     return Affinity(csr_array(matrix + diags_array(np.ones(n))) if loops else matrix)
+
+
+def edge_affinity(
+    graph: NeighborGraph, weights: str, bandwidth: float | str, strongest: float | None = None
+) -> tuple[Affinity, float]:
+    """Return the edge weights of an undirected graph, and their bandwidth.
+
+    Parameters
+    ----------
+    graph : NeighborGraph
+        Symmetric.
+    weights : {"heat", "binary"}
+        Binary weights are the limit of an infinite bandwidth.
+    bandwidth : float or "auto"
+        Of heat weights; "auto" is `mean_bandwidth`.
+    strongest : float, optional
+        Given where the lengths stand for affinities (see `affinity_lengths`), which are returned: that of length 0.
+    """
+    if strongest is not None:
+        return Affinity(graph_affinity(graph, 1.0).matrix * strongest), 1.0
+    heat = mean_bandwidth(graph) if isinstance(bandwidth, str) else float(bandwidth)
+    s = np.inf if weights == "binary" else heat
+    return graph_affinity(graph, s), s
 
 
 def _pair_bandwidths(graph: NeighborGraph, local: FloatArray) -> FloatArray:

@@ -10,7 +10,8 @@ from manifoldry.patches.overlaps import find_overlaps, matching_form
 from manifoldry.patches.rigid import PairConstraints, RigidPatches
 from manifoldry.run import Run
 from manifoldry.solve.alignment import rigid_fit
-from manifoldry.solve.semidefinite import AugmentedLagrangian, place, systems
+from manifoldry.solve.semidefinite import place, systems
+from manifoldry.solve.semidefinite.lagrangian import AugmentedLagrangian
 from manifoldry.solve.semidefinite.tangent import tangent_basis
 from manifoldry.values import Stop
 

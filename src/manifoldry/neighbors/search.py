@@ -31,7 +31,7 @@ MAX_EXACT_SECONDS = 1.5
 MIN_DESCENT_ROWS, MAX_DESCENT_NEIGHBORS = 10_000, 200
 MIN_DESCENT_RECALL = 0.985
 """Data of so high intrinsic dimension that NN-descent finds less are left to FAISS, which searches whole cells."""
-AUTO_NEIGHBORS = 10
+DEFAULT_N_NEIGHBORS = 10
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class NeighborRule:
         check.choice("search", self.search, ("auto", "exact", "approximate"))
         k = self.n_neighbors
         if k == "auto":
-            k = None if self.radius is not None else min(AUTO_NEIGHBORS, n_points - 1)
+            k = None if self.radius is not None else min(DEFAULT_N_NEIGHBORS, n_points - 1)
         if k is None and self.radius is None:
             raise ValueError("A neighborhood needs n_neighbors or radius; got None for both.")
         if k is not None:

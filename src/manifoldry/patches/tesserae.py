@@ -12,14 +12,8 @@ from manifoldry.patches.cover import Membership
 from manifoldry.patches.rigid import RigidPatches
 from manifoldry.run import Run, one_blas_thread
 from manifoldry.solve.scaling import landmark_scaling, place_columns
-from manifoldry.solve.semidefinite import (
-    FrameLayout,
-    PairDistances,
-    PairStretch,
-    Stretched,
-    StretchOptions,
-    stretch_out,
-)
+from manifoldry.solve.semidefinite import FrameLayout, PairDistances, PairStretch, StretchOptions, stretch_out
+from manifoldry.solve.semidefinite.barrier_path import Stretched
 from manifoldry.values import Array, Certificate, FloatArray, IntArray, NeighborGraph, Stop, Trace
 
 N_TESSERA_LANDMARKS = 30

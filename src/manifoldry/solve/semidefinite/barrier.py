@@ -46,11 +46,6 @@ class Bands:
         """Return the squared relative lengths."""
         return np.square(self.differences @ V).sum(axis=1)
 
-    def inside(self, V: FloatArray) -> bool:
-        """Tell whether all lengths are strictly within their bands."""
-        lengths = self.lengths(V)
-        return bool((lengths < self.upper).all() and (lengths > self.lower).all())
-
     @cached_property
     def _products(self) -> tuple[sp.csr_array, sp.csr_array]:
         """The pattern of B'FB, and the matrix that takes the diagonal F to its entries."""

@@ -53,16 +53,7 @@ class NewtonResult:
 class Newton:
     """Newton's method, which remembers its damping from one objective to the next.
 
-    Parameters
-    ----------
-    layout : FrameLayout
-        Which rows of V are frames and which are shifts.
-    damping : Damping
-        How the damping changes.
-    max_halvings : int
-        How often a step is halved before it is damped instead.
-    run : Run
-        Progress.
+    A step is halved up to ``max_halvings`` times before it is damped instead.
     """
 
     def __init__(self, layout: FrameLayout, damping: Damping, max_halvings: int, run: Run) -> None:
@@ -71,12 +62,7 @@ class Newton:
         self._damping, self._restart, self._indefinite = damping.least, damping.restart, False
 
     def minimize(
-        self,
-        problem: NewtonProblem,
-        V: FloatArray,
-        *,
-        converged: Callable[[NewtonSystem, float], bool],
-        max_iter: int,
+        self, problem: NewtonProblem, V: FloatArray, converged: Callable[[NewtonSystem, float], bool], max_iter: int
     ) -> NewtonResult:
         """Minimize the objective from V until ``converged(system, decrease)``, the decrease predicted by the last step.
 
@@ -92,6 +78,8 @@ class Newton:
                 return NewtonResult(system.V, values, Stop.ASKED)
             found = self._step(problem, system, value)
             if found is None:
+                if not np.isfinite(system.gradient_norm):
+                    raise ValueError("The gradient is not finite; look for infinities in the data.")
                 self._damping = self._schedule.least
                 return NewtonResult(system.V, values, Stop.CONVERGED, stalled=True)
             there, reached, decrease = found
@@ -145,16 +133,9 @@ class Newton:
 
 
 def leave_saddle(
-    objective: Callable[[FloatArray], float],
-    layout: FrameLayout,
-    V: FloatArray,
-    direction: FloatArray,
-    lengths: FloatArray,
-    value: float,
+    value: Callable[[FloatArray], float], layout: FrameLayout, V: FloatArray, direction: FloatArray, lengths: FloatArray
 ) -> FloatArray | None:
-    """Return V moved along a direction of negative curvature by the first length that gives less than ``value``."""
-    for length in lengths:
-        there = layout.orthonormal(V + length * direction)
-        if objective(there) < value:
-            return there
-    return None
+    """Return V moved along a direction of negative curvature by the first of the lengths that lowers the value."""
+    ends = (layout.orthonormal(V + length * direction) for length in lengths)
+    here = value(V)
+    return next((end for end in ends if value(end) < here), None)

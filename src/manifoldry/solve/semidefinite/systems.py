@@ -47,12 +47,8 @@ class FactoredSystem:
 
     Parameters
     ----------
-    layout : FrameLayout
-        Which rows of V are frames and which are shifts.
-    V : ndarray of shape (m, p)
-        Frames and shifts.
-    slope : ndarray of shape (m, p)
-        Half the Riemannian gradient.
+    layout, V, slope
+        Frames and shifts, and half the Riemannian gradient there.
     hessian : callable
         Returns half the Riemannian Hessian in the basis given to it.
     unit : float
@@ -174,17 +170,7 @@ NewtonSystem = FactoredSystem | IterativeSystem
 
 
 class LagrangianProblem:
-    """An augmented Lagrangian to be minimized over frames and shifts, from V on.
-
-    Parameters
-    ----------
-    lagrangian : AugmentedLagrangian
-        The objective.
-    layout : FrameLayout
-        Which rows of V are frames and which are shifts.
-    V : ndarray of shape (m, p)
-        Where the minimization begins.
-    """
+    """An augmented Lagrangian to be minimized over frames and shifts, from V on."""
 
     def __init__(self, lagrangian: AugmentedLagrangian, layout: FrameLayout, V: FloatArray) -> None:
         self.value, self.unit = lagrangian.value, layout.mean_diagonal(lagrangian.quadratic)
@@ -227,15 +213,7 @@ class LagrangianProblem:
 
 
 class LengthProblem:
-    """A function of squared lengths to be minimized over frames and shifts.
-
-    Parameters
-    ----------
-    function : Barrier or Misfit
-        The objective.
-    layout : FrameLayout
-        Which rows of V are frames and which are shifts.
-    """
+    """A function of squared lengths to be minimized over frames and shifts."""
 
     def __init__(self, function: Barrier | Misfit, layout: FrameLayout) -> None:
         self.value, self._function, self._layout = function.value, function, layout

@@ -23,6 +23,7 @@ OUR_NAMES: dict[str, tuple[str, ...]] = {
     "initial_dims": ("n_components",),
     "initialization": ("init",),
     "k": ("n_neighbors",),
+    "kernel_bandwidth": ("gamma",),
     "late_steps": ("late_exaggeration_iter",),
     "method": ("repulsion",),
     "metric_kwds": ("metric_params",),
@@ -39,6 +40,7 @@ OUR_NAMES: dict[str, tuple[str, ...]] = {
     "neighbors_algorithm": ("search",),
     "normalized_laplacian": ("laplacian",),
     "num_threads": ("n_jobs",),
+    "offset": ("coef0",),
     "random_seed": ("random_state",),
     "reg_covar": ("min_variance",),
     "regularization": ("reg",),
@@ -46,7 +48,6 @@ OUR_NAMES: dict[str, tuple[str, ...]] = {
     "seed": ("random_state",),
     "sigma": ("gamma", "bandwidth"),
     "slope": ("gamma",),
-    "offset": ("coef0",),
     "theta": ("accuracy",),
 }
 """Their word, and ours in the order of preference: the first that the estimator has is named."""

@@ -75,6 +75,12 @@ class NeighborRule:
         radius = None if self.radius is None else check.number("radius", self.radius, 0.0, open_low=True)
         return NeighborRule(k, radius, self.metric, self.metric_params, self.search)
 
+    def at_least(self, n_neighbors: int, n_points: int) -> NeighborRule:
+        """Return the resolved rule with as many neighbors as a method needs, or as there are; a radius alone stays."""
+        if self.n_neighbors is None:
+            return self
+        return replace(self, n_neighbors=max(int(self.n_neighbors), min(n_neighbors, n_points - 1)))
+
     def capped(self, n_points: int) -> NeighborRule:
         """Return the resolved rule for a component that may have fewer points than neighbors asked for."""
         k = self.n_neighbors

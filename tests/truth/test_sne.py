@@ -293,6 +293,29 @@ def test_bad_settings_are_refused_before_any_work(settings, sentence):
         TSNE(callback=never, **settings).fit(blobs()[0])
 
 
+@pytest.mark.parametrize(
+    ("word", "ours"),
+    [
+        ("forces", "here it is 'repulsion'"),
+        ("negative_gradient_method", "here it is 'repulsion'"),
+        ("method", "here it is 'repulsion'"),
+        ("theta", "here it is 'accuracy'"),
+        ("angle", "here it is 'accuracy'"),
+        ("early_steps", "here it is 'early_exaggeration_iter'"),
+        ("late_steps", "here it is 'late_exaggeration_iter'"),
+        ("exaggeration", "here it is 'late_exaggeration'"),
+        ("n_iter", "here it is 'max_iter'"),
+        ("initialization", "here it is 'init'"),
+        ("min_grad_norm", "here it is 'tol'"),
+        ("n_interpolation_points", "follows from accuracy"),
+        ("final_momentum", "momentum is set by the phase"),
+    ],
+)
+def test_words_of_scikit_learn_and_opentsne_are_answered_with_ours(word, ours):
+    with pytest.raises(TypeError, match=f"TSNE has no parameter '{word}'.*{ours}"):
+        TSNE(**{word: 1})
+
+
 def test_a_start_that_a_graph_cannot_have_is_refused_before_any_work():
     def never(progress):
         raise AssertionError(progress)

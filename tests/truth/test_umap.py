@@ -297,6 +297,23 @@ def test_bad_words_are_refused(settings, sentence):
         UMAP(**settings).fit(blobs(22))
 
 
+@pytest.mark.parametrize(
+    ("word", "ours"),
+    [
+        ("metric_kwds", "here it is 'metric_params'"),
+        ("force_approximation_algorithm", "here it is 'search'"),
+        ("a", "follow from min_dist and spread"),
+        ("densmap", "not implemented"),
+        ("target_n_neighbors", "n_neighbors of the points"),
+        ("output_metric", "layouts are Euclidean"),
+        ("precomputed_knn", "pass the graph itself"),
+    ],
+)
+def test_words_of_umap_learn_are_answered_with_ours(word, ours):
+    with pytest.raises(TypeError, match=f"UMAP has no parameter '{word}'.*{ours}"):
+        UMAP(**{word: 1})
+
+
 def test_bad_targets_are_refused():
     X = blobs(23)
     with pytest.raises(ValueError, match="one class for each of the 120 points"):

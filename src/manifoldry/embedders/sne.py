@@ -62,21 +62,16 @@ class SNE(NeighborEmbedding):
     n_neighbors : int or "auto"
         Number of listed neighbors; "auto" is three times the (largest) perplexity. n - 1 lists everyone.
     learning_rate : float or "auto"
-        Step length for the gradient of the mean divergence; "auto" is n / 2, less for points of high
-        degree.
+        Step length for the gradient of the mean divergence; "auto" is n / 2, less for points of high degree.
     max_iter : int
         Maximum number of iterations.
     tol : float
         The descent has converged when 50 iterations lower the divergence by less than this share; 0 goes on to
         ``max_iter``.
-    repulsion : {"auto", "exact", "barnes_hut", "fft"}
-        As in `TSNE`.
-    accuracy : float, optional
-        As in `TSNE`.
     init : {"auto", "pca", "spectral", "random"} or array of shape (n_samples, n_components)
         Initial layout; "auto" is "pca" for rows, classical scaling for distances, "spectral" for graphs. All but a
         given one are scaled to a standard deviation of 0.1.
-    metric, metric_params, search, random_state, n_jobs, verbose, callback
+    repulsion, accuracy, metric, metric_params, search, random_state, n_jobs, verbose, callback
         As in `TSNE`.
 
     Attributes
@@ -145,27 +140,8 @@ class SymmetricSNE(NeighborEmbedding):
     ----------
     n_components : int
         Target dimension.
-    perplexity : float, sequence of float or "auto"
-        Effective number of neighbors of each point; of several, the probabilities are averaged. "auto" is 30, or a
-        third of n - 1 for fewer points, or of the neighbors that a given graph lists.
-    bandwidth : float or array of shape (n_samples,), optional
-        Fixed :math:`\sigma` of all points or of each; then the perplexity only sets the number of listed neighbors.
-    n_neighbors : int or "auto"
-        Number of listed neighbors; "auto" is three times the (largest) perplexity.
-    learning_rate : float or "auto"
-        Step length for the gradient of the divergence; "auto" is n / 2, less for points of high
-        degree.
-    max_iter : int
-        Maximum number of iterations.
-    tol : float
-        The descent has converged when 50 iterations lower the divergence by less than this share; 0 goes on to
-        ``max_iter``.
-    repulsion : {"auto", "exact", "barnes_hut", "fft"}
-        As in `TSNE`.
-    accuracy : float, optional
-        As in `TSNE`.
-    init : {"auto", "pca", "spectral", "random"} or array of shape (n_samples, n_components)
-        Initial layout; as in `SNE`.
+    perplexity, bandwidth, n_neighbors, learning_rate, max_iter, tol, repulsion, accuracy, init
+        As in `SNE`.
     metric, metric_params, search, random_state, n_jobs, verbose, callback
         As in `TSNE`.
 

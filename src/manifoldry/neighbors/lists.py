@@ -12,17 +12,7 @@ from manifoldry.values import NeighborGraph
 
 
 def list_neighbors(X: Any, rule: NeighborRule, run: Run) -> tuple[NeighborGraph, NeighborIndex]:
-    """Return each point's own list of neighbors, and the index that finds those of new points.
-
-    Parameters
-    ----------
-    X : array, sparse matrix or NeighborGraph
-        Rows, distances or a graph, which is taken as it is.
-    rule : NeighborRule
-        Which neighbors are wanted.
-    run : Run
-        Threads and seed of the search.
-    """
+    """Return each point's own list of neighbors, a given graph as it is, and the index for those of new points."""
     if isinstance(X, NeighborGraph):
         graph, index = X, NeighborIndex.of_graph(X.n_points)
     else:

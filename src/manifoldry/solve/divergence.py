@@ -162,20 +162,16 @@ class ConditionalDivergence(Divergence):
 
 @dataclass(frozen=True)
 class ExaggerationPhase:
-    """Some steps down a divergence.
+    """Some steps down a divergence, as `descent.Phase`.
 
     Parameters
     ----------
-    name : str
-        Told with the progress.
-    max_iter : int
-        Maximum number of steps.
+    name, max_iter, tol
+        Of the `Phase`; while probabilities are exaggerated there is no ``tol``.
     exaggeration : float
         Factor on the probabilities.
-    tol : float
-        As of `descent.Phase`; an exaggerated phase has none.
     min_width : float
-        The phase ends when no column of the layout has a larger standard deviation.
+        The phase ends when every column of the layout has a smaller standard deviation.
     """
 
     name: str
@@ -184,7 +180,7 @@ class ExaggerationPhase:
     tol: float = 0.0
     min_width: float = 0.0
 
-    def optimizing(self, divergence: Divergence, learning_rate: float | Literal["auto"]) -> Phase:
+    def optimizing(self, divergence: Divergence, learning_rate: Any) -> Phase:
         """Return the phase with its optimizer; the objective is the divergence without exaggeration.
 
         A point of high degree is attracted by many others, and a step that suits the rest would overshoot: an automatic
@@ -192,14 +188,13 @@ class ExaggerationPhase:
         the factor 4.
         """
         exaggerated = self.exaggeration > 1
-        degrees = divergence.degrees
-        n = len(degrees)
+        if learning_rate == "auto":
+            n, degrees = divergence.joint.shape[0], divergence.degrees[:, None]
+            learning_rate = n / (2.0 * self.exaggeration * np.maximum(n * degrees, 1.0))
         optimizer = Momentum(
             lambda Y: divergence.gradient(Y, self.exaggeration),
             divergence.value,
-            n / (2.0 * self.exaggeration * np.maximum(n * degrees, 1.0)[:, None])
-            if learning_rate == "auto"
-            else float(learning_rate),
+            learning_rate,
             EXAGGERATED_MOMENTUM if exaggerated else MOMENTUM,
             "per_point" if exaggerated else "global",
             MAX_MOVE,

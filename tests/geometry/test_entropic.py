@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
+from helpers import knn_lists
 from manifoldry.geometry import entropic
 from manifoldry.geometry.entropic import (
     ENTROPY_TOL,
@@ -11,13 +12,8 @@ from manifoldry.geometry.entropic import (
     perplexity_probabilities,
     probability_rows,
 )
-from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
 from manifoldry.values import NeighborGraph
-
-
-def lists(X, k):
-    return neighbor_graph(X, NeighborRule(k).resolve(len(X)), Run(0))[0]
 
 
 def spiral():
@@ -35,7 +31,7 @@ def perplexities(conditional):
 def test_every_row_reaches_its_perplexity_and_sums_to_one(wanted):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 5)) * rng.uniform(0.01, 100, (300, 1))  # dense and lonely places
-    conditional = perplexity_probabilities(lists(X, 90), [wanted], Run(0))
+    conditional = perplexity_probabilities(knn_lists(X, 90), [wanted], Run(0))
     assert conditional.missed == 0
     # An error e of the entropy is a relative error e of the perplexity; rounding adds little to it.
     np.testing.assert_allclose(perplexities(conditional), wanted, rtol=2 * ENTROPY_TOL)
@@ -44,7 +40,7 @@ def test_every_row_reaches_its_perplexity_and_sums_to_one(wanted):
 
 def test_bandwidths_are_those_of_a_root_finder():
     X = np.random.default_rng(1).standard_normal((40, 3))
-    graph = lists(X, 20)
+    graph = knn_lists(X, 20)
     conditional = perplexity_probabilities(graph, [7.0], Run(0))
     for i in (0, 17, 39):
         d = graph.row(i)[1]
@@ -61,7 +57,7 @@ def test_bandwidths_are_those_of_a_root_finder():
 
 def test_joint_probabilities_are_symmetric_with_sum_one():
     X = np.random.default_rng(2).standard_normal((60, 4))
-    conditional = perplexity_probabilities(lists(X, 15), [5.0], Run(0))
+    conditional = perplexity_probabilities(knn_lists(X, 15), [5.0], Run(0))
     P, given = conditional.joint().toarray(), conditional.matrix.toarray()
     np.testing.assert_allclose(P, (given + given.T) / 120, rtol=1e-14)
     assert P.sum() == pytest.approx(1.0, rel=1e-12)
@@ -70,12 +66,12 @@ def test_joint_probabilities_are_symmetric_with_sum_one():
 
 def test_sparse_places_get_wide_bandwidths():
     X = np.concatenate([np.linspace(0, 1, 50), np.linspace(10, 60, 50)])[:, None]
-    sigma = perplexity_probabilities(lists(X, 20), [6.0], Run(0)).bandwidths
+    sigma = perplexity_probabilities(knn_lists(X, 20), [6.0], Run(0)).bandwidths
     assert sigma[60:].min() > 10 * sigma[:40].max()
 
 
 def test_several_perplexities_are_averaged():
-    graph = lists(np.random.default_rng(3).standard_normal((50, 3)), 30)
+    graph = knn_lists(np.random.default_rng(3).standard_normal((50, 3)), 30)
     both = perplexity_probabilities(graph, [4.0, 10.0], Run(0))
     each = [perplexity_probabilities(graph, [wanted], Run(0)) for wanted in (4.0, 10.0)]
     np.testing.assert_allclose(both.matrix.data, (each[0].matrix.data + each[1].matrix.data) / 2, rtol=1e-14)
@@ -84,7 +80,7 @@ def test_several_perplexities_are_averaged():
 
 @pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
 def test_the_unit_of_the_distances_does_not_matter(scale):
-    graph = lists(np.random.default_rng(4).standard_normal((30, 2)), 10)
+    graph = knn_lists(np.random.default_rng(4).standard_normal((30, 2)), 10)
     scaled = NeighborGraph(graph.indptr, graph.indices, graph.lengths * scale)
     conditional = perplexity_probabilities(scaled, [4.0], Run(0))
     np.testing.assert_allclose(
@@ -105,7 +101,7 @@ def test_equal_distances_are_equally_likely_and_are_counted():
 
 
 def test_fixed_bandwidths_are_the_plain_formula():
-    graph = lists(spiral(), 5)
+    graph = knn_lists(spiral(), 5)
     sigma = np.linspace(0.5, 1.5, 12)
     P = fixed_bandwidth_probabilities(graph, sigma).matrix
     for i in range(12):
@@ -116,7 +112,7 @@ def test_fixed_bandwidths_are_the_plain_formula():
 
 
 def test_single_precision_beyond_very_many_pairs(monkeypatch):
-    graph = lists(np.random.default_rng(6).standard_normal((50, 3)), 12)
+    graph = knn_lists(np.random.default_rng(6).standard_normal((50, 3)), 12)
     double = perplexity_probabilities(graph, [4.0], Run(0)).joint()
     monkeypatch.setattr(entropic, "MAX_FLOAT64_PAIRS", 100)
     single = perplexity_probabilities(graph, [4.0], Run(0)).joint()
@@ -126,7 +122,7 @@ def test_single_precision_beyond_very_many_pairs(monkeypatch):
 
 
 def test_same_bits_for_any_number_of_threads():
-    graph = lists(np.random.default_rng(5).standard_normal((9000, 3)), 12)
+    graph = knn_lists(np.random.default_rng(5).standard_normal((9000, 3)), 12)
     one, three = (perplexity_probabilities(graph, [4.0], Run(0, jobs)).matrix.data for jobs in (1, 3))
     assert np.array_equal(one, three)
 
@@ -141,7 +137,7 @@ OPENTSNE = {
 
 
 def test_affinities_are_those_of_opentsne():
-    graph = lists(spiral(), 9)
+    graph = knn_lists(spiral(), 9)
     ours = {
         "one": perplexity_probabilities(graph, [3.0], Run(0)),
         "two": perplexity_probabilities(graph, [2.0, 3.0], Run(0)),

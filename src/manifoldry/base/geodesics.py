@@ -13,10 +13,9 @@ from manifoldry.base.graph import GraphEmbedder
 from manifoldry.extend.nystrom import GeodesicNystrom, LandmarkPlacement
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.search import NeighborIndex
-from manifoldry.quality.distances import residual_variance
 from manifoldry.run import Run
 from manifoldry.solve.scaling import landmark_scaling, place_columns
-from manifoldry.solve.spectrum import Suggestion, elbow
+from manifoldry.solve.spectrum import Suggestion, elbow, residual_variance
 from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph
 
 

@@ -16,7 +16,7 @@ from manifoldry.extend.placement import LinearPlacement
 from manifoldry.geometry.tangent import local_variances
 from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
-from manifoldry.neighbors.search import AUTO_NEIGHBORS, NeighborRule
+from manifoldry.neighbors.search import DEFAULT_N_NEIGHBORS, NeighborRule
 from manifoldry.run import Run
 from manifoldry.solve.eigen import smallest
 from manifoldry.solve.scaling import classical_scaling, principal_scaling
@@ -60,7 +60,7 @@ class LocalEmbedder(GraphEmbedder):
         least = min(self._least_neighbors(self.n_components), n_points - 1)
         k = self.n_neighbors
         if k == "auto":
-            return None if self.radius is not None else min(max(AUTO_NEIGHBORS, least), n_points - 1)
+            return None if self.radius is not None else min(max(DEFAULT_N_NEIGHBORS, least), n_points - 1)
         return k if k is None else max(int(k), least)
 
     def _rule(self, n_points: int) -> NeighborRule:

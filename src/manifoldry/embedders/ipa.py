@@ -14,10 +14,18 @@ from manifoldry.base.estimator import estimator
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.patches.advice import advice
+from manifoldry.patches.atlas import (
+    Atlas,
+    ChartOptions,
+    History,
+    build_atlas,
+    choose_atlas,
+    cluster_atlas,
+    voronoi_atlas,
+)
 from manifoldry.patches.cover import ListedCover
 from manifoldry.patches.overlaps import find_overlaps
 from manifoldry.patches.stitch import stitch
-from manifoldry.patches.survey import Charting, History, Survey, chart, choose_cells, try_cells, try_labels
 from manifoldry.patches.unfold import PatchInverse, PatchMap, unfold
 from manifoldry.registry import register
 from manifoldry.run import Run
@@ -113,7 +121,7 @@ class IPA(Embedder):
         The matching error from step to step, of the largest piece of the patch graph.
     spectrum_ : Spectrum
         Of the unfolded points in all the dimensions used; beyond the first n_components there is what was lost.
-    patches_ : Survey
+    patches_ : Atlas
         Cover, charts and overlaps.
     disagreement_ : ndarray of shape (n_samples,)
         How far apart the patches of a point put it.
@@ -246,29 +254,29 @@ class IPA(Embedder):
             return np.arange(n_points)
         return np.sort(run.rng("patch sample").choice(n_points, wanted, replace=False))
 
-    def _survey(self, rows: FloatArray, graph: NeighborGraph, index: NeighborIndex, run: Run) -> tuple[Survey, History]:
+    def _survey(self, rows: FloatArray, graph: NeighborGraph, index: NeighborIndex, run: Run) -> tuple[Atlas, History]:
         how = self._charting(rows.shape[1])
         if self.patches is not None:
             given = _given_patches(self.patches, len(rows))
             if isinstance(given, np.ndarray):
-                survey = try_labels(rows, graph, given, index, how, run)
+                survey = cluster_atlas(rows, graph, given, index, how, run)
             else:
-                survey = chart(rows, graph, ListedCover(given, index), how, run)
+                survey = build_atlas(rows, graph, ListedCover(given, index), how, run)
         elif not isinstance(self.clustering, str):
             labels = np.unique(self.clustering.fit_predict(rows), return_inverse=True)[1]
-            survey = try_labels(rows, graph, labels, index, how, run)
+            survey = cluster_atlas(rows, graph, labels, index, how, run)
         elif isinstance(self.n_patches, str):
-            return choose_cells(rows, graph, how, run)
+            return choose_atlas(rows, graph, how, run)
         else:
-            survey = try_cells(rows, graph, self.n_patches, how, run)
-        return survey, [(survey.charts.n_patches, survey.change)]
+            survey = voronoi_atlas(rows, graph, self.n_patches, how, run)
+        return survey, [(survey.charts.n_patches, survey.distortion)]
 
-    def _charting(self, n_features: int) -> Charting:
+    def _charting(self, n_features: int) -> ChartOptions:
         auto = self.patch_components == "auto"
         width = self.n_components if self.patch_components is None else self.patch_components
         width = 2 * self.n_components if isinstance(width, str) else width
         share = AUTO_SHARE if auto else None
-        return Charting(min(width, n_features), self.chart, share, self.overlap, self.blend == "mean")
+        return ChartOptions(min(width, n_features), self.chart, share, self.overlap, self.blend == "mean")
 
     def suggest_n_components(self) -> Suggestion:
         """Return the dimension that leaves at most a twentieth of the patches' variance, and why.

@@ -10,8 +10,8 @@ from manifoldry.patches.overlaps import find_overlaps, matching_form
 from manifoldry.patches.rigid import Pairs, RigidPatches
 from manifoldry.run import Run
 from manifoldry.solve.alignment import rigid_fit
-from manifoldry.solve.lowrank import Energy, place, steps
-from manifoldry.solve.lowrank.tangent import tangent_basis
+from manifoldry.solve.semidefinite import Energy, place, systems
+from manifoldry.solve.semidefinite.tangent import tangent_basis
 from manifoldry.values import Stop
 
 
@@ -261,7 +261,7 @@ def test_conjugate_gradients_and_factors_find_the_same_place(monkeypatch):
     pairs = np.array([[i, (i + 5) % 14] for i in range(14)])
     bounds = (pairs, 0.9 * lengths(X, pairs))
     by_factor = align_patches(patches, upper_bounds=bounds)
-    monkeypatch.setattr(steps, "CROWDED", 0)
+    monkeypatch.setattr(systems, "CROWDED", 0)
     by_gradients = align_patches(patches, upper_bounds=bounds)
     assert by_factor.certificate.optimal
     assert by_gradients.certificate.optimal

@@ -19,7 +19,7 @@ from manifoldry.patches.tesserae import (
     whole_tesserae,
 )
 from manifoldry.run import Run
-from manifoldry.solve.stretch import Bands, Goal
+from manifoldry.solve.semidefinite import Bands, Goal
 from manifoldry.values import NeighborGraph
 
 

@@ -5,10 +5,10 @@ import pytest
 import scipy.sparse as sp
 
 from manifoldry.run import Run
-from manifoldry.solve.lowrank import Distances, Energy, Layout, place
-from manifoldry.solve.lowrank.certificate import lowest_directions
-from manifoldry.solve.lowrank.steps import FactoredSteps
-from manifoldry.solve.lowrank.tangent import tangent_basis
+from manifoldry.solve.semidefinite import Distances, Energy, Layout, place
+from manifoldry.solve.semidefinite.certificate import lowest_directions
+from manifoldry.solve.semidefinite.systems import FactoredSteps
+from manifoldry.solve.semidefinite.tangent import tangent_basis
 from manifoldry.values import Stop
 
 
@@ -257,8 +257,8 @@ def test_a_certificate_is_honest_where_the_dual_comes_from_iterations():
 
 @pytest.mark.parametrize(("rows", "frames"), [(300, 60), (0, 60), (0, 0)])
 def test_lowest_directions_are_eigenvectors_with_the_shifts_at_their_best(rows, frames, monkeypatch):
-    monkeypatch.setattr("manifoldry.solve.lowrank.certificate.DENSE_ROWS", rows)
-    monkeypatch.setattr("manifoldry.solve.lowrank.certificate.DENSE_FRAMES", frames)
+    monkeypatch.setattr("manifoldry.solve.semidefinite.certificate.DENSE_ROWS", rows)
+    monkeypatch.setattr("manifoldry.solve.semidefinite.certificate.DENSE_FRAMES", frames)
     sizes = [2] * 12
     Q = form(puzzle(40, sizes, [*ring(12), (0, 6)], 0.5), sizes)
     layout = Layout(np.array(sizes))
@@ -334,7 +334,7 @@ def test_steps_by_conjugate_gradients_lead_to_the_same_optimum(seed, monkeypatch
     sizes = [2] * 7
     Q = form(puzzle(seed, sizes, [*ring(7), (0, 3)], 1.0), sizes)
     factored = place(Q, sizes, Run(0, 1)).certificate
-    monkeypatch.setattr("manifoldry.solve.lowrank.steps.CROWDED", 0)
+    monkeypatch.setattr("manifoldry.solve.semidefinite.systems.CROWDED", 0)
     iterated = place(Q, sizes, Run(0, 1)).certificate
     assert iterated.optimal
     assert iterated.objective == pytest.approx(factored.objective, rel=1e-9)

@@ -5,12 +5,12 @@ import pytest
 import scipy.sparse as sp
 
 from manifoldry.run import Run
-from manifoldry.solve.lowrank.layout import Layout
-from manifoldry.solve.stretch import Bands, Goal, Pairs, Variance, stretch_out
-from manifoldry.solve.stretch.band import Barrier, Misfit
-from manifoldry.solve.stretch.climb import System
-from manifoldry.solve.stretch.convex import smooth_stretch
-from manifoldry.solve.stretch.path import certify
+from manifoldry.solve.semidefinite import Bands, Goal, Pairs, Variance, stretch_out
+from manifoldry.solve.semidefinite.barrier import Barrier, Misfit
+from manifoldry.solve.semidefinite.barrier_path import certify
+from manifoldry.solve.semidefinite.climb import System
+from manifoldry.solve.semidefinite.frames import Layout
+from manifoldry.solve.semidefinite.smooth import smooth_stretch
 from manifoldry.values import Stop
 
 GAP, SLACK = 1e-6, 1e-3

@@ -8,7 +8,7 @@ from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.quality import procrustes
 from manifoldry.run import Run
-from manifoldry.solve.stretch.points import SHORTEST, HeldPairs, _energy, _least_on_line, certify_directions, refine
+from manifoldry.solve.semidefinite.pairs import SHORTEST, HeldPairs, _energy, _least_on_line, certify_directions, refine
 
 
 def test_differences_of_pairs_are_those_of_a_loop_also_through_images():

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from manifoldry import EAT, datasets, quality
 from manifoldry.extend.placement import pairwise
 from manifoldry.run import Run
-from manifoldry.solve.stretch.interior import unfold_gram
+from manifoldry.solve.semidefinite.interior import unfold_gram
 from manifoldry.values import Stop
 
 
@@ -97,7 +97,7 @@ def test_the_basis_does_not_matter():
 
 @pytest.mark.parametrize("steps", [0, 3, 8])
 def test_unfinished_answers_are_consistent_and_bounded(steps, monkeypatch):
-    monkeypatch.setattr("manifoldry.solve.stretch.interior.MAX_STEPS", steps)
+    monkeypatch.setattr("manifoldry.solve.semidefinite.interior.MAX_STEPS", steps)
     _, B, W = posed(lengths(cloud(12, 4, 3)), 5)
     found = unfold_gram(W, B, Run(0), slack=1e-3, gap=1e-6, fits=True)
     assert found.stop is Stop.LIMIT

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from manifoldry import MVU, FastMVU, LandmarkMVU, NeighborGraph, datasets
 from manifoldry.quality import procrustes
-from manifoldry.solve.stretch.points import HeldPairs
+from manifoldry.solve.semidefinite.pairs import HeldPairs
 
 
 def graph_of(n, edges):

@@ -19,8 +19,8 @@ from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.eigen import column_signs
+from manifoldry.solve.semidefinite.interior import Unfolded, unfold_gram
 from manifoldry.solve.spectrum import Suggestion, enough
-from manifoldry.solve.stretch.interior import Unfolded, unfold_gram
 from manifoldry.values import Array, Certificate, Embedding, FloatArray, IntArray, NeighborGraph, Spectrum, Trace
 
 KERNELS = ("auto", "linear", "poly", "rbf", "precomputed")

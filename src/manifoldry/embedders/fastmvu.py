@@ -17,10 +17,10 @@ from manifoldry.run import Run
 from manifoldry.solve.eigen import smallest
 from manifoldry.solve.factor import definite_factor
 from manifoldry.solve.scaling import landmark_scaling, principal_axes
+from manifoldry.solve.semidefinite import Goal
+from manifoldry.solve.semidefinite.pairs import HeldPairs, certify_directions, cut_stretch, refine
+from manifoldry.solve.semidefinite.smooth import smooth_stretch
 from manifoldry.solve.spectrum import Suggestion, enough
-from manifoldry.solve.stretch import Goal
-from manifoldry.solve.stretch.convex import smooth_stretch
-from manifoldry.solve.stretch.points import HeldPairs, certify_directions, cut_stretch, refine
 from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph, Spectrum
 
 SAMPLED = 10_000

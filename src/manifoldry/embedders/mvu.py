@@ -14,11 +14,11 @@ from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.sample import Sample
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.solve.lowrank.layout import Layout
 from manifoldry.solve.scaling import landmark_scaling, place_columns, principal_axes
+from manifoldry.solve.semidefinite import Goal, Variance, stretch_out
+from manifoldry.solve.semidefinite.frames import Layout
+from manifoldry.solve.semidefinite.pairs import HeldPairs
 from manifoldry.solve.spectrum import Suggestion, enough
-from manifoldry.solve.stretch import Goal, Variance, stretch_out
-from manifoldry.solve.stretch.points import HeldPairs
 from manifoldry.values import Embedding, FloatArray, NeighborGraph
 
 START_LANDMARKS = 300

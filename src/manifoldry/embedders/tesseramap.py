@@ -29,8 +29,8 @@ from manifoldry.patches.tesserae import (
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import principal_scaling
+from manifoldry.solve.semidefinite import Goal, Stretched
 from manifoldry.solve.spectrum import Suggestion, enough
-from manifoldry.solve.stretch import Goal, Stretched
 from manifoldry.values import Embedding, FloatArray, IntArray
 
 KERNELS = {"rbf": "gaussian", "linear": "linear", "poly": "polynomial"}

@@ -16,7 +16,7 @@ from manifoldry.patches.stitch import Stitched, joint_certificate
 from manifoldry.patches.unfold import Unfolded, unfold
 from manifoldry.run import Callback, Run
 from manifoldry.solve.factor import proven_factor
-from manifoldry.solve.lowrank import Distances, Placement, place, spectral_start
+from manifoldry.solve.semidefinite import Distances, Placement, place, spectral_start
 from manifoldry.values import Array, Certificate, FloatArray, IntArray, Spectrum, Trace
 
 MIDDLE = 12

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from manifoldry.patches.cover import Membership
-from manifoldry.solve.lowrank import Distances, Layout
+from manifoldry.solve.semidefinite import Distances, Layout
 from manifoldry.values import Array, FloatArray, IntArray
 
 FLAT = 1e-7

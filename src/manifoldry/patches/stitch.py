@@ -9,7 +9,7 @@ import numpy as np
 from manifoldry.patches.cover import Membership
 from manifoldry.patches.overlaps import Overlaps, matching_form, patch_components
 from manifoldry.run import Run
-from manifoldry.solve.lowrank import Placement, place
+from manifoldry.solve.semidefinite import Placement, place
 from manifoldry.values import Certificate, FloatArray, IntArray, Stop, Trace
 
 

@@ -12,10 +12,9 @@ from manifoldry.patches.charts import fit_charts
 from manifoldry.patches.cover import Membership
 from manifoldry.patches.rigid import RigidPatches
 from manifoldry.run import Run
-from manifoldry.solve.lowrank import Layout
 from manifoldry.solve.scaling import landmark_scaling, place_columns
-from manifoldry.solve.stretch import Goal, Pairs, Stretched, stretch_out
-from manifoldry.solve.stretch.points import HeldPairs
+from manifoldry.solve.semidefinite import Goal, Layout, Pairs, Stretched, stretch_out
+from manifoldry.solve.semidefinite.pairs import HeldPairs
 from manifoldry.values import Array, Certificate, FloatArray, IntArray, NeighborGraph, Stop, Trace
 
 START_LANDMARKS = 30

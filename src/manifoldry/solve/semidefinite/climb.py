@@ -9,9 +9,9 @@ import scipy.sparse as sp
 
 from manifoldry.run import Run
 from manifoldry.solve.factor import Factor, proven_factor
-from manifoldry.solve.lowrank.layout import Layout
-from manifoldry.solve.lowrank.tangent import tangent_basis
-from manifoldry.solve.stretch.band import Hill
+from manifoldry.solve.semidefinite.barrier import Hill
+from manifoldry.solve.semidefinite.frames import Layout
+from manifoldry.solve.semidefinite.tangent import tangent_basis
 from manifoldry.values import FloatArray
 
 DAMPING = 1e-9

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from manifoldry.solve.lowrank.layout import Layout
+from manifoldry.solve.semidefinite.frames import Layout
 from manifoldry.values import FloatArray
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from manifoldry.solve.lowrank.tangent import pulled
+from manifoldry.solve.semidefinite.tangent import pulled
 from manifoldry.values import Array, FloatArray
 
 TOLERANCE = 1e-6

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from manifoldry.solve.stretch.forms import Stretch
+from manifoldry.solve.semidefinite.forms import Stretch
 from manifoldry.values import FloatArray
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from manifoldry.solve.factor import Factor, definite_factor
-from manifoldry.solve.lowrank.energy import Energy
-from manifoldry.solve.lowrank.layout import Layout
-from manifoldry.solve.lowrank.tangent import reduced, tangent_basis
+from manifoldry.solve.semidefinite.frames import Layout
+from manifoldry.solve.semidefinite.lagrangian import Energy
+from manifoldry.solve.semidefinite.tangent import reduced, tangent_basis
 from manifoldry.values import FloatArray
 
 HARDER = 10.0

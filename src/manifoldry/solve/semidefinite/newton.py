@@ -8,9 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from manifoldry.run import Run
-from manifoldry.solve.lowrank.energy import Energy
-from manifoldry.solve.lowrank.layout import Layout
-from manifoldry.solve.lowrank.steps import HARDER, step_rule
+from manifoldry.solve.semidefinite.frames import Layout
+from manifoldry.solve.semidefinite.lagrangian import Energy
+from manifoldry.solve.semidefinite.systems import HARDER, step_rule
 from manifoldry.values import FloatArray, Stop
 
 DAMPING = 1e-10

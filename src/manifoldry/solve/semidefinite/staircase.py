@@ -8,10 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from manifoldry.run import Run
-from manifoldry.solve.lowrank.certificate import certify, dual_matrix, lowest_directions
-from manifoldry.solve.lowrank.energy import Distances, Energy
-from manifoldry.solve.lowrank.layout import Layout
-from manifoldry.solve.lowrank.newton import descend, mean_diagonal
+from manifoldry.solve.semidefinite.certificate import certify, dual_matrix, lowest_directions
+from manifoldry.solve.semidefinite.frames import Layout
+from manifoldry.solve.semidefinite.lagrangian import Distances, Energy
+from manifoldry.solve.semidefinite.newton import descend, mean_diagonal
 from manifoldry.values import Certificate, FloatArray, IntArray, Stop, Trace
 
 TOLERANCE = 1e-11

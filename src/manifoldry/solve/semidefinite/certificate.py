@@ -7,9 +7,9 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from manifoldry.solve.factor import SymmetricFactor, proven_factor
-from manifoldry.solve.lowrank.energy import Energy
-from manifoldry.solve.lowrank.layout import Layout
-from manifoldry.solve.lowrank.newton import mean_diagonal
+from manifoldry.solve.semidefinite.frames import Layout
+from manifoldry.solve.semidefinite.lagrangian import Energy
+from manifoldry.solve.semidefinite.newton import mean_diagonal
 from manifoldry.values import Certificate, FloatArray
 
 PROOFS = (1e-12, 1e-11, 1e-10, 1e-9, 1e-8)

@@ -10,12 +10,12 @@ import scipy.sparse as sp
 
 from manifoldry.run import Run
 from manifoldry.solve.factor import definite_factor
-from manifoldry.solve.lowrank.layout import Layout
 from manifoldry.solve.scaling import principal_axes
-from manifoldry.solve.stretch.band import Bands
-from manifoldry.solve.stretch.convex import penalty
-from manifoldry.solve.stretch.forms import Pairs
-from manifoldry.solve.stretch.path import Goal, stretch_out
+from manifoldry.solve.semidefinite.barrier import Bands
+from manifoldry.solve.semidefinite.barrier_path import Goal, stretch_out
+from manifoldry.solve.semidefinite.forms import Pairs
+from manifoldry.solve.semidefinite.frames import Layout
+from manifoldry.solve.semidefinite.smooth import penalty
 from manifoldry.values import Certificate, FloatArray, IntArray, NeighborGraph, Stop, Trace
 
 SHORTEST = 1e-3

@@ -11,10 +11,10 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from manifoldry.run import Run
 from manifoldry.solve.factor import proven_factor
-from manifoldry.solve.lowrank.layout import Layout
-from manifoldry.solve.stretch.band import Bands, Barrier, Misfit
-from manifoldry.solve.stretch.climb import Climber
-from manifoldry.solve.stretch.forms import Stretch
+from manifoldry.solve.semidefinite.barrier import Bands, Barrier, Misfit
+from manifoldry.solve.semidefinite.climb import Climber
+from manifoldry.solve.semidefinite.forms import Stretch
+from manifoldry.solve.semidefinite.frames import Layout
 from manifoldry.values import Certificate, FloatArray, Stop, Trace
 
 WEAKER, WEAKER_WITHIN = 0.1, 0.2

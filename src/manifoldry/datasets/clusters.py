@@ -55,6 +55,7 @@ def gaussian_clusters(
     sampler = Sampler("gaussian_clusters", n, noise, unevenness, random_state)
     labels = np.minimum((n_clusters * sampler.unit(1)[0]).astype(np.int64), n_clusters - 1)
     scale = separation / np.sqrt(2.0 * n_features)
-    centers = scale * sampler.rng("centers").standard_normal((n_features, n_clusters))
+    # The word seeds the draws: spelled as when the results were measured.
+    centers = scale * sampler.rng("centres").standard_normal((n_features, n_clusters))
     columns = centers[:, labels] + sampler.rng("clusters").standard_normal((n_features, sampler.n))
     return sampler.dataset(tuple(columns), intrinsic_dim=int(n_features), labels=labels)

@@ -92,7 +92,7 @@ def _means(X: Array, room: FloatArray, n_cells: int, run: Run) -> FloatArray:
     """Return centers by Lloyd's iteration (k-means), begun from spread-out points."""
     if n_cells == 1:
         return X.mean(axis=0, keepdims=True)
-    rng = run.rng("patch centers")
+    rng = run.rng("patch centres")  # the word seeds the draws: spelled as when the results were measured
     # Points in the order of their distance from the mean: the same for any order of the rows, and if they are turned.
     order = np.argsort(np.square(X - X.mean(axis=0)).sum(axis=1), kind="stable")
     if X.size * n_cells <= SPREAD_COST:

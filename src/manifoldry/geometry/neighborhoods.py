@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array, issparse
 
 from manifoldry.neighbors.sample import Sample
+from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
 ENTRIES = 4_000_000
@@ -77,6 +78,14 @@ def gather(X: Any, members: IntArray) -> FloatArray:
     if issparse(X):
         return np.asarray(X[members.reshape(-1)].toarray(), dtype=np.float64).reshape(*members.shape, -1)
     return X[members].astype(np.float64)
+
+
+def dense_rows(X: Any, run: Run) -> Any:
+    """Return ``X`` if it is dense, else as a dense array whose size is announced."""
+    if not issparse(X):
+        return X
+    run.announce("dense rows", 8 * X.shape[0] * X.shape[1])
+    return X.toarray()
 
 
 def _from_distances(D: FloatArray, stack: Stack, about_center: bool) -> FloatArray:

@@ -56,12 +56,12 @@ class NeighborRule:
     metric_params: dict[str, Any] | None = None
     search: str = "auto"
 
-    def resolve(self, n_points: int) -> NeighborRule:
+    def resolve(self, n_points: int, auto: int = AUTO_NEIGHBORS) -> NeighborRule:
         """Return the rule with "auto" settled for ``n_points``, or say what cannot be."""
         check.choice("search", self.search, ("auto", "exact", "approximate"))
         k = self.n_neighbors
         if k == "auto":
-            k = None if self.radius is not None else min(AUTO_NEIGHBORS, n_points - 1)
+            k = None if self.radius is not None else min(auto, n_points - 1)
         if k is None and self.radius is None:
             raise ValueError("A neighborhood needs n_neighbors or radius; got None for both.")
         if k is not None:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from manifoldry import check
 from manifoldry.base.estimator import estimator
 from manifoldry.base.graph import GraphEmbedder
+from manifoldry.extend.kernel_projection import Kernel
 from manifoldry.extend.pieces import Piece
 from manifoldry.extend.placement import Distances
 from manifoldry.neighbors.sample import Sample
@@ -76,31 +77,34 @@ class KernelRows:
     ----------
     distances : Distances
         To the fitted points.
-    kernel : {"gaussian", "linear", "polynomial"}
-        Inner products are those about the mean of the fitted points, :math:`-\frac12` of squared distances centered.
-    width, degree, slope, offset : float
-        Of the kernels.
+    kernel : Kernel
+        A function is called with rows; inner products of the others are those about the mean of the fitted points,
+        :math:`-\frac12` of squared distances centered.
     means : ndarray of shape (n,)
         Mean squared distance of each fitted point to all fitted ones.
     """
 
     distances: Distances
-    kernel: str
-    width: float
-    degree: int
-    slope: float
-    offset: float
+    kernel: Kernel
     means: FloatArray
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
         """Return the kernel values, shape (m, n)."""
-        squares = self.distances(X if self.distances.X is None else dense(X), run) ** 2
-        if self.kernel == "gaussian":
-            return np.exp(-0.5 / self.width**2 * squares)
-        if self.kernel == "linear":
+        rows, kernel = X if self.distances.X is None else dense(X), self.kernel
+        if not isinstance(kernel.rule, str):
+            return kernel(rows, self.distances.X, run)
+        squares = self.distances(rows, run) ** 2
+        if kernel.rule == "rbf":
+            return np.exp(-kernel.gamma * squares)
+        if kernel.rule == "linear":
             return -0.5 * squares
-        inner = -0.5 * (squares - squares.mean(axis=1, keepdims=True) - self.means + self.means.mean())
-        return (self.slope * inner + self.offset) ** self.degree
+        own = squares.mean(axis=1, keepdims=True)
+        inner = -0.5 * (squares - own - self.means + self.means.mean())
+        if kernel.rule != "cosine":
+            return kernel.of_products(inner)
+        # The squared norm about the mean is the mean squared distance less half of the mean of all.
+        norms = np.sqrt(np.maximum((own - self.means.mean() / 2) * (self.means - self.means.mean() / 2), 0.0))
+        return np.divide(inner, norms, out=np.zeros_like(inner), where=norms > 0)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ OUR_NAMES: dict[str, tuple[str, ...]] = {
     "initial_dims": ("n_components",),
     "initialization": ("init",),
     "k": ("n_neighbors",),
+    "kernel_bandwidth": ("gamma",),
     "late_steps": ("late_exaggeration_iter",),
     "method": ("repulsion",),
     "metric_kwds": ("metric_params",),
@@ -39,13 +40,13 @@ OUR_NAMES: dict[str, tuple[str, ...]] = {
     "neighbors_algorithm": ("search",),
     "normalized_laplacian": ("laplacian",),
     "num_threads": ("n_jobs",),
+    "offset": ("coef0",),
     "random_seed": ("random_state",),
     "regularization": ("reg",),
     "ridge": ("reg",),
     "seed": ("random_state",),
     "sigma": ("gamma", "bandwidth"),
     "slope": ("gamma",),
-    "offset": ("coef0",),
     "theta": ("accuracy",),
 }
 """Their word, and ours in the order of preference: the first that the estimator has is named."""

@@ -207,7 +207,7 @@ class EAT(Embedder):
             extension=image.projection(coordinates),
             notes={
                 "kernel": image.kernel.rule,
-                "sigma": image.kernel.bandwidth * np.sqrt(2.0),
+                "sigma": image.kernel.gamma**-0.5,
                 "components": 1,
                 "bridges": bridges,
                 "advice": image.advice(i, j, _left(spectrum.values)[self.n_components - 1]),
@@ -247,15 +247,15 @@ class EAT(Embedder):
     def _kernel(self, X: FloatArray, i: IntArray, j: IntArray) -> Kernel:
         if not isinstance(self.kernel, str):
             return Kernel(self.kernel)
-        rule = self.kernel
+        rule: Any = self.kernel
         if rule == "auto":
             rule = "linear" if X.shape[1] >= len(X) else "rbf"
         if rule != "rbf":
-            return Kernel("polynomial" if rule == "poly" else rule, degree=self.degree)
+            return Kernel(rule, degree=self.degree)
         sigma = self.sigma
         if isinstance(sigma, str):
             sigma = float(np.linalg.norm(X[i] - X[j], axis=1).mean()) or 1.0
-        return Kernel("gaussian", sigma / np.sqrt(2.0))
+        return Kernel("rbf", gamma=1.0 / sigma**2)
 
     def _stretched(self, wanted: FloatArray, i: IntArray, j: IntArray) -> FloatArray:
         """Return the weights 1/tau^2 of the pairs to stretch, divided by their number."""

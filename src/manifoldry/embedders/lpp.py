@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import issparse
@@ -21,18 +21,15 @@ from manifoldry.base.linear import (
     rows_of,
     span,
 )
-from manifoldry.extend.kernel_projection import LocalPreimage
+from manifoldry.extend.kernel_projection import Kernel, KernelFunction, KernelName, LocalPreimage
 from manifoldry.extend.placement import Distances
 from manifoldry.geometry.affinity import graph_affinity, mean_bandwidth
 from manifoldry.geometry.laplacian import laplacian
 from manifoldry.neighbors.sample import Sample
+from manifoldry.parameters import Positive, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.values import Embedding, NeighborGraph
-
-KERNELS = ("gaussian", "linear", "polynomial", "precomputed")
-PREIMAGE_NEIGHBORS = 10
-"""Neighbors per local regression beyond three per coordinate, as in kernel PCA."""
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 
@@ -172,15 +169,11 @@ class KernelLPP(_LocalityEmbedder):
     ----------
     n_components : int
         Target dimension.
-    kernel : {"gaussian", "linear", "polynomial", "precomputed"}
-        Gaussian :math:`\exp(-d^2/2b^2)`, linear :math:`x^T y`, polynomial :math:`(s x^T y + c)^p` of points about
-        their mean; "precomputed": ``X`` holds kernel values, also those of new points to the fitted ones.
-    kernel_bandwidth : float or "auto"
-        b of the Gaussian kernel; "auto" is the median distance between different points.
-    degree : int
-        p of the polynomial kernel.
-    slope, offset : float
-        s and c of the polynomial kernel.
+    kernel : {"rbf", "poly", "linear", "sigmoid", "cosine", "precomputed"} or callable
+        As in `KernelPCA`, of points about their mean; "precomputed": ``X`` holds kernel values, in `transform` those of
+        new points to the fitted ones; or a function of two arrays of rows.
+    gamma, degree, coef0
+        As in `KernelPCA`.
     n_neighbors, radius, weights, bandwidth, variance, search, symmetry, disconnected
         As in `LPP`; a precomputed kernel needs one map, so no "apart" and no "largest".
     metric, metric_params
@@ -196,7 +189,7 @@ class KernelLPP(_LocalityEmbedder):
         Eigenvalues, ascending; the vectors are the projected points.
     graph_, diagnostics_
         As in `LPP`; ``rank`` is that of the kernel (eigenvalues above a millionth of the largest), and
-        ``kernel_bandwidth`` is b.
+        ``gamma`` is the one used.
 
     Notes
     -----
@@ -212,11 +205,10 @@ class KernelLPP(_LocalityEmbedder):
     (5, 2)
     """
 
-    kernel: str = "gaussian"
-    kernel_bandwidth: float | str = "auto"
-    degree: int = 3
-    slope: float = 1.0
-    offset: float = 1.0
+    kernel: KernelName | KernelFunction = "rbf"
+    gamma: Positive | Literal["auto"] | None = "auto"
+    degree: PositiveInt = 3
+    coef0: float = 1.0
     weights: str = "heat"
     bandwidth: float | str = "auto"
 
@@ -226,12 +218,8 @@ class KernelLPP(_LocalityEmbedder):
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
-        check.choice("kernel", self.kernel, KERNELS)
-        if self.kernel_bandwidth != "auto":
-            check.number("kernel_bandwidth", self.kernel_bandwidth, 0.0, open_low=True)
-        check.integer("degree", self.degree, 1)
-        check.number("slope", self.slope, 0.0, open_low=True)
-        check.number("offset", self.offset, 0.0)
+        if callable(self.kernel) and super()._pairwise:
+            raise ValueError("A kernel function needs points, and metric='precomputed' gives only their distances.")
         if self.kernel == "precomputed" and self.disconnected in ("apart", "largest"):
             raise ValueError(
                 f"A precomputed kernel needs one map for all points; got disconnected={self.disconnected!r}: "
@@ -252,20 +240,21 @@ class KernelLPP(_LocalityEmbedder):
         kernel = self._resolved(sample, run)
         points = sample.X if kernel.distances.X is None else kernel.distances.X
         rows = kernel_rows(kernel(points, run), kernel, run)
-        embedding = self._preserve(sample, rows, n_components, run, kernel_bandwidth=kernel.width)
+        embedding = self._preserve(sample, rows, n_components, run, gamma=kernel.kernel.gamma)
         if kernel.distances.X is None:
             return embedding
-        back = LocalPreimage(embedding.coordinates, points, PREIMAGE_NEIGHBORS + 3 * n_components)
-        return replace(embedding, inverse=back)
+        return replace(embedding, inverse=LocalPreimage.of(embedding.coordinates, points))
 
     def _resolved(self, sample: Sample, run: Run) -> KernelRows:
-        """Return the kernel with its automatic bandwidth settled."""
+        """Return the kernel with its automatic gamma settled."""
         if sample.X is None or (sample.pairwise and issparse(sample.X)):
             raise ValueError("A kernel needs points or all pairwise distances; got only a graph.")
         announce_kernel(sample.n_points, run)
         metric = "precomputed" if sample.pairwise else "euclidean"
         distances = Distances(None if sample.pairwise else dense(sample.X), metric)
         lengths = distances(sample.X if sample.pairwise else distances.X, run)
-        width = float(np.median(lengths[lengths > 0])) if self.kernel_bandwidth == "auto" else self.kernel_bandwidth
-        means = (lengths**2).mean(axis=0)
-        return KernelRows(distances, self.kernel, float(width), self.degree, self.slope, self.offset, means)
+        gamma = self.gamma
+        if gamma is None or isinstance(gamma, str):
+            gamma = 0.5 / float(np.median(lengths[lengths > 0])) ** 2 if self.kernel == "rbf" else 1.0
+        kernel = Kernel(self.kernel, float(gamma), self.degree, self.coef0)
+        return KernelRows(distances, kernel, (lengths**2).mean(axis=0))

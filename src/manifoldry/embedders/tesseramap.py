@@ -33,7 +33,7 @@ from manifoldry.solve.semidefinite import Goal, Stretched
 from manifoldry.solve.spectrum import Suggestion, enough
 from manifoldry.values import Embedding, FloatArray, IntArray
 
-KERNELS = {"rbf": "gaussian", "linear": "linear", "poly": "polynomial"}
+KERNELS = ("rbf", "linear", "poly")
 
 GAP = 1e-3
 """Share of the stretch at which the barrier ends; coarser ones save a third of the time and stop before the most."""
@@ -260,7 +260,7 @@ class TesseraMap(GraphEmbedder):
             trace=stretched.trace,
             certificate=stretched.certificate,
             extension=projection,
-            notes={**counts, "residuals": residuals, "sigma": np.sqrt(2) * projection.projection.kernel.bandwidth},
+            notes={**counts, "residuals": residuals, "sigma": projection.projection.kernel.gamma**-0.5},
             fitted={
                 "labels_": labels,
                 "n_clusters_": pieces.n_patches,
@@ -304,7 +304,6 @@ class TesseraMap(GraphEmbedder):
         if isinstance(sigma, str):
             near = neighbor_graph(anchors, NeighborRule("auto").resolve(len(anchors)), run)[0]
             sigma = SIGMA * float(near.lengths.mean()) or 1.0
-        rule = KERNELS[self.kernel] if isinstance(self.kernel, str) else self.kernel
-        kernel = Kernel(rule, sigma / np.sqrt(2), self.degree)
+        kernel = Kernel(self.kernel, 1.0 / sigma**2 if self.kernel == "rbf" else 1.0, self.degree)
         projection, missed = fit_kernel_map(points, Y[rows], kernel, anchors, self.ridge, run)
         return ShiftedProjection(origin, projection), missed

@@ -10,7 +10,7 @@ from manifoldry.patches.overlaps import find_overlaps, matching_form
 from manifoldry.patches.rigid import Pairs, RigidPatches
 from manifoldry.run import Run
 from manifoldry.solve.alignment import rigid_fit
-from manifoldry.solve.semidefinite import Energy, place, systems
+from manifoldry.solve.semidefinite import AugmentedLagrangian, place, systems
 from manifoldry.solve.semidefinite.tangent import tangent_basis
 from manifoldry.values import Stop
 
@@ -261,7 +261,7 @@ def test_conjugate_gradients_and_factors_find_the_same_place(monkeypatch):
     pairs = np.array([[i, (i + 5) % 14] for i in range(14)])
     bounds = (pairs, 0.9 * lengths(X, pairs))
     by_factor = align_patches(patches, upper_bounds=bounds)
-    monkeypatch.setattr(systems, "CROWDED", 0)
+    monkeypatch.setattr(systems, "MAX_FACTORED_ROW", 0)
     by_gradients = align_patches(patches, upper_bounds=bounds)
     assert by_factor.certificate.optimal
     assert by_gradients.certificate.optimal
@@ -271,37 +271,41 @@ def test_conjugate_gradients_and_factors_find_the_same_place(monkeypatch):
 
 
 def constrained(seed, columns):
-    """Return an energy with pairs of all kinds, some idle, its layout and a place."""
+    """Return a Lagrangian with pairs of all kinds, some not active, its layout and a place."""
     rng = np.random.default_rng(seed)
     patches, _ = noisy_pieces(seed)
     rigid = RigidPatches.read(patches, None)
     pairs = np.array([[0, 6], [2, 9], [1, 7], [3, 11], [0, 4]])
     wanted = Pairs.read((pairs[:1], [2.0]), (pairs[1:3], [0.5, 9.0]), (pairs[3:], [9.0, 0.1]), 12)
     form = matching_form(find_overlaps(rigid.members, rigid.f, 5), rigid.layout.sizes)
-    energy = Energy(form, wanted.distances(rigid.positions), rng.uniform(-0.1, 0.1, 5), 2.0)
+    lagrangian = AugmentedLagrangian(form, wanted.distances(rigid.positions), rng.uniform(-0.1, 0.1, 5), 2.0)
     V = rigid.layout.orthonormal(rng.standard_normal((rigid.layout.n_rows, columns)))
-    return energy, rigid.layout, V, rng
+    return lagrangian, rigid.layout, V, rng
 
 
-def test_forces_are_the_slope_of_the_energy_and_bend_as_said():
-    energy, layout, V, rng = constrained(9, 3)
+def test_the_derivatives_of_the_lagrangian_are_those_of_differences():
+    lagrangian, layout, V, rng = constrained(9, 3)
     Z = rng.standard_normal(V.shape)
     h = 1e-5
-    forces = energy.forces(V)
-    assert (forces != 0).any()
-    assert (forces == 0).any()
-    slope = 2 * np.vdot(energy.stiffness(forces) @ V, Z)
+    multipliers = lagrangian.next_multipliers(V)
+    assert (multipliers != 0).any()
+    assert (multipliers == 0).any()
+    slope = 2 * np.vdot(lagrangian.matrix(multipliers) @ V, Z)
     # Central differences err by h squared times third derivatives, and rounding by 1e-16 / h.
-    assert slope == pytest.approx((energy.value(V + h * Z) - energy.value(V - h * Z)) / (2 * h), rel=1e-6)
+    assert slope == pytest.approx((lagrangian.value(V + h * Z) - lagrangian.value(V - h * Z)) / (2 * h), rel=1e-6)
 
-    def pull(U):
-        return energy.stiffness(energy.forces(U)) @ U
+    def gradient(U):
+        return lagrangian.matrix(lagrangian.next_multipliers(U)) @ U
 
-    bend = energy.stiffness(forces) @ Z + energy.stretched(V, forces)(Z)
-    np.testing.assert_allclose(bend, (pull(V + h * Z) - pull(V - h * Z)) / (2 * h), rtol=1e-5, atol=1e-6)
+    hessian = lagrangian.matrix(multipliers) @ Z + lagrangian.penalty_product(V, multipliers)(Z)
+    np.testing.assert_allclose(hessian, (gradient(V + h * Z) - gradient(V - h * Z)) / (2 * h), rtol=1e-5, atol=1e-6)
     basis = tangent_basis(layout, V)
-    applied = basis.T @ energy.stretched(V, forces)((basis @ np.ones(basis.shape[1])).reshape(V.shape)).ravel()
-    np.testing.assert_allclose(energy.stretching(V, forces, basis) @ np.ones(basis.shape[1]), applied, atol=1e-12)
+    applied = (
+        basis.T @ lagrangian.penalty_product(V, multipliers)((basis @ np.ones(basis.shape[1])).reshape(V.shape)).ravel()
+    )
+    np.testing.assert_allclose(
+        lagrangian.penalty_hessian(V, multipliers, basis) @ np.ones(basis.shape[1]), applied, atol=1e-12
+    )
 
 
 # Left and right
@@ -429,4 +433,4 @@ def test_placing_without_distances_has_no_forces():
     patches, _ = noisy_pieces(21)
     rigid = RigidPatches.read(patches, None)
     form = matching_form(find_overlaps(rigid.members, rigid.f, 5), rigid.layout.sizes)
-    assert len(place(form, rigid.layout.sizes, Run(0)).forces) == 0
+    assert len(place(form, rigid.layout.sizes, Run(0)).multipliers) == 0

@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse as sp
 
 from manifoldry.run import Run
-from manifoldry.solve.semidefinite import Distances, Energy, Layout, place
+from manifoldry.solve.semidefinite import AugmentedLagrangian, DistanceConstraints, FrameLayout, place
 from manifoldry.solve.semidefinite.certificate import lowest_directions
-from manifoldry.solve.semidefinite.systems import FactoredSteps
+from manifoldry.solve.semidefinite.systems import LagrangianProblem
 from manifoldry.solve.semidefinite.tangent import tangent_basis
 from manifoldry.values import Stop
 
@@ -38,14 +38,14 @@ def puzzle(seed, sizes, pairs, noise=0.0, shared=6):
 
 def form(ties, sizes):
     """Return Q row by row: each shared point adds the square of its two images' difference."""
-    layout = Layout(np.array(sizes))
+    layout = FrameLayout(np.array(sizes))
     Q = np.zeros((layout.n_rows, layout.n_rows))
     for i, j, here, there in ties:
         rows = np.zeros((len(here), layout.n_rows))
         rows[:, layout.offsets[i] : layout.offsets[i + 1]] += here
         rows[:, layout.offsets[j] : layout.offsets[j + 1]] -= there
-        rows[:, layout.n_frames + i] += 1
-        rows[:, layout.n_frames + j] -= 1
+        rows[:, layout.n_frame_rows + i] += 1
+        rows[:, layout.n_frame_rows + j] -= 1
         Q += rows.T @ rows / len(here)
     return sp.csr_array(Q)
 
@@ -233,7 +233,7 @@ def test_a_ring_of_segments_that_overlap_widely_folds_to_a_line():
 def test_a_certificate_tells_what_too_few_dimensions_cost(n):
     spread = 0.4
     best = 4 * n * spread**2 * np.sin(np.pi / n) ** 2
-    flat = place(paper_ring(n, 1.0, spread), [1] * n, Run(0, 1), max_columns=1).certificate
+    flat = place(paper_ring(n, 1.0, spread), [1] * n, Run(0, 1), max_rank=1).certificate
     assert flat.rank == 1
     assert flat.objective > 1.1 * best
     assert not flat.optimal
@@ -246,7 +246,7 @@ def test_a_certificate_is_honest_where_the_dual_comes_from_iterations():
     n, spread = 160, 0.4
     Q = paper_ring(n, 1.0, spread)
     best = 4 * n * spread**2 * np.sin(np.pi / n) ** 2
-    flat = place(Q, [1] * n, Run(0, 1), max_columns=1).certificate
+    flat = place(Q, [1] * n, Run(0, 1), max_rank=1).certificate
     assert flat.objective > best
     assert flat.bound <= best
     whole = place(Q, [1] * n, Run(0, 1)).certificate
@@ -257,11 +257,11 @@ def test_a_certificate_is_honest_where_the_dual_comes_from_iterations():
 
 @pytest.mark.parametrize(("rows", "frames"), [(300, 60), (0, 60), (0, 0)])
 def test_lowest_directions_are_eigenvectors_with_the_shifts_at_their_best(rows, frames, monkeypatch):
-    monkeypatch.setattr("manifoldry.solve.semidefinite.certificate.DENSE_ROWS", rows)
-    monkeypatch.setattr("manifoldry.solve.semidefinite.certificate.DENSE_FRAMES", frames)
+    monkeypatch.setattr("manifoldry.solve.semidefinite.certificate.MAX_LAPACK_ROWS", rows)
+    monkeypatch.setattr("manifoldry.solve.semidefinite.certificate.MAX_LAPACK_FRAME_ROWS", frames)
     sizes = [2] * 12
     Q = form(puzzle(40, sizes, [*ring(12), (0, 6)], 0.5), sizes)
-    layout = Layout(np.array(sizes))
+    layout = FrameLayout(np.array(sizes))
     none = sp.csc_array(Q.shape)
     values, directions = lowest_directions(sp.csc_array(Q), layout, 1.0, none, 3)
     expected = np.linalg.eigvalsh(without_shifts(Q, sizes))
@@ -273,8 +273,8 @@ def test_lowest_directions_are_eigenvectors_with_the_shifts_at_their_best(rows, 
 
 
 def held(seed, sizes, columns):
-    """Return an energy with kept and bounded distances, and frames and shifts to try it at."""
-    layout = Layout(np.array(sizes))
+    """Return a Lagrangian with kept and bounded distances, and frames and shifts to try it at."""
+    layout = FrameLayout(np.array(sizes))
     rng = np.random.default_rng(seed)
     Q = form(puzzle(seed, sizes, ring(len(sizes)), 0.5), sizes)
     B = sp.csr_array(rng.normal(size=(5, layout.n_rows)))
@@ -282,8 +282,8 @@ def held(seed, sizes, columns):
     squares = np.square(B @ V).sum(axis=1) * np.array([0.5, 1.5, 0.8, 0.7, 1.4])
     squares[1] = 0.0
     # Two bounds that press and one that does not, each far from where it would change its mind.
-    distances = Distances(B, squares, np.array([False, False, True, True, True]))
-    return Energy(Q, distances, np.array([0.3, -0.2, 0.4, 0.1, 0.2]), 2.0), layout, V
+    distances = DistanceConstraints(B, squares, np.array([False, False, True, True, True]))
+    return AugmentedLagrangian(Q, distances, np.array([0.3, -0.2, 0.4, 0.1, 0.2]), 2.0), layout, V
 
 
 @pytest.mark.parametrize(("sizes", "columns"), [([2, 2, 2, 2], 3), ([1, 3, 0, 2], 4), ([1, 1, 1], 1), ([2, 2, 2], 2)])
@@ -302,17 +302,20 @@ def test_moves_are_orthonormal_complete_and_leave_frames_orthonormal(sizes, colu
 
 @pytest.mark.parametrize(("sizes", "columns"), [([2, 2, 2, 2], 3), ([1, 3, 0, 2], 4), ([2, 2, 2], 2)])
 def test_slopes_and_newton_steps_are_those_of_finite_differences(sizes, columns):
-    energy, layout, V = held(60, sizes, columns)
-    forces = energy.forces(V)
-    assert forces[4] == 0
-    assert (forces[2:4] > 0).all()
-    full = energy.stiffness(forces) @ V
-    slope = layout.tangent(V, full)
-    unit = 3.0
-    move, fall, damping = FactoredSteps(energy, layout, V, full, slope, forces, unit).solve(0.1)
+    lagrangian, layout, V = held(60, sizes, columns)
+    multipliers = lagrangian.next_multipliers(V)
+    assert multipliers[4] == 0
+    assert (multipliers[2:4] > 0).all()
+    slope = layout.tangent(V, lagrangian.matrix(multipliers) @ V)
+    problem = LagrangianProblem(lagrangian, layout, V)
+    system, unit = problem.system(V), problem.unit
+    assert system.gradient_norm == np.abs(slope).max()
+    # The first damping of these that makes the matrix positive definite.
+    damping = next(damping for damping in (0.1, 1.0, 10.0) if system.solve(damping) is not None)
+    move, decrease, _ = system.solve(damping)
 
     def moved(z):
-        return energy.value(layout.orthonormal(V + z))
+        return lagrangian.value(layout.orthonormal(V + z))
 
     rng = np.random.default_rng(61)
     h = 1e-4
@@ -325,8 +328,8 @@ def test_slopes_and_newton_steps_are_those_of_finite_differences(sizes, columns)
         bent = (moved(h * (move + x)) - moved(h * (move - x)) - moved(h * (x - move)) + moved(-h * (move + x))) / 4
         expected = -2 * np.vdot(slope, x) - 2 * damping * unit * np.vdot(move, x)
         assert bent / h**2 == pytest.approx(expected, abs=1e-4 * bound)
-    assert fall == pytest.approx(2 * np.vdot(slope, move), rel=1e-10)
-    assert fall < 0
+    assert decrease == pytest.approx(-2 * np.vdot(slope, move), rel=1e-10)
+    assert decrease > 0
 
 
 @pytest.mark.parametrize("seed", [3, 5, 11])
@@ -334,7 +337,7 @@ def test_steps_by_conjugate_gradients_lead_to_the_same_optimum(seed, monkeypatch
     sizes = [2] * 7
     Q = form(puzzle(seed, sizes, [*ring(7), (0, 3)], 1.0), sizes)
     factored = place(Q, sizes, Run(0, 1)).certificate
-    monkeypatch.setattr("manifoldry.solve.semidefinite.systems.CROWDED", 0)
+    monkeypatch.setattr("manifoldry.solve.semidefinite.systems.MAX_FACTORED_ROW", 0)
     iterated = place(Q, sizes, Run(0, 1)).certificate
     assert iterated.optimal
     assert iterated.objective == pytest.approx(factored.objective, rel=1e-9)
@@ -428,7 +431,7 @@ def pulled_apart(n):
 def test_a_chain_of_points_pulled_apart_is_straight(upper):
     lengths = np.array([1.0, 2.0, 3.0, 4.0])
     links = sp.csr_array(-np.diff(np.eye(5), axis=0))
-    distances = Distances(links, lengths**2, np.full(4, upper))
+    distances = DistanceConstraints(links, lengths**2, np.full(4, upper))
     start = np.random.default_rng(1).normal(size=(5, 2))
     found = place(pulled_apart(5), [0] * 5, Run(0, 1), start=start, distances=distances)
     assert found.certificate.violation <= 1e-6
@@ -440,7 +443,7 @@ def test_a_chain_of_points_pulled_apart_is_straight(upper):
 @pytest.mark.parametrize("n", [5, 7])
 def test_a_ring_of_points_pulled_apart_is_a_regular_polygon(n):
     links = sp.csr_array(np.eye(n) - np.roll(np.eye(n), 1, axis=1))
-    distances = Distances(links, np.ones(n), np.zeros(n, dtype=bool))
+    distances = DistanceConstraints(links, np.ones(n), np.zeros(n, dtype=bool))
     start = np.random.default_rng(n).normal(size=(n, 3))
     found = place(pulled_apart(n), [0] * n, Run(0, 1), start=start, distances=distances)
     assert found.certificate.objective == pytest.approx(-n / (4 * np.sin(np.pi / n) ** 2), rel=2e-6)
@@ -456,7 +459,7 @@ def test_rigid_pieces_on_a_string_are_pulled_straight(upper):
     Q = np.zeros((6, 6))
     Q[4:, 4:] = [[-1, 1], [1, -1]]
     string = sp.csr_array(np.array([[*corners[0], *(-corners[1]), 1.0, -1.0]]))
-    distances = Distances(string, np.array([2.25]), np.array([upper]))
+    distances = DistanceConstraints(string, np.array([2.25]), np.array([upper]))
     start = np.random.default_rng(3).normal(size=(6, 3))
     found = place(sp.csr_array(Q), [2, 2], Run(0, 1), start=start, distances=distances)
     apart = np.linalg.norm(corners, axis=1).sum() + 1.5
@@ -470,20 +473,22 @@ def test_rigid_pieces_on_a_string_are_pulled_straight(upper):
 @pytest.mark.parametrize(("sizes", "seed"), [([2] * 5, 5), ([1] * 6, 2), ([3] * 4, 3), ([2, 1, 0, 2, 1], 4)])
 def test_an_interior_point_solver_keeps_the_same_distances(sizes, seed):
     """Points of different pieces kept at, below and above distances that the best placement does not have."""
-    layout, rng = Layout(np.array(sizes)), np.random.default_rng([seed, 7])
+    layout, rng = FrameLayout(np.array(sizes)), np.random.default_rng([seed, 7])
     Q = form(puzzle(seed, sizes, [*ring(len(sizes)), (0, 2)], 0.7), sizes)
     B = np.zeros((6, layout.n_rows))
     for row in B:
         for piece, sign in zip(rng.choice(len(sizes), 2, replace=False), (1, -1), strict=True):
             row[layout.offsets[piece] : layout.offsets[piece + 1]] = rng.normal(size=sizes[piece])
-            row[layout.n_frames + piece] = sign
+            row[layout.n_frame_rows + piece] = sign
     free = stacked(place(Q, sizes, Run(0, 1)), sizes)
     squares = np.square(B @ free).sum(axis=1) * [1.3, 0.8, 0.8, 1.2, 1.3, 0.8]
     upper, lower = np.array([0, 0, 1, 1, 0, 0], dtype=bool), np.array([0, 0, 0, 0, 1, 1], dtype=bool)
-    found = place(Q, sizes, Run(0, 1), distances=Distances(sp.csr_array(B), squares, upper, lower)).certificate
+    found = place(
+        Q, sizes, Run(0, 1), distances=DistanceConstraints(sp.csr_array(B), squares, upper, lower)
+    ).certificate
     # The first shift stays at the origin, or the reference could move all pieces at no cost.
-    held = np.delete(np.arange(layout.n_rows), layout.n_frames)
-    kept = Distances(sp.csr_array(B[:, held]), squares, upper, lower)
+    held = np.delete(np.arange(layout.n_rows), layout.n_frame_rows)
+    kept = DistanceConstraints(sp.csr_array(B[:, held]), squares, upper, lower)
     expected = reference(Q.toarray()[np.ix_(held, held)], sizes, kept)
     assert found.violation <= 1e-6
     # Errors of 1e-6 in the squares change the optimum by as much, relative to it.
@@ -497,7 +502,7 @@ def test_an_interior_point_solver_keeps_the_same_distances(sizes, seed):
 def test_distances_that_cannot_be_kept_are_reported_and_not_certified():
     """A triangle with sides 1, 1 and 3."""
     sides = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0], [1.0, 0.0, -1.0]])
-    distances = Distances(sp.csr_array(sides), np.array([1.0, 1.0, 9.0]), np.zeros(3, dtype=bool))
+    distances = DistanceConstraints(sp.csr_array(sides), np.array([1.0, 1.0, 9.0]), np.zeros(3, dtype=bool))
     start = np.random.default_rng(1).normal(size=(3, 2))
     found = place(sp.csr_array(sides.T @ sides), [0] * 3, Run(0, 1), start=start, distances=distances)
     # With 2 sqrt(1 + e) >= 3 sqrt(1 - e) no triangle misses a square by less than e = 5 / 13, relative to it.

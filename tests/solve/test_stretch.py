@@ -5,19 +5,19 @@ import pytest
 import scipy.sparse as sp
 
 from manifoldry.run import Run
-from manifoldry.solve.semidefinite import Bands, Goal, Pairs, Variance, stretch_out
+from manifoldry.solve.semidefinite import Bands, FrameLayout, PairStretch, StretchOptions, Variance, stretch_out
 from manifoldry.solve.semidefinite.barrier import Barrier, Misfit
-from manifoldry.solve.semidefinite.barrier_path import certify
-from manifoldry.solve.semidefinite.climb import System
-from manifoldry.solve.semidefinite.frames import Layout
+from manifoldry.solve.semidefinite.certificate import certify_stretch
+from manifoldry.solve.semidefinite.newton import NewtonStep
 from manifoldry.solve.semidefinite.smooth import smooth_stretch
+from manifoldry.solve.semidefinite.systems import LengthProblem
 from manifoldry.values import Stop
 
 GAP, SLACK = 1e-6, 1e-3
 
 
 def points(n):
-    return Layout(np.zeros(n, dtype=int))
+    return FrameLayout.of_points(n)
 
 
 def differences(pairs, lengths, n):
@@ -58,20 +58,20 @@ def hinged(seed, sizes=(2, 2, 2), space=3):
     another. Stretched are the distances between the pieces' origins.
     """
     rng = np.random.default_rng(seed)
-    layout, c = Layout(np.array(sizes)), len(sizes)
+    layout, c = FrameLayout(np.array(sizes)), len(sizes)
     frames = [np.linalg.qr(rng.normal(size=(space, size)))[0].T for size in sizes]
     V = np.vstack([*frames, 2 * rng.normal(size=(c, space))])
 
     def point(i):
         row = np.zeros(layout.n_rows)
         row[layout.offsets[i] : layout.offsets[i + 1]] = rng.normal(size=sizes[i])
-        row[layout.n_frames + i] = 1
+        row[layout.n_frame_rows + i] = 1
         return row
 
     links = [point(i) - point((i + 1) % c) for i in range(c) for _ in range(3)]
     B = np.array([link / np.linalg.norm(link @ V) for link in links])
     W = np.zeros((layout.n_rows, layout.n_rows))
-    W[layout.n_frames :, layout.n_frames :] = laplacian(seed, c)
+    W[layout.n_frame_rows :, layout.n_frame_rows :] = laplacian(seed, c)
     return layout, V, sp.csr_array(B), W
 
 
@@ -81,7 +81,7 @@ def reference(W, given, layout):
     Shifts are taken about their mean, which nothing sees; clarabel's triangle has off-diagonals times sqrt 2.
     """
     clarabel = pytest.importorskip("clarabel")
-    k, c = layout.n_frames, layout.n_pieces
+    k, c = layout.n_frame_rows, layout.n_patches
     centered = np.linalg.svd(np.eye(c) - 1 / c)[0][:, : c - 1]
     T = np.block([[np.eye(k), np.zeros((k, c - 1))], [np.zeros((c, k)), centered]])
     W, B = T.T @ W @ T, given.differences @ T
@@ -125,7 +125,7 @@ def test_the_variance_of_points_is_that_of_an_interior_point_solver(seed, kept):
     X, B = cloud(seed)
     n = len(X)
     given = bands(B, kept)
-    found = stretch_out(Variance(n), given, points(n), X, Goal(GAP, SLACK, n - 1, 300), Run(0))
+    found = stretch_out(Variance(n), given, points(n), X, StretchOptions(GAP, SLACK, n - 1, 300), Run(0))
     agrees(found, reference(np.eye(n) - 1 / n, given, points(n)), given)
 
 
@@ -135,7 +135,9 @@ def test_weighted_pairs_are_stretched_as_by_an_interior_point_solver(seed, kept)
     X, B = cloud(seed)
     n = len(X)
     given, W = bands(B, kept), laplacian(seed, n)
-    found = stretch_out(Pairs(sp.csr_array(W)), given, points(n), X, Goal(GAP, SLACK, n - 1, 300), Run(0))
+    found = stretch_out(
+        PairStretch(sp.csr_array(W)), given, points(n), X, StretchOptions(GAP, SLACK, n - 1, 300), Run(0)
+    )
     agrees(found, reference(W, given, points(n)), given)
 
 
@@ -144,7 +146,9 @@ def test_weighted_pairs_are_stretched_as_by_an_interior_point_solver(seed, kept)
 def test_rigid_pieces_are_stretched_as_by_an_interior_point_solver(seed, sizes):
     layout, V, B, W = hinged(seed, sizes)
     given = bands(B, True)
-    found = stretch_out(Pairs(sp.csr_array(W)), given, layout, V, Goal(GAP, SLACK, layout.n_rows, 300), Run(0))
+    found = stretch_out(
+        PairStretch(sp.csr_array(W)), given, layout, V, StretchOptions(GAP, SLACK, layout.n_rows, 300), Run(0)
+    )
     agrees(found, reference(W, given, layout), given)
     for _, rows in layout.groups:
         frames = found.V[rows]
@@ -153,11 +157,11 @@ def test_rigid_pieces_are_stretched_as_by_an_interior_point_solver(seed, sizes):
         np.testing.assert_allclose(frames @ frames.transpose(0, 2, 1), unit, atol=1e-13)
 
 
-def hill(kind, framed, seed):
+def objective(kind, framed, seed):
     """Return a function, its layout and a place where it is smooth."""
     if framed:
         layout, V, B, W = hinged(seed)
-        stretch = Pairs(sp.csr_array(W))
+        stretch = PairStretch(sp.csr_array(W))
     else:
         V, B = cloud(seed)
         layout, stretch = points(len(V)), Variance(len(V))
@@ -172,13 +176,13 @@ def hill(kind, framed, seed):
 @pytest.mark.parametrize("framed", [False, True], ids=["points", "frames"])
 @pytest.mark.parametrize("kind", ["at most", "kept", "misfit"])
 def test_newtons_equation_is_that_of_differences_along_curves(kind, framed):
-    function, layout, V = hill(kind, framed, 3)
-    system = System(function, layout, V)
+    function, layout, V = objective(kind, framed, 3)
+    system = LengthProblem(function, layout).system(V)
     rng = np.random.default_rng(4)
     for _ in range(5):
         # The variance's matrix holds for moves about the mean only.
         move = layout.tangent(V, rng.normal(size=V.shape))
-        move[layout.n_frames :] -= move[layout.n_frames :].mean(axis=0)
+        move[layout.n_frame_rows :] -= move[layout.n_frame_rows :].mean(axis=0)
         move /= np.linalg.norm(move)
         step = system.basis.T @ move.ravel()
         np.testing.assert_allclose(system.basis @ step, move.ravel(), atol=1e-14)
@@ -199,7 +203,7 @@ def test_newtons_equation_is_that_of_differences_along_curves(kind, framed):
 def test_short_lengths_only_stiffen_the_misfit():
     V, B = cloud(5)
     misfit = Misfit(bands(sp.csr_array(B / 2), True))
-    system = System(misfit, points(len(V)), V)
+    system = LengthProblem(misfit, points(len(V))).system(V)
     errors = misfit.bands.lengths(V) - 1
     assert errors.max() < 0
     true = (misfit.bands.differences.T @ sp.diags_array(errors) @ misfit.bands.differences).toarray()
@@ -210,11 +214,11 @@ def test_short_lengths_only_stiffen_the_misfit():
 
 @pytest.mark.parametrize("kind", ["at most", "kept"])
 def test_a_bent_step_keeps_lengths_on_their_linear_course(kind):
-    function, layout, V = hill(kind, True, 6) if kind == "kept" else hill(kind, False, 6)
-    system = System(function, layout, V)
+    function, layout, V = objective(kind, True, 6) if kind == "kept" else objective(kind, False, 6)
+    system = LengthProblem(function, layout).system(V)
     factor = system.factor(10.0)
     move = layout.tangent(V, np.random.default_rng(7).normal(size=V.shape))
-    move[layout.n_frames :] -= move[layout.n_frames :].mean(axis=0)
+    move[layout.n_frame_rows :] -= move[layout.n_frame_rows :].mean(axis=0)
 
     def off_course(bent, t):
         there = layout.orthonormal(V + t * move + t * t * bent)
@@ -222,11 +226,11 @@ def test_a_bent_step_keeps_lengths_on_their_linear_course(kind):
         linear = function.bands.lengths(V) + 2 * t * ((B @ V) * (B @ move)).sum(axis=1)
         return function.bands.lengths(there) - linear
 
-    stiffness = function.local(V).stiffness
-    bent = system.bend(factor, 1e-3 * move) / 1e-6
+    weights = function.derivatives(V).weights
+    bent = system.correction(NewtonStep(1e-3 * move, 0.0, factor)) / 1e-6
     # The bend lowers a weighted sum of squares, by less the more it is damped.
     t = 1e-3
-    assert stiffness @ off_course(bent, t) ** 2 < 0.9 * (stiffness @ off_course(np.zeros_like(V), t) ** 2)
+    assert weights @ off_course(bent, t) ** 2 < 0.9 * (weights @ off_course(np.zeros_like(V), t) ** 2)
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["at most", "kept"])
@@ -237,7 +241,7 @@ def test_a_chain_becomes_straight(kept):
     X -= X.mean(axis=0)
     lengths = np.linspace(0.5, 1.5, n - 1)
     given = bands(differences([(i, i + 1) for i in range(n - 1)], lengths, n), kept)
-    found = stretch_out(Variance(n), given, points(n), X, Goal(GAP, SLACK, 4), Run(0))
+    found = stretch_out(Variance(n), given, points(n), X, StretchOptions(GAP, SLACK, 4), Run(0))
     ruler = np.concatenate([[0], np.cumsum(lengths * np.sqrt(given.upper))])
     most = float(np.square(ruler - ruler.mean()).sum())
     assert -found.certificate.objective == pytest.approx(most, rel=1e-5)
@@ -252,23 +256,23 @@ def test_the_forces_of_a_chain_are_those_of_a_pulled_rope():
     n = 8
     given = bands(differences([(i, i + 1) for i in range(n - 1)], np.ones(n - 1), n), False)
     X = np.random.default_rng(8).normal(size=(n, 2))
-    found = stretch_out(Variance(n), given, points(n), X, Goal(1e-8, SLACK, 3), Run(0))
+    found = stretch_out(Variance(n), given, points(n), X, StretchOptions(1e-8, SLACK, 3), Run(0))
     places = np.arange(n) - (n - 1) / 2
-    np.testing.assert_allclose(found.forces, -np.cumsum(places)[:-1], rtol=1e-6)
+    np.testing.assert_allclose(found.multipliers, -np.cumsum(places)[:-1], rtol=1e-6)
 
 
 def test_few_columns_are_not_called_optimal():
     X, B = cloud(9, n=12, space=6, k=4)
     given = bands(B, True)
-    narrow = stretch_out(Variance(12), given, points(12), X[:, :1], Goal(GAP, SLACK, 1), Run(0))
+    narrow = stretch_out(Variance(12), given, points(12), X[:, :1], StretchOptions(GAP, SLACK, 1), Run(0))
     best = reference(np.eye(12) - 1 / 12, given, points(12))
     assert narrow.certificate.gap > 1e-2
     assert narrow.error > 1e-3
-    free = stretch_out(Variance(12), given, points(12), X, Goal(GAP, SLACK, 11, 300), Run(0))
+    free = stretch_out(Variance(12), given, points(12), X, StretchOptions(GAP, SLACK, 11, 300), Run(0))
     agrees(free, best, given)
     rank = free.certificate.rank
     assert rank > 2
-    cut = stretch_out(Variance(12), given, points(12), X[:, :2], Goal(GAP, SLACK, 2), Run(0))
+    cut = stretch_out(Variance(12), given, points(12), X[:, :2], StretchOptions(GAP, SLACK, 2), Run(0))
     assert cut.certificate.rank <= 2
     assert max(cut.certificate.gap, cut.error) > 1e-3
 
@@ -280,7 +284,7 @@ def test_sides_that_make_no_triangle_come_as_near_as_a_line_can():
     """
     given = bands(differences([(0, 1), (1, 2), (0, 2)], [1, 1, 3], 3), True)
     start = np.random.default_rng(10).normal(size=(3, 2))
-    found = stretch_out(Variance(3), given, points(3), start, Goal(GAP, 1e-5, 2), Run(0))
+    found = stretch_out(Variance(3), given, points(3), start, StretchOptions(GAP, 1e-5, 2), Run(0))
     square = (2 + 4 / 9) / (2 + 16 / 81)
     lengths = given.lengths(found.V)
     # Lengths may leave the least by the half-width 1e-5 of their bands, and the least is found to its square root.
@@ -301,7 +305,7 @@ def test_a_stopped_stretch_is_inside_its_bands(kept, steps):
         return len(seen) >= steps
 
     given = bands(B, kept)
-    found = stretch_out(Variance(7), given, points(7), X, Goal(1e-10, SLACK, 6), Run(0, callback=stop))
+    found = stretch_out(Variance(7), given, points(7), X, StretchOptions(1e-10, SLACK, 6), Run(0, callback=stop))
     assert found.trace.stop is Stop.ASKED
     assert len(seen) <= steps + 5
     lengths = given.lengths(found.V)
@@ -314,26 +318,26 @@ def test_a_stopped_stretch_is_inside_its_bands(kept, steps):
 def test_upper_bounds_alone_are_refused_for_pieces_with_frames():
     layout, V, B, W = hinged(12)
     with pytest.raises(ValueError, match="single points"):
-        stretch_out(Pairs(sp.csr_array(W)), bands(B, False), layout, V, Goal(), Run(0))
+        stretch_out(PairStretch(sp.csr_array(W)), bands(B, False), layout, V, StretchOptions(), Run(0))
 
 
 @pytest.mark.parametrize("framed", [False, True], ids=["points", "frames"])
 def test_the_bound_is_the_least_dual_value_that_eigenvalues_allow(framed):
     """Twin: raise eta until A + Lambda + eta (B'B + I on frames) - W has no negative eigenvalue, by bisection."""
-    function, layout, V = hill("kept", framed, 13)
-    certificate = certify(function, layout, V, 0.0)
+    function, layout, V = objective("kept", framed, 13)
+    certificate = certify_stretch(function, layout, V, 0.0)
     B, W = function.bands.differences.toarray(), np.eye(layout.n_rows) - 1 / layout.n_rows
     if framed:
         W = function.stretch.matrix.toarray()
-    above, below = function.pulls(V)
-    springs = B.T @ np.diag(above - below) @ B
-    frames = layout.multipliers(V, W @ V - springs @ V).toarray()
+    above, below = function.multipliers(V)
+    of_pairs = B.T @ np.diag(above - below) @ B
+    frames = layout.multipliers(V, W @ V - of_pairs @ V).toarray()
     value = above @ function.bands.upper - below @ function.bands.lower + np.trace(frames)
-    cost = function.bands.upper.sum() + layout.n_frames
-    on_frames = np.diag((np.arange(layout.n_rows) < layout.n_frames).astype(float))
+    cost = function.bands.upper.sum() + layout.n_frame_rows
+    on_frames = np.diag((np.arange(layout.n_rows) < layout.n_frame_rows).astype(float))
 
     def lowest(eta):
-        return np.linalg.eigvalsh(springs + frames + eta * (B.T @ B + on_frames) - W)[0]
+        return np.linalg.eigvalsh(of_pairs + frames + eta * (B.T @ B + on_frames) - W)[0]
 
     low, high = 0.0, 1e6
     for _ in range(80):
@@ -349,7 +353,7 @@ def test_the_bound_is_the_least_dual_value_that_eigenvalues_allow(framed):
 def test_all_smooth_directions_give_the_whole_problem(kept):
     _, B = cloud(14, n=8)
     Q = np.linalg.svd(np.eye(8) - 1 / 8)[0][:, :7]
-    P = smooth_stretch(B @ Q, np.eye(7), Run(0), kept=kept, gap=1e-7, stiffness=1e5)
+    P = smooth_stretch(B @ Q, np.eye(7), Run(0), kept=kept, tol=1e-7, penalty=1e5)
     assert np.linalg.eigvalsh(P)[0] > 0
     lengths = np.einsum("em,mn,en->e", B @ Q, P, B @ Q)
     if kept:
@@ -358,7 +362,7 @@ def test_all_smooth_directions_give_the_whole_problem(kept):
         best = reference(
             np.eye(8) - 1 / 8, Bands(B, np.full(len(lengths), 1 - 1e-6), np.full(len(lengths), 1 + 1e-6)), points(8)
         )
-        looser = smooth_stretch(B @ Q, np.eye(7), Run(0), kept=kept, gap=1e-7, stiffness=1e4)
+        looser = smooth_stretch(B @ Q, np.eye(7), Run(0), kept=kept, tol=1e-7, penalty=1e4)
         assert np.trace(P) == pytest.approx(best, rel=2e-2)
         assert abs(np.trace(P) - best) < 0.2 * abs(np.trace(looser) - best)
         assert np.abs(lengths - 1).max() < 0.05
@@ -371,7 +375,7 @@ def test_all_smooth_directions_give_the_whole_problem(kept):
 def test_fewer_directions_stretch_less():
     _, B = cloud(15, n=10)
     Q = np.linalg.svd(np.eye(10) - 1 / 10)[0][:, :9]
-    totals = [np.trace(smooth_stretch(B @ Q[:, :m], np.eye(m), Run(0), kept=False, gap=1e-6)) for m in (2, 4, 6, 9)]
+    totals = [np.trace(smooth_stretch(B @ Q[:, :m], np.eye(m), Run(0), kept=False, tol=1e-6)) for m in (2, 4, 6, 9)]
     assert (np.diff(totals) > -1e-5 * totals[-1]).all()
     assert totals[0] < totals[-1]
 
@@ -379,6 +383,8 @@ def test_fewer_directions_stretch_less():
 def test_the_start_is_not_modified_and_the_seed_decides_alone():
     X, B = cloud(16)
     given, kept = bands(B, True), X.copy()
-    first, second = (stretch_out(Variance(7), given, points(7), X, Goal(1e-4, SLACK, 6), Run(0)) for _ in range(2))
+    first, second = (
+        stretch_out(Variance(7), given, points(7), X, StretchOptions(1e-4, SLACK, 6), Run(0)) for _ in range(2)
+    )
     np.testing.assert_array_equal(X, kept)
     np.testing.assert_array_equal(first.V, second.V)

@@ -8,13 +8,15 @@ from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.quality import procrustes
 from manifoldry.run import Run
-from manifoldry.solve.semidefinite.pairs import SHORTEST, HeldPairs, _energy, _least_on_line, certify_directions, refine
+from manifoldry.solve.semidefinite.certificate import certify_basis
+from manifoldry.solve.semidefinite.pairs import MIN_LENGTH_SHARE as LEAST
+from manifoldry.solve.semidefinite.pairs import PairDistances, _line_minimum, _value, refine
 
 
 def test_differences_of_pairs_are_those_of_a_loop_also_through_images():
     rng = np.random.default_rng(1)
     i, j = np.array([0, 3, 2, 0]), np.array([1, 4, 5, 5])
-    pairs = HeldPairs.of(i, j, rng.uniform(0.5, 2.0, 4), 6)
+    pairs = PairDistances.of(i, j, rng.uniform(0.5, 2.0, 4), 6)
     images, V = sp.csr_array(rng.standard_normal((6, 3)) * (rng.random((6, 3)) < 0.6)), rng.standard_normal((3, 2))
     for through, Q in ((None, rng.standard_normal((6, 2))), (images, images @ V)):
         expected = [(Q[a] - Q[b]) / length for a, b, length in zip(i, j, pairs.lengths, strict=True)]
@@ -28,11 +30,15 @@ def test_differences_of_pairs_are_those_of_a_loop_also_through_images():
 
 
 @pytest.mark.parametrize(
-    ("lengths", "held"), [([0.0, 2.0, 4.0, 0.0], [3 * SHORTEST, 2.0, 4.0, 3 * SHORTEST]), ([0.0, 0.0], [SHORTEST] * 2)]
+    ("lengths", "held"),
+    [
+        ([0.0, 2.0, 4.0, 0.0], [3 * LEAST, 2.0, 4.0, 3 * LEAST]),
+        ([0.0, 0.0], [LEAST] * 2),
+    ],
 )
 def test_coinciding_points_are_held_at_a_share_of_the_usual_distance(lengths, held):
     given = np.array(lengths)
-    pairs = HeldPairs.of(np.arange(len(held)), np.arange(len(held)) + 1, given, len(held) + 1)
+    pairs = PairDistances.of(np.arange(len(held)), np.arange(len(held)) + 1, given, len(held) + 1)
     np.testing.assert_allclose(pairs.lengths, held)
     np.testing.assert_array_equal(given, lengths)
 
@@ -40,7 +46,7 @@ def test_coinciding_points_are_held_at_a_share_of_the_usual_distance(lengths, he
 def test_edges_of_a_graph_are_held_once():
     X = np.random.default_rng(2).uniform(size=(20, 2))
     graph = symmetrize(neighbor_graph(X, NeighborRule(4).resolve(20), Run(0))[0])
-    pairs = HeldPairs.of_graph(graph)
+    pairs = PairDistances.of_graph(graph)
     assert 2 * len(pairs) == graph.n_edges
     assert (pairs.i < pairs.j).all()
     np.testing.assert_allclose(pairs.lengths, np.linalg.norm(X[pairs.i] - X[pairs.j], axis=1), rtol=1e-12)
@@ -49,7 +55,7 @@ def test_edges_of_a_graph_are_held_once():
 def test_a_refined_layout_is_a_minimum():
     rng = np.random.default_rng(4)
     flat = rng.uniform(size=(60, 2))
-    pairs = HeldPairs.of_graph(symmetrize(neighbor_graph(flat, NeighborRule(8).resolve(60), Run(0))[0]))
+    pairs = PairDistances.of_graph(symmetrize(neighbor_graph(flat, NeighborRule(8).resolve(60), Run(0))[0]))
     Y, trace = refine(pairs, flat + 0.01 * rng.standard_normal(flat.shape), 1e-6, 500, Run(0))
     assert (np.diff(trace.objective) <= 0).all()
     # With the pull of a millionth lengths stretch by about that.
@@ -61,11 +67,11 @@ def test_the_step_along_a_line_is_the_best_one():
     rng = np.random.default_rng(5)
     Y, move = rng.standard_normal((20, 2)), rng.standard_normal((20, 2))
     i, j = np.triu_indices(20, 1)
-    pairs = HeldPairs.of(i[::5], j[::5], rng.uniform(0.5, 2.0, len(i[::5])), 20)
+    pairs = PairDistances.of(i[::5], j[::5], rng.uniform(0.5, 2.0, len(i[::5])), 20)
     ends, along = pairs.of_points(Y), pairs.of_points(move)
-    best = _least_on_line(ends, along, Y, move, 0.1)
-    tried = np.array([_energy(ends + t * along, Y + t * move, 0.1) for t in np.linspace(-3, 3, 4001)])
-    assert _energy(ends + best * along, Y + best * move, 0.1) <= tried.min() * (1 + 1e-12)
+    best = _line_minimum(ends, along, Y, move, 0.1)
+    tried = np.array([_value(ends + t * along, Y + t * move, 0.1) for t in np.linspace(-3, 3, 4001)])
+    assert _value(ends + best * along, Y + best * move, 0.1) <= tried.min() * (1 + 1e-12)
 
 
 def test_no_directions_do_better_than_the_bound():
@@ -73,7 +79,7 @@ def test_no_directions_do_better_than_the_bound():
     rng = np.random.default_rng(6)
     differences = rng.standard_normal((40, 3))
     kappa = 1e3 * 3 / np.mean(np.square(differences).sum(axis=1))
-    bound = certify_directions(differences, np.eye(3) / 3).bound
+    bound = certify_basis(differences, np.eye(3) / 3).bound
     for _ in range(200):
         root = rng.standard_normal((3, 3))
         direction = root @ root.T

@@ -86,7 +86,7 @@ def test_full_rank_kernels_give_one_embedding(sigma):
 def test_the_basis_does_not_matter():
     _, B, W = posed(lengths(cloud(16, 4, 1)), 6)
     mixed = cloud(15, 15, 2)
-    settings = {"slack": 1e-3, "gap": 1e-6, "fits": True}
+    settings = {"slack": 1e-3, "tol": 1e-6, "fits": True}
     plain = unfold_gram(W, B, Run(0), **settings)
     turned = unfold_gram(mixed.T @ W @ mixed, B @ mixed, Run(0), **settings)
     sparse = unfold_gram(W, sp.csr_array(B), Run(0), **settings)
@@ -97,9 +97,9 @@ def test_the_basis_does_not_matter():
 
 @pytest.mark.parametrize("steps", [0, 3, 8])
 def test_unfinished_answers_are_consistent_and_bounded(steps, monkeypatch):
-    monkeypatch.setattr("manifoldry.solve.semidefinite.interior.MAX_STEPS", steps)
+    monkeypatch.setattr("manifoldry.solve.semidefinite.interior.MAX_INTERIOR_STEPS", steps)
     _, B, W = posed(lengths(cloud(12, 4, 3)), 5)
-    found = unfold_gram(W, B, Run(0), slack=1e-3, gap=1e-6, fits=True)
+    found = unfold_gram(W, B, Run(0), slack=1e-3, tol=1e-6, fits=True)
     assert found.stop is Stop.LIMIT
     assert len(found.objective) == steps + 1
     assert np.vdot(W, found.root @ found.root.T) == pytest.approx(found.stretch, rel=1e-12)

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from manifoldry import MVU, FastMVU, LandmarkMVU, NeighborGraph, datasets
 from manifoldry.quality import procrustes
-from manifoldry.solve.semidefinite.pairs import HeldPairs
+from manifoldry.solve.semidefinite import PairDistances
 
 
 def graph_of(n, edges):
@@ -108,7 +108,7 @@ def test_small_problems_agree_with_an_interior_point_solver(constraints):
         X = np.random.default_rng(seed).standard_normal((n, 5))
         settings = {"constraints": constraints, "slack": 1e-6, "gap": 1e-8, "max_rank": n - 1}
         mvu = MVU(n_components=3, n_neighbors=3, disconnected="raise", **settings)
-        pairs = HeldPairs.of_graph(mvu.fit(X).graph_)
+        pairs = PairDistances.of_graph(mvu.fit(X).graph_)
         best = reference(n, pairs.i, pairs.j, pairs.lengths**2, constraints == "equal")
         # Bands of 1e-6 let kept distances, and the stretch, differ by about that.
         assert mvu.stretch_ == pytest.approx(best, rel=1e-5)
@@ -120,7 +120,7 @@ def test_the_input_itself_is_never_stretched_more_than_the_answer():
     mvu = MVU(n_components=2, n_neighbors=6, slack=1e-3).fit(X)
     assert mvu.stretch_ > spread(X)
     assert mvu.certificate_.violation < 1.01e-3
-    held = HeldPairs.of_graph(mvu.graph_)
+    held = PairDistances.of_graph(mvu.graph_)
     # tr G <= n^3 tau^2 / 2, tau the longest edge: no two points are more than n - 1 edges apart.
     assert mvu.stretch_ < 120**3 * held.lengths.max() ** 2 / 2
 
@@ -174,7 +174,7 @@ def test_landmarks_of_a_flat_sheet_find_it_and_exceed_nothing():
     x, y = np.divmod(np.arange(90), 9)
     flat = np.column_stack([x, y]) + 0.1 * np.random.default_rng(7).standard_normal((90, 2))
     landmark = LandmarkMVU(n_components=2, n_neighbors=8, n_landmarks=15).fit(flat)
-    pairs = HeldPairs.of_graph(landmark.graph_)
+    pairs = PairDistances.of_graph(landmark.graph_)
     assert len(np.unique(landmark.landmarks_)) == 15
     assert np.square(pairs.of_points(landmark.embedding_)).sum(axis=1).max() <= 1 + 1e-9
     assert landmark.certificate_.gap < 1e-3

@@ -19,7 +19,7 @@ from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.eigen import column_signs
-from manifoldry.solve.semidefinite.interior import Unfolded, unfold_gram
+from manifoldry.solve.semidefinite.interior import GramSolution, unfold_gram
 from manifoldry.solve.spectrum import Suggestion, enough
 from manifoldry.values import Array, Certificate, Embedding, FloatArray, IntArray, NeighborGraph, Spectrum, Trace
 
@@ -195,7 +195,7 @@ class EAT(Embedder):
             _refuse_loose(B)
             W = image.stretch(self._stretched(wanted, i, j))
             fits = self.distances is None and (image.full or image.kernel.rule in ("linear", "precomputed"))
-            found = unfold_gram(W, B, run, slack=self.slack, gap=self.tol, fits=fits)
+            found = unfold_gram(W, B, run, slack=self.slack, tol=self.tol, fits=fits)
         spectrum = _principal(image.basis @ found.root, self.n_components)
         coordinates = spectrum.scaled(0.5)[:, : self.n_components]
         return Embedding(
@@ -292,7 +292,7 @@ def _principal(Y: FloatArray, n_components: int) -> Spectrum:
     return Spectrum(values[:used], vectors * column_signs(vectors), np.zeros(used))
 
 
-def _certificate(found: Unfolded, spectrum: Spectrum) -> Certificate:
+def _certificate(found: GramSolution, spectrum: Spectrum) -> Certificate:
     rank = int((spectrum.values > PRESENT * spectrum.values[0]).sum())
     worst = float(np.abs(found.lengths - 1).max(initial=0.0))
     return Certificate(-found.stretch, -found.bound, found.stretch or 1.0, 0.0, rank, worst)

@@ -17,8 +17,10 @@ from manifoldry.run import Run
 from manifoldry.solve.eigen import smallest
 from manifoldry.solve.factor import definite_factor
 from manifoldry.solve.scaling import landmark_scaling, principal_axes
-from manifoldry.solve.semidefinite import Goal
-from manifoldry.solve.semidefinite.pairs import HeldPairs, certify_directions, cut_stretch, refine
+from manifoldry.solve.semidefinite import PairDistances, StretchOptions
+from manifoldry.solve.semidefinite.certificate import certify_basis
+from manifoldry.solve.semidefinite.cutting_plane import cutting_plane_stretch
+from manifoldry.solve.semidefinite.pairs import refine
 from manifoldry.solve.semidefinite.smooth import smooth_stretch
 from manifoldry.solve.spectrum import Suggestion, enough
 from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph, Spectrum
@@ -137,13 +139,13 @@ class FastMVU(_Directed):
         check.integer("max_iter", self.max_iter, 0)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        pairs = HeldPairs.of_graph(sample.graph)
+        pairs = PairDistances.of_graph(sample.graph)
         Q = _smooth_directions(sample.graph, min(self.n_basis, sample.n_points - 1), run)
         with run.stage("small program"):
             chosen = _some(len(pairs), SAMPLED, run)
             differences = pairs.of_points(Q)[chosen]
             P = smooth_stretch(differences, np.eye(Q.shape[1]), run, kept=True)
-            certificate = certify_directions(differences, P)
+            certificate = certify_basis(differences, P)
         Y, spectrum = _laid_out(Q, P, n_components + ROOM)
         with run.stage("refinement"):
             for pull in PULLS:
@@ -238,15 +240,15 @@ class LandmarkMVU(_Directed):
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         if sample.X is None:
             raise ValueError("LandmarkMVU needs points or all pairwise distances for its weights; got a graph.")
-        pairs = HeldPairs.of_graph(sample.graph)
+        pairs = PairDistances.of_graph(sample.graph)
         landmarks = _far_apart(sample.graph, min(self.n_landmarks, sample.n_points))
         Q = _combinations(reconstruction(sample, REG, run), landmarks)
         start = _landmark_layout(sample.graph, landmarks, n_components + ROOM, run)
         with run.stage("small program"):
             first = _some(len(pairs), FIRST_PAIRS * len(landmarks), run)
-            goal = Goal(GAP, max_columns=min(MOST_COLUMNS, len(landmarks) - 1))
+            options = StretchOptions(GAP, max_rank=min(MOST_COLUMNS, len(landmarks) - 1))
             form = np.cov(Q, rowvar=False, ddof=0) * len(Q)
-            V, certificate, trace = cut_stretch(pairs.of_points(Q), form, start, first, goal, run)
+            V, certificate, trace = cutting_plane_stretch(pairs.of_points(Q), form, start, first, options, run)
         coordinates, spectrum = principal_axes(Q @ V, n_components)
         return Embedding(
             coordinates,

@@ -15,9 +15,7 @@ from manifoldry.neighbors.sample import Sample
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import landmark_scaling, place_columns, principal_axes
-from manifoldry.solve.semidefinite import Goal, Variance, stretch_out
-from manifoldry.solve.semidefinite.frames import Layout
-from manifoldry.solve.semidefinite.pairs import HeldPairs
+from manifoldry.solve.semidefinite import FrameLayout, PairDistances, StretchOptions, Variance, stretch_out
 from manifoldry.solve.spectrum import Suggestion, enough
 from manifoldry.values import Embedding, FloatArray, NeighborGraph
 
@@ -144,14 +142,14 @@ class MVU(GraphEmbedder):
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         n = sample.n_points
-        pairs = _with_common(sample, run) if self.common_neighbors else HeldPairs.of_graph(sample.graph)
+        pairs = _with_common(sample, run) if self.common_neighbors else PairDistances.of_graph(sample.graph)
         columns = min(self._columns(n, n_components), n - 1)
         start = _geodesic_layout(sample.graph, min(columns, n_components + ROOM), run)
         kept = self.constraints == "equal"
-        goal = Goal(self.gap, self.slack, columns)
+        options = StretchOptions(self.gap, self.slack, columns)
         with run.stage("stretching"):
-            bands, layout = pairs.bands(self.slack if kept else None), Layout(np.zeros(n, dtype=np.int64))
-            found = stretch_out(Variance(n), bands, layout, start, goal, run)
+            bands, layout = pairs.bands(self.slack if kept else None), FrameLayout.of_points(n)
+            found = stretch_out(Variance(n), bands, layout, start, options, run)
         coordinates, spectrum = principal_axes(found.V, n_components)
         return Embedding(
             coordinates,
@@ -186,7 +184,7 @@ def _geodesic_layout(graph: NeighborGraph, n_columns: int, run: Run) -> FloatArr
     return place_columns(scaling.head(wide), lengths, run)
 
 
-def _with_common(sample: Sample, run: Run) -> HeldPairs:
+def _with_common(sample: Sample, run: Run) -> PairDistances:
     """Return the graph's pairs and those of neighbors of one point, with their distances."""
     if sample.X is None:
         raise ValueError("common_neighbors needs points or all pairwise distances; got a graph.")
@@ -195,10 +193,10 @@ def _with_common(sample: Sample, run: Run) -> HeldPairs:
     both = sp.coo_array(sp.triu(listed.T @ listed + listed + listed.T, k=1))
     i, j = both.row.astype(np.int64), both.col.astype(np.int64)
     if sample.pairwise:
-        return HeldPairs.of(i, j, sample.X[i, j], n)
+        return PairDistances.of(i, j, sample.X[i, j], n)
 
     def distances(lo: int, hi: int) -> FloatArray:
         return np.linalg.norm(gather(sample.X, i[lo:hi]) - gather(sample.X, j[lo:hi]), axis=1)
 
     cuts = run.ranges(len(i), GATHERED // sample.X.shape[1])
-    return HeldPairs.of(i, j, np.concatenate(run.map(distances, cuts)), n)
+    return PairDistances.of(i, j, np.concatenate(run.map(distances, cuts)), n)

@@ -29,7 +29,7 @@ from manifoldry.patches.tesserae import (
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import principal_scaling
-from manifoldry.solve.semidefinite import Goal, Stretched
+from manifoldry.solve.semidefinite import Stretched, StretchOptions
 from manifoldry.solve.spectrum import Suggestion, enough
 from manifoldry.values import Embedding, FloatArray, IntArray
 
@@ -292,8 +292,8 @@ class TesseraMap(GraphEmbedder):
         borders = border_pairs(sample.X, sample.graph, labels, self.n_border_pairs or n_components**2)
         far = far_pairs(sample.X, sample.graph, labels, self.n_pairs, run)
         start = geodesic_start(pieces, sample.graph, n_components, run)
-        goal = Goal(GAP, self.slack, self.max_rank or n_components + 1)
-        return tessellate(pieces, borders, far, start, goal, run), {"border_pairs": len(borders), "pairs": len(far)}
+        options = StretchOptions(GAP, self.slack, self.max_rank or n_components + 1)
+        return tessellate(pieces, borders, far, start, options, run), {"border_pairs": len(borders), "pairs": len(far)}
 
     def _map(self, X: FloatArray, Y: FloatArray, run: Run) -> tuple[ShiftedProjection, float]:
         drawn = run.rng("landmarks of the map").permutation(len(X))

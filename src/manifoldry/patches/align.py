@@ -16,7 +16,7 @@ from manifoldry.patches.stitch import Stitched, joint_certificate
 from manifoldry.patches.unfold import Unfolded, unfold
 from manifoldry.run import Callback, Run
 from manifoldry.solve.factor import proven_factor
-from manifoldry.solve.semidefinite import Distances, Placement, place, spectral_start
+from manifoldry.solve.semidefinite import DistanceConstraints, Placement, place, spectral_start
 from manifoldry.values import Array, Certificate, FloatArray, IntArray, Spectrum, Trace
 
 MIDDLE = 12
@@ -161,7 +161,7 @@ def align_patches(  # noqa: PLR0913
     ([0.5, 0.5, 0.5], True)
     """
     rigid = RigidPatches.read(patches, None if n_points is None else check.integer("n_points", n_points, 1))
-    n, widest = rigid.members.n_points, rigid.layout.widest
+    n, widest = rigid.members.n_points, rigid.layout.max_size
     because = f" because a patch fills {widest} dimensions"
     width = widest if n_components is None else check.integer("n_components", n_components, widest, None, because)
     pairs = Pairs.read(distances, upper_bounds, lower_bounds, n)
@@ -180,7 +180,7 @@ def align_patches(  # noqa: PLR0913
             laid = _laid_out(rigid, parts, again, width, chiral)
     forces = np.zeros(len(pairs.lengths))
     for part, placement in zip(parts, first, strict=True):
-        forces[part.chosen] = placement.forces
+        forces[part.chosen] = placement.multipliers
     stitched = laid.stitched
     apart = np.square(stitched.images(rigid.members.patches, rigid.f) - laid.coordinates[rigid.members.points])
     counts = np.bincount(rigid.members.patches)
@@ -209,7 +209,7 @@ class _Part:
     patches: IntArray
     points: IntArray
     chosen: Array
-    distances: Distances | None
+    distances: DistanceConstraints | None
     form: sp.csr_array
     stretched: sp.csr_array
 
@@ -217,19 +217,19 @@ class _Part:
         """Return unknowns to begin with: near the rows of Y, or from eigenvectors."""
         if Y is not None:
             return self.rigid.fitted(Y[self.points], proper)
-        if self.rigid.layout.n_frames == 0:
+        if self.rigid.layout.n_frame_rows == 0:
             return np.zeros((self.rigid.layout.n_rows, 1))
         return spectral_start(self.form, self.rigid.layout, most)
 
     def place(self, V: FloatArray, most: int | None, tol: float, run: Run) -> Placement:
         """Return the best placement found from V."""
         wanted = None if self.distances is None else replace(self.distances, tol=tol)
-        return place(self.stretched, self.rigid.layout.sizes, run, start=V, distances=wanted, max_columns=most)
+        return place(self.stretched, self.rigid.layout.sizes, run, start=V, distances=wanted, max_rank=most)
 
     def refine(self, Y: FloatArray, proper: bool, run: Run) -> Placement:
         """Return the placement near the rows of Y, in as many dimensions and without stretch."""
         V, sizes = self.start(Y, None, proper), self.rigid.layout.sizes
-        return place(self.form, sizes, run, start=V, distances=self.distances, max_columns=Y.shape[1])
+        return place(self.form, sizes, run, start=V, distances=self.distances, max_rank=Y.shape[1])
 
 
 def _parts(rigid: RigidPatches, pairs: Pairs, stretch: float, run: Run) -> list[_Part]:
@@ -260,7 +260,7 @@ def _stretched(rigid: RigidPatches, form: sp.csr_array, stretch: float, run: Run
     """Return the form less the variance of the points, or refuse a stretch under which patches would fly apart."""
     if stretch == 0:
         return form
-    n, k = rigid.members.n_points, rigid.layout.n_frames
+    n, k = rigid.members.n_points, rigid.layout.n_frame_rows
     rows = rigid.positions
     middle = np.arange(n) if n <= MIDDLE else run.rng("middle").choice(n, MIDDLE, replace=False)
     mean = sp.csr_array(rows[middle].sum(axis=0)[None] / len(middle))
@@ -277,7 +277,7 @@ def _laid_out(
 ) -> Unfolded:
     """Return all components in ``width`` dimensions; chiral ones so that most full patches are not mirrored."""
     p = max(placement.shifts.shape[1] for placement in placements)
-    frames = np.zeros((rigid.n_patches, rigid.layout.widest, p))
+    frames = np.zeros((rigid.n_patches, rigid.layout.max_size, p))
     shifts = np.zeros((rigid.n_patches, p))
     components = np.empty(rigid.n_patches, dtype=np.int64)
     for number, (part, placement) in enumerate(zip(parts, placements, strict=True)):

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from manifoldry.patches.cover import Membership
-from manifoldry.solve.semidefinite import Distances, Layout
+from manifoldry.solve.semidefinite import DistanceConstraints, FrameLayout
 from manifoldry.values import Array, FloatArray, IntArray
 
 FLAT = 1e-7
@@ -31,7 +31,7 @@ class RigidPatches:
         Who is in which patch, ordered by point, all with weight 1.
     f : ndarray of shape (M, r)
         Coordinates of the entries, filled up with zeros.
-    layout : Layout
+    layout : FrameLayout
         The dimensions of the patches.
     axes : ndarray of shape (c, w, r)
         How f comes from the given coordinates g: ``f = (g - middles) @ axes``.
@@ -41,7 +41,7 @@ class RigidPatches:
 
     members: Membership
     f: FloatArray
-    layout: Layout
+    layout: FrameLayout
     axes: FloatArray
     middles: FloatArray
 
@@ -63,12 +63,12 @@ class RigidPatches:
         owners = np.repeat(np.arange(len(ids)), [len(mine) for mine in ids])
         order = np.lexsort((owners, points))
         members = Membership(points[order], owners[order], np.ones(len(order)), n)
-        return cls(members, own[order], Layout(sizes), axes, middles)
+        return cls(members, own[order], FrameLayout(sizes), axes, middles)
 
     @property
     def n_patches(self) -> int:
         """Number of patches."""
-        return self.layout.n_pieces
+        return self.layout.n_patches
 
     @cached_property
     def images(self) -> sp.csr_array:
@@ -77,7 +77,7 @@ class RigidPatches:
         entry, axis = np.nonzero(np.arange(self.f.shape[1]) < layout.sizes[patches][:, None])
         every = np.arange(len(patches))
         rows = np.concatenate([entry, every])
-        columns = np.concatenate([layout.offsets[patches[entry]] + axis, layout.n_frames + patches])
+        columns = np.concatenate([layout.offsets[patches[entry]] + axis, layout.n_frame_rows + patches])
         values = np.concatenate([self.f[entry, axis], np.ones(len(patches))])
         return sp.csr_array((values, (rows, columns)), shape=(len(patches), layout.n_rows))
 
@@ -105,7 +105,7 @@ class RigidPatches:
             if proper and rows.shape[1] == p:
                 left[:, :, -1] *= np.sign(np.linalg.det(left @ right))[:, None]
             V[rows] = left @ right
-        V[self.layout.n_frames :] = (collect @ where) / count[:, None]
+        V[self.layout.n_frame_rows :] = (collect @ where) / count[:, None]
         return V
 
     def mirrored(self, frames: FloatArray) -> Array:
@@ -126,7 +126,7 @@ class RigidPatches:
         sizes = self.layout.sizes[patches]
         width = int(sizes.max())
         axes = self.axes[patches][:, :, :width]
-        return RigidPatches(members, self.f[kept][:, :width], Layout(sizes), axes, self.middles[patches]), points
+        return RigidPatches(members, self.f[kept][:, :width], FrameLayout(sizes), axes, self.middles[patches]), points
 
 
 @dataclass(frozen=True)
@@ -161,12 +161,12 @@ class Pairs:
         """Return chosen pairs, whose ends are all in ``points`` (sorted), renumbered in their order."""
         return Pairs(np.searchsorted(points, self.ends[chosen]), self.lengths[chosen], self.sense[chosen])
 
-    def distances(self, positions: sp.csr_array) -> Distances | None:
+    def distances(self, positions: sp.csr_array) -> DistanceConstraints | None:
         """Return them as constraints on the unknowns."""
         if not len(self.lengths):
             return None
         differences = sp.csr_array(positions[self.ends[:, 0]] - positions[self.ends[:, 1]])
-        return Distances(differences, self.lengths**2, self.sense > 0, self.sense < 0)
+        return DistanceConstraints(differences, self.lengths**2, self.sense > 0, self.sense < 0)
 
     def violations(self, Y: FloatArray) -> FloatArray:
         """Return the relative errors of the lengths in Y, zero where a bound holds; of zero lengths, as they are."""

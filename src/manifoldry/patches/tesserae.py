@@ -13,8 +13,14 @@ from manifoldry.patches.cover import Membership
 from manifoldry.patches.rigid import RigidPatches
 from manifoldry.run import Run
 from manifoldry.solve.scaling import landmark_scaling, place_columns
-from manifoldry.solve.semidefinite import Goal, Layout, Pairs, Stretched, stretch_out
-from manifoldry.solve.semidefinite.pairs import HeldPairs
+from manifoldry.solve.semidefinite import (
+    FrameLayout,
+    PairDistances,
+    PairStretch,
+    Stretched,
+    StretchOptions,
+    stretch_out,
+)
 from manifoldry.values import Array, Certificate, FloatArray, IntArray, NeighborGraph, Stop, Trace
 
 START_LANDMARKS = 30
@@ -64,10 +70,10 @@ def lay_tesserae(X: Array, labels: IntArray, width: int, kind: str, run: Run) ->
     charts = fit_charts(X, members, c, min(width, X.shape[1]), run, kind=kind)
     f = charts.coordinates(X, members, run)
     axes = np.zeros((c, 0, f.shape[1]))
-    return RigidPatches(members, f, Layout(charts.sizes), axes, np.zeros((c, 0))), charts.residuals
+    return RigidPatches(members, f, FrameLayout(charts.sizes), axes, np.zeros((c, 0))), charts.residuals
 
 
-def border_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int) -> HeldPairs:
+def border_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int) -> PairDistances:
     """Return edges between each two tesserae (3.16): the shortest, and up to ``most`` spread out along the border.
 
     More would fasten tesserae to each other where they should turn, and if all were close together the tesserae would
@@ -81,7 +87,7 @@ def border_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int) ->
     edges, couple = across[order], np.unique(couple[order], return_inverse=True)[1]
     i, j = rows[edges], columns[edges]
     chosen = _spread_out((X[i] + X[j]) / 2, couple, most)
-    return HeldPairs.of(i[chosen], j[chosen], graph.lengths[edges[chosen]], len(X))
+    return PairDistances.of(i[chosen], j[chosen], graph.lengths[edges[chosen]], len(X))
 
 
 def _spread_out(places: FloatArray, groups: IntArray, most: int) -> IntArray:
@@ -103,7 +109,7 @@ def _spread_out(places: FloatArray, groups: IntArray, most: int) -> IntArray:
     return np.flatnonzero(taken)
 
 
-def far_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int, run: Run) -> HeldPairs:
+def far_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int, run: Run) -> PairDistances:
     """Return pairs of different tesserae to stretch: those that are no neighbors, or about ``most`` drawn of them.
 
     Where all points are neighbors, all pairs of different tesserae are taken.
@@ -120,7 +126,7 @@ def far_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int, run: 
     if not beside.all():
         i, j = i[~beside], j[~beside]
     lengths = np.linalg.norm(X[i] - X[j], axis=1)
-    return HeldPairs.of(i, j, lengths, n)
+    return PairDistances.of(i, j, lengths, n)
 
 
 def geodesic_start(pieces: RigidPatches, graph: NeighborGraph, n_components: int, run: Run) -> FloatArray:
@@ -133,7 +139,12 @@ def geodesic_start(pieces: RigidPatches, graph: NeighborGraph, n_components: int
 
 
 def tessellate(
-    pieces: RigidPatches, borders: HeldPairs, far: HeldPairs, start: FloatArray, goal: Goal, run: Run
+    pieces: RigidPatches,
+    borders: PairDistances,
+    far: PairDistances,
+    start: FloatArray,
+    options: StretchOptions,
+    run: Run,
 ) -> Stretched:
     r"""Return the tessellation that stretches most with borders kept as well as they can be (3.18).
 
@@ -142,9 +153,9 @@ def tessellate(
     """
     images = pieces.images
     if not len(borders):
-        whole = Certificate(0.0, 0.0, 1.0, 0.0, pieces.layout.widest)
+        whole = Certificate(0.0, 0.0, 1.0, 0.0, pieces.layout.max_size)
         return Stretched(start, whole, Trace(np.zeros(1), Stop.CONVERGED), np.zeros(0), 0.0)
     apart = far.matrix(images)
-    form = Pairs(sp.csr_array(apart.T @ apart / len(far)))
+    form = PairStretch(sp.csr_array(apart.T @ apart / len(far)))
     with threadpool_limits(1):
-        return stretch_out(form, borders.bands(goal.slack, images), pieces.layout, start, goal, run)
+        return stretch_out(form, borders.bands(options.slack, images), pieces.layout, start, options, run)

@@ -1,4 +1,4 @@
-"""Distances held within bands by a barrier, while the rest is stretched."""
+"""Squared distances held within bands by a logarithmic barrier, and their least-squares misfit."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 import scipy.sparse as sp
 
 from manifoldry.solve.semidefinite.forms import Stretch
-from manifoldry.values import FloatArray
+from manifoldry.values import Array, FloatArray
 
 
 @dataclass(frozen=True)
 class Bands:
-    r"""Squared lengths :math:`|b_e V|^2` that have to stay between two numbers.
+    r"""Squared lengths :math:`|b_e V|^2` that have to stay between two bounds, their band.
 
     Parameters
     ----------
     differences : csr_array of shape (E, m)
         Row e gives the difference of two points, divided by the wanted distance, as a combination of the rows of V.
     lower, upper : ndarray of shape (E,)
-        The band around 1; minus infinity where nothing holds from below.
+        The bounds; minus infinity where there is no lower bound.
     """
 
     differences: sp.csr_array
@@ -31,6 +31,16 @@ class Bands:
 
     def __len__(self) -> int:
         return len(self.upper)
+
+    @property
+    def bounded_below(self) -> Array:
+        """Which lengths have a lower bound."""
+        return np.isfinite(self.lower)
+
+    @property
+    def n_bounds(self) -> int:
+        """Number of finite bounds."""
+        return len(self) + int(self.bounded_below.sum())
 
     def lengths(self, V: FloatArray) -> FloatArray:
         """Return the squared relative lengths."""
@@ -43,7 +53,7 @@ class Bands:
 
     @cached_property
     def _products(self) -> tuple[sp.csr_array, sp.csr_array]:
-        """Which entries of B'FB there are, and the matrix that takes the forces F to them."""
+        """The pattern of B'FB, and the matrix that takes the diagonal F to its entries."""
         B = sp.csr_array(self.differences)
         counts = np.diff(B.indptr)
         row = np.repeat(np.arange(len(counts)), counts)
@@ -56,16 +66,16 @@ class Bands:
         parts = (B.data[first] * B.data[second], (entry, row[first]))
         return sp.csr_array(where, shape=(m, m)), sp.csr_array(parts, shape=(len(places), len(counts)))
 
-    def springs(self, forces: FloatArray) -> sp.csr_array:
-        """Return the matrix B'FB of springs with these forces."""
+    def laplacian(self, weights: FloatArray) -> sp.csr_array:
+        """Return B' diag(weights) B, the weighted Laplacian of the pairs."""
         pattern, parts = self._products
-        return sp.csr_array((parts @ forces, pattern.indices, pattern.indptr), shape=pattern.shape)
+        return sp.csr_array((parts @ weights, pattern.indices, pattern.indptr), shape=pattern.shape)
 
-    def stiffened(self, form: sp.csr_array, stiffness: FloatArray, ends: FloatArray) -> sp.csr_array:
-        r"""Return :math:`F \otimes I_p + \sum_e s_e (b_e \otimes y_e)(b_e \otimes y_e)^\top` for ends y_e = b_e V."""
+    def hessian(self, form: sp.csr_array, weights: FloatArray, ends: FloatArray) -> sp.csr_array:
+        r"""Return :math:`F \otimes I_p + \sum_e w_e (b_e \otimes y_e)(b_e \otimes y_e)^\top` for ends y_e = b_e V."""
         pattern, parts = self._products
         p = ends.shape[1]
-        squares = (stiffness[:, None, None] * ends[:, :, None] * ends[:, None, :]).reshape(len(ends), p * p)
+        squares = (weights[:, None, None] * ends[:, :, None] * ends[:, None, :]).reshape(len(ends), p * p)
         blocks = (np.reshape(parts @ squares, (-1, p, p)), pattern.indices, pattern.indptr)
         alike = (form.data[:, None, None] * np.eye(p), form.indices, form.indptr)
         shape = (p * form.shape[0], p * form.shape[1])
@@ -77,40 +87,40 @@ class Bands:
 
 
 @dataclass(frozen=True)
-class Local:
-    """What a function is like at V: half its gradient, and the two parts of half its second derivative.
+class LengthDerivatives:
+    """Half the gradient and half the Hessian of a function of squared lengths at V.
 
     Parameters
     ----------
-    slope : ndarray of shape (m, p)
+    gradient : ndarray of shape (m, p)
         Half the gradient.
     form : csr_array of shape (m, m)
-        The part of half the second derivative that acts on all columns alike.
-    stiffness : ndarray of shape (E,)
-        Weights of the squares of changes of length: the other part.
-    hidden : int
-        Negative directions of the form that no move takes.
+        The part of half the Hessian that acts on all columns alike.
+    weights : ndarray of shape (E,)
+        Weights of the outer products of the lengths' gradients: the other part.
+    centered : bool
+        Whether the form holds for centered V only; the constant then has curvature -1 in it.
     """
 
-    slope: FloatArray
+    gradient: FloatArray
     form: sp.csr_array
-    stiffness: FloatArray
-    hidden: int = 0
+    weights: FloatArray
+    centered: bool = False
 
 
-class Hill(Protocol):
-    """A function of V to go down on: smooth in the squared lengths of its bands."""
+class LengthObjective(Protocol):
+    """A function of V that is smooth in the squared lengths of its bands."""
 
     @property
     def bands(self) -> Bands:
-        """The lengths that it sees."""
+        """The lengths."""
         ...
 
     def value(self, V: FloatArray) -> float:
         """Return the function at V; infinite where it is not defined."""
         ...
 
-    def local(self, V: FloatArray) -> Local:
+    def derivatives(self, V: FloatArray) -> LengthDerivatives:
         """Return its derivatives at V."""
         ...
 
@@ -119,17 +129,18 @@ class Hill(Protocol):
 class Barrier:
     r"""The barrier function :math:`-\langle V, W V\rangle - \nu \sum_e [\log(u_e - l_e) + \log(l_e - o_e)]`.
 
-    It is convex in :math:`A = V V^\top`. Its forces :math:`\nu/(u - l) - \nu/(l - o)` are multipliers of the bands, and
-    where it is smallest they prove that the stretch is within :math:`\nu` times the number of bounds of the best.
+    It is convex in :math:`A = V V^\top`. The multipliers of the bounds are :math:`\nu/(u - l)` and
+    :math:`\nu/(l - o)`; at its minimum they prove that the stretch is within :math:`\nu` times the number of bounds of
+    the largest.
 
     Parameters
     ----------
     stretch : Stretch
         W.
     bands : Bands
-        The distances to hold.
+        The bounds of the squared lengths.
     nu : float
-        The strength of the barrier.
+        The barrier parameter.
     """
 
     stretch: Stretch
@@ -142,41 +153,36 @@ class Barrier:
         above, below = self.bands.upper - lengths, lengths - self.bands.lower
         if above.min(initial=np.inf) <= 0 or below.min(initial=np.inf) <= 0:
             return np.inf
-        held = np.isfinite(below)
-        walls = np.log(above).sum() + np.log(below[held]).sum()
-        return -float(np.vdot(V, self.stretch.times(V))) - self.nu * float(walls)
+        logarithms = np.log(above).sum() + np.log(below[np.isfinite(below)]).sum()
+        return -self.stretch.total(V) - self.nu * float(logarithms)
 
-    def pulls(self, V: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the multipliers of the upper and of the lower ends."""
+    def multipliers(self, V: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the multipliers of the upper and of the lower bounds."""
         lengths = self.bands.lengths(V)
         return self.nu / (self.bands.upper - lengths), self.nu / (lengths - self.bands.lower)
 
-    def local(self, V: FloatArray) -> Local:
+    def derivatives(self, V: FloatArray) -> LengthDerivatives:
         """Return the derivatives of the barrier function."""
-        above, below = self.pulls(V)
-        springs = self.laplacian(above - below)
-        slope = springs @ V - self.stretch.times(V)
-        stiffness = 2 * (above**2 + below**2) / self.nu
-        return Local(slope, sp.csr_array(springs - self.stretch.matrix), stiffness, self.stretch.hidden)
-
-    def laplacian(self, forces: FloatArray) -> sp.csr_array:
-        """Return the matrix of springs with these forces."""
-        return self.bands.springs(forces)
+        above, below = self.multipliers(V)
+        laplacian = self.bands.laplacian(above - below)
+        gradient = laplacian @ V - self.stretch.times(V)
+        form = sp.csr_array(laplacian - self.stretch.matrix)
+        return LengthDerivatives(gradient, form, 2 * (above**2 + below**2) / self.nu, self.stretch.centered)
 
     @property
-    def n_walls(self) -> int:
-        """Number of bounds that hold."""
-        return len(self.bands) + int(np.isfinite(self.bands.lower).sum())
+    def gap(self) -> float:
+        """How far from the largest the stretch is at the minimum, at the most."""
+        return self.nu * self.bands.n_bounds
 
 
 @dataclass(frozen=True)
 class Misfit:
-    r"""Half the sum of squared errors of the squared lengths, :math:`\tfrac12 \sum_e (l_e - 1)^2`: what comes first.
+    r"""Half the sum of squared errors of the squared lengths, :math:`\tfrac12 \sum_e (l_e - 1)^2`.
 
     Parameters
     ----------
     bands : Bands
-        The distances to keep; their widths do not matter here.
+        The lengths; their bounds do not matter here.
     """
 
     bands: Bands
@@ -185,9 +191,9 @@ class Misfit:
         """Return half the sum of squared errors."""
         return float(np.square(self.bands.lengths(V) - 1).sum()) / 2
 
-    def local(self, V: FloatArray) -> Local:
-        """Return the misfit's derivatives; springs that are too short do not push, so that steps go down."""
+    def derivatives(self, V: FloatArray) -> LengthDerivatives:
+        """Return the derivatives, in the form without the negative terms of lengths that are too short."""
         errors = self.bands.lengths(V) - 1
         B = self.bands.differences
-        slope = B.T @ (errors[:, None] * (B @ V))
-        return Local(slope, self.bands.springs(np.maximum(errors, 0.0)), np.full(len(errors), 2.0))
+        gradient = B.T @ (errors[:, None] * (B @ V))
+        return LengthDerivatives(gradient, self.bands.laplacian(np.maximum(errors, 0.0)), np.full(len(errors), 2.0))

@@ -1,42 +1,48 @@
-"""The path to the most stretch: least misfit, then ever weaker barriers, in as many dimensions as the proof asks."""
+"""The central path to the largest stretch: least misfit, then barriers of falling parameter, in rising rank."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 from manifoldry.run import Run
-from manifoldry.solve.factor import proven_factor
 from manifoldry.solve.semidefinite.barrier import Bands, Barrier, Misfit
-from manifoldry.solve.semidefinite.climb import Climber
+from manifoldry.solve.semidefinite.certificate import certify_stretch, lowest_direction, stretch_dual
 from manifoldry.solve.semidefinite.forms import Stretch
-from manifoldry.solve.semidefinite.frames import Layout
+from manifoldry.solve.semidefinite.frames import FrameLayout
+from manifoldry.solve.semidefinite.newton import Damping, Newton, NewtonSystem
+from manifoldry.solve.semidefinite.systems import LengthProblem
 from manifoldry.values import Certificate, FloatArray, Stop, Trace
 
-WEAKER, WEAKER_WITHIN = 0.1, 0.2
-"""From one strength of the barrier to the next: with upper bounds only, and within bands, where paths turn faster."""
+BARRIER_DAMPING, MAX_HALVINGS = Damping(least=1e-9, most=1e8, growth=4.0, decay=4.0, restart=1e-3), 5
 
-MISFIT_STEPS, FIRST_STEPS, ROUGH_STEPS = 200, 300, 30
-PROOFS = np.concatenate([[0.0], 10.0 ** np.arange(-10.0, 4.0, 0.5)])
-"""By how much the bound may have to be raised, as a share of the stretch, before it is proven."""
+BARRIER_DECAY, BAND_BARRIER_DECAY = 0.1, 0.2
+"""Factor from one barrier parameter to the next: with upper bounds only, and with bands, where paths bend more."""
 
-SADDLES, STEEP, STEEP_AT_LAST = 10, 1e-3, 1e-8
-"""How many saddles to leave at one strength of the barrier, and how steep they have to be in units of W."""
+MAX_MISFIT_STEPS, MAX_FIRST_STEPS, MAX_WIDE_STEPS = 200, 300, 30
+"""Maximum Newton steps: for the misfit, at the first barrier parameter, in bands wider than the last."""
 
-ROOM = 0.02
-WIDEST, NARROWER = 0.9, 0.2
-ROUGH = 0.3
-LOOSE, CLOSE, EXACT = 1e-2, 1e-4, 1e-10
-"""Promised fall of the last Newton step as a share of the gap: in bands to be narrowed, on the way, at the end."""
+MAX_SADDLES, SADDLE_TOL, FINAL_SADDLE_TOL = 10, 1e-3, 1e-8
+"""How many saddle points are left at one barrier parameter, and how negative their curvature is, in units of W."""
+
+MAX_WIDTH, WIDTH_DECAY, WIDE_GAP = 0.9, 0.2, 0.3
+"""Half-width of the first bands, factor to the next, and the relative gap there as a share of the half-width."""
+
+WIDE_DECREASE_TOL, PATH_DECREASE_TOL = 1e-2, 1e-4
+"""Predicted decrease, as a share of the gap, at which Newton's method ends: in bands wider than the last, in the last.
+At the last barrier parameter it goes on to rounding, which the multipliers need."""
+
+START_NOISE = 0.02
+"""Size of further columns of the start, relative to its mean entry."""
+
+SHRUNK_LENGTH = 0.9
+"""Largest squared length of the start, relative to its upper bound, where there are upper bounds only."""
 
 
 @dataclass(frozen=True)
 class Stretched:
-    """Points stretched as far as their distances allow.
+    """Frames and shifts of the largest stretch.
 
     Parameters
     ----------
@@ -46,7 +52,7 @@ class Stretched:
         Objective and bound are of minus the stretch; ``violation`` is the largest error of a squared distance.
     trace : Trace
         Minus the stretch from stage to stage.
-    forces : ndarray of shape (E,)
+    multipliers : ndarray of shape (E,)
         Multipliers of the distances.
     error : float
         Mean squared relative error of the squared distances (3.3).
@@ -55,235 +61,171 @@ class Stretched:
     V: FloatArray
     certificate: Certificate
     trace: Trace
-    forces: FloatArray
+    multipliers: FloatArray
     error: float
 
 
 @dataclass(frozen=True)
-class Goal:
-    """How far to go.
+class StretchOptions:
+    """Tolerances and limits of `stretch_out`.
 
     Parameters
     ----------
-    gap : float
+    tol : float
         Relative gap at which to stop.
     slack : float
         Half-width of the bands where lengths are kept.
-    max_columns : int
-        Most dimensions to use.
+    max_rank : int
+        Maximum number of dimensions.
     max_iter : int
-        Most steps of Newton's method at one strength of the barrier.
+        Maximum number of Newton steps at one barrier parameter.
     """
 
-    gap: float = 1e-6
+    tol: float = 1e-6
     slack: float = 1e-3
-    max_columns: int = 5
+    max_rank: int = 5
     max_iter: int = 60
 
 
-def stretch_out(stretch: Stretch, bands: Bands, layout: Layout, start: FloatArray, goal: Goal, run: Run) -> Stretched:
+def stretch_out(
+    stretch: Stretch, bands: Bands, layout: FrameLayout, start: FloatArray, options: StretchOptions, run: Run
+) -> Stretched:
     r"""Maximize :math:`\langle V, W V\rangle` with the distances as well kept as they can be.
 
-    First :math:`\sum_e (l_e - 1)^2` is made as small as it gets. In :math:`A = V V^\top` that is a convex problem whose
-    optimal lengths are unique; then the stretch is maximized with all lengths within ``slack`` of those. Where nothing
-    holds from below, lengths begin inside and there is no first part.
+    First :math:`\sum_e (l_e - 1)^2` is minimized: convex in :math:`A = V V^\top`, with unique optimal lengths. Then the
+    stretch is maximized with all lengths within ``slack`` of those. With upper bounds alone the start is shrunk until
+    it is inside instead.
 
     Parameters
     ----------
     stretch : Stretch
         The form W.
     bands : Bands
-        Lengths to keep, within ``goal.slack``, if the lower ends are finite; if none is, only not to exceed.
-    layout : Layout
+        Lengths to keep, within ``options.slack``, if lower bounds are finite; if none is, only not to exceed.
+    layout : FrameLayout
         Which rows of V are frames and which are shifts.
     start : ndarray of shape (m, p)
-        Where to begin.
-    goal : Goal
-        How far to go.
+        Initial frames and shifts.
+    options : StretchOptions
+        Tolerances and limits.
     run : Run
         Progress; a callback that asks to stop gets what is reached.
     """
-    kept = bool(np.isfinite(bands.lower).any())
-    V = layout.orthonormal(_widened(start, goal.max_columns if kept else start.shape[1], layout, run))
-    objective = [-float(np.vdot(V, stretch.times(V)))]
-    slacks = _slacks(goal.slack) if kept else [1.0]
-    fitter, climber = Climber(layout, run), Climber(layout, run)
+    kept = bool(bands.bounded_below.any())
+    V = layout.orthonormal(_widened(start, options.max_rank if kept else start.shape[1], layout, run))
+    objective = [-stretch.total(V)]
+    slacks = _slacks(options.slack) if kept else [1.0]
+    fitting, climbing = (Newton(layout, BARRIER_DAMPING, MAX_HALVINGS, run) for _ in range(2))
     for slack in slacks:
         if kept:
-            V, bands = _least_misfit(fitter, bands, V, slack)
+            V, bands = _least_misfit(fitting, bands, V, slack)
         else:
             V = _shrunk(bands, layout, V)
         final = slack == slacks[-1]
-        here = goal if final else replace(goal, gap=ROUGH * slack, max_columns=0, max_iter=ROUGH_STEPS)
-        barrier = Barrier(stretch, bands, (float(np.vdot(V, stretch.times(V))) or 1.0) / len(bands) * slack)
-        V, barrier, good = _weaken(climber, barrier, V, here, objective)
+        here = options if final else replace(options, tol=WIDE_GAP * slack, max_rank=0, max_iter=MAX_WIDE_STEPS)
+        barrier = Barrier(stretch, bands, (stretch.total(V) or 1.0) / len(bands) * slack)
+        V, barrier, good = _follow_path(climbing, barrier, V, here, objective)
         if run.stopped:
             break
-    above, below = barrier.pulls(V)
+    above, below = barrier.multipliers(V)
     errors = bands.lengths(V) - 1
-    missed = np.where(np.isfinite(bands.lower), np.abs(errors), np.maximum(errors, 0.0))
-    certificate = certify(barrier, layout, V, float(missed.max(initial=0.0)))
+    missed = np.where(bands.bounded_below, np.abs(errors), np.maximum(errors, 0.0))
+    certificate = certify_stretch(barrier, layout, V, float(missed.max(initial=0.0)))
     stop = Stop.ASKED if run.stopped else (Stop.CONVERGED if good else Stop.LIMIT)
     return Stretched(V, certificate, Trace(np.array(objective), stop), above - below, float(np.mean(missed**2)))
 
 
 def _slacks(least: float) -> list[float]:
     """Return half-widths of bands from wide to narrow: in a wide band Newton's steps are long."""
-    steps = round(np.log(WIDEST / least) / -np.log(NARROWER))
-    return [float(slack) for slack in np.geomspace(WIDEST, least, steps + 1)] if steps > 0 else [least]
+    steps = round(np.log(MAX_WIDTH / least) / -np.log(WIDTH_DECAY))
+    return [float(slack) for slack in np.geomspace(MAX_WIDTH, least, steps + 1)] if steps > 0 else [least]
 
 
-def _weaken(
-    climber: Climber, barrier: Barrier, V: FloatArray, goal: Goal, objective: list[float]
+def _follow_path(
+    newton: Newton, barrier: Barrier, V: FloatArray, options: StretchOptions, objective: list[float]
 ) -> tuple[FloatArray, Barrier, bool]:
-    """Follow ever weaker barriers until the gap is small; leave saddles, into new columns where there is room."""
-    stretch = barrier.stretch
-    total = float(np.vdot(V, stretch.times(V))) or 1.0
-    weaker = WEAKER if barrier.n_walls == len(barrier.bands) else WEAKER_WITHIN
+    """Lower the barrier parameter until the gap is small; leave saddle points, into new columns below the rank."""
+    stretch, layout = barrier.stretch, newton.layout
+    total = stretch.total(V) or 1.0
+    decay = BAND_BARRIER_DECAY if barrier.bands.bounded_below.any() else BARRIER_DECAY
     saddles = 0
     while True:
-        last = barrier.nu * barrier.n_walls <= goal.gap * total
-        level = (LOOSE if not goal.max_columns else EXACT if last else CLOSE) * barrier.nu * barrier.n_walls
-        max_iter = max(FIRST_STEPS, goal.max_iter) if len(objective) == 1 else goal.max_iter
-        V, good = climber.descend(barrier, V, enough=partial(_fallen, level), max_iter=max_iter)
-        if last and goal.max_columns:
-            V = climber.polish(barrier, V)
-        total = float(np.vdot(V, stretch.times(V)))
+        last = barrier.gap <= options.tol * total
+        share = WIDE_DECREASE_TOL if not options.max_rank else 0.0 if last else PATH_DECREASE_TOL
+        max_iter = max(MAX_FIRST_STEPS, options.max_iter) if len(objective) == 1 else options.max_iter
+        V, good = _center(newton, barrier, V, share * barrier.gap, max_iter)
+        total = stretch.total(V)
         objective.append(-total)
-        if climber.run.stopped:
+        if newton.run.stopped:
             return V, barrier, good
         aside = None
-        if goal.max_columns and saddles < SADDLES:
-            steep = STEEP_AT_LAST if last else STEEP
-            aside = _aside(barrier, climber.layout, V, room=V.shape[1] < goal.max_columns, steep=steep)
+        if options.max_rank and saddles < MAX_SADDLES:
+            tol = FINAL_SADDLE_TOL if last else SADDLE_TOL
+            aside = _off_saddle(barrier, layout, V, widen=V.shape[1] < options.max_rank, tol=tol)
         if aside is not None:
             V, saddles = aside, saddles + 1
         elif last:
             return V, barrier, good
         else:
-            barrier, saddles = replace(barrier, nu=barrier.nu * weaker), 0
+            barrier, saddles = replace(barrier, nu=barrier.nu * decay), 0
 
 
-def _fallen(level: float, V: FloatArray, fall: float) -> bool:  # noqa: ARG001
-    """Tell whether the last step promised no more than the level."""
-    return fall <= level
+def _center(newton: Newton, barrier: Barrier, V: FloatArray, level: float, max_iter: int) -> tuple[FloatArray, bool]:
+    """Minimize one barrier function until a step predicts no more than ``level``; also whether that was reached."""
+    problem = LengthProblem(barrier, newton.layout)
+    found = newton.minimize(problem, V, converged=lambda _, decrease: decrease <= level, max_iter=max_iter)
+    return found.V, found.stop is Stop.CONVERGED and not found.stalled
 
 
-def _widened(V: FloatArray, n_columns: int, layout: Layout, run: Run) -> FloatArray:
-    """Return V with further columns of small random numbers: contradicting lengths need room to give way."""
+def _widened(V: FloatArray, n_columns: int, layout: FrameLayout, run: Run) -> FloatArray:
+    """Return V with further columns of small random numbers, through which contradicting lengths can change."""
     more = n_columns - V.shape[1]
     if more <= 0:
         return V
     noise = run.rng("room").standard_normal((layout.n_rows, more))
-    return np.column_stack([V, ROOM * noise * np.abs(V).mean()])
+    return np.column_stack([V, START_NOISE * noise * np.abs(V).mean()])
 
 
-def _least_misfit(fitter: Climber, bands: Bands, V: FloatArray, slack: float) -> tuple[FloatArray, Bands]:
+def _least_misfit(newton: Newton, bands: Bands, V: FloatArray, slack: float) -> tuple[FloatArray, Bands]:
     """Return V with lengths nearest to 1, and bands about 1 if all come within ``slack`` of it, else about these."""
     misfit = Misfit(bands)
 
-    def enough(V: FloatArray, fall: float) -> bool:
-        errors = np.abs(bands.lengths(V) - 1).max(initial=0.0)
-        return bool(errors < slack / 2 or fall < 1e-10 * misfit.value(V))
+    def converged(system: NewtonSystem, decrease: float) -> bool:
+        error = np.abs(bands.lengths(system.V) - 1).max(initial=0.0)
+        return bool(np.isfinite(decrease) and (error < slack / 2 or decrease < 1e-10 * misfit.value(system.V)))
 
-    V, _ = fitter.descend(misfit, V, enough=enough, max_iter=MISFIT_STEPS)
+    problem = LengthProblem(misfit, newton.layout)
+    V = newton.minimize(problem, V, converged=converged, max_iter=MAX_MISFIT_STEPS).V
     lengths = bands.lengths(V)
     fits = np.abs(lengths - 1).max(initial=0.0) < slack
     return V, bands.narrowed(np.ones_like(lengths) if fits else lengths, slack)
 
 
-def _shrunk(bands: Bands, layout: Layout, V: FloatArray) -> FloatArray:
+def _shrunk(bands: Bands, layout: FrameLayout, V: FloatArray) -> FloatArray:
     """Return V with shifts drawn together until no length is exceeded; single points only."""
-    if layout.n_frames:
-        raise ValueError("Upper bounds alone are for single points: pieces with frames cannot be made smaller.")
+    if layout.n_frame_rows:
+        raise ValueError("Upper bounds alone are for single points: patches with frames cannot be made smaller.")
     largest = float((bands.lengths(V) / bands.upper).max(initial=0.0))
-    return V * np.sqrt(0.9 / largest) if largest > 0.9 else V
+    return V * np.sqrt(SHRUNK_LENGTH / largest) if largest > SHRUNK_LENGTH else V
 
 
-def _dual(barrier: Barrier, layout: Layout, V: FloatArray) -> tuple[sp.csr_array, float]:
-    """Return the multipliers' matrix A + Lambda that has to outweigh W, and the bound that it gives."""
-    above, below = barrier.pulls(V)
-    springs = barrier.laplacian(above - below)
-    low = np.where(np.isfinite(barrier.bands.lower), barrier.bands.lower, 0.0)
-    bound = float(above @ barrier.bands.upper - below @ low)
-    if not layout.n_frames:
-        return springs, bound
-    frames = layout.multipliers(V, barrier.stretch.times(V) - springs @ V)
-    return sp.csr_array(springs + frames), bound + float(frames.trace())
+def _off_saddle(barrier: Barrier, layout: FrameLayout, V: FloatArray, *, widen: bool, tol: float) -> FloatArray | None:
+    """Return V moved off a saddle point, along the direction of the most negative curvature of the dual matrix.
 
-
-def certify(barrier: Barrier, layout: Layout, V: FloatArray, violation: float) -> Certificate:
-    r"""Return how far from the most stretch V can be.
-
-    Springs of equal strength :math:`\eta` on all distances, and :math:`\eta` on the frames, are added to the
-    multipliers until :math:`A + \Lambda + \eta (B^\top B + I_{frames}) \succeq W` is proven by pivots: then no
-    placement within the bands stretches more than the dual's value, raised by :math:`\eta (\sum_e u_e + \sum_i r_i)`.
+    The direction goes into a new column if V may ``widen``, else into the one that V needs least; None where the
+    curvature is above -``tol`` or the barrier function does not fall.
     """
-    W = barrier.stretch.matrix
-    outweighing, bound = _dual(barrier, layout, V)
-    total = float(np.vdot(V, barrier.stretch.times(V)))
-    even = barrier.laplacian(np.ones(len(barrier.bands)))
-    frames = (np.arange(layout.n_rows) < layout.n_frames).astype(float)
-    ground = np.zeros(layout.n_rows)
-    if not barrier.stretch.hidden:
-        # Nothing sees where all is: one shift may be held, by any spring.
-        ground[layout.n_frames] = float(np.abs(outweighing.diagonal()).mean() + W.diagonal().mean()) or 1.0
-    cost = float(barrier.bands.upper.sum()) + layout.n_frames
-    best = np.inf
-    for share in PROOFS:
-        strength = share * abs(total) / cost
-        added = strength * even + sp.diags_array(strength * frames + ground)
-        matrix = sp.csc_array(outweighing - W + added)
-        if proven_factor(matrix, barrier.stretch.hidden) is not None:
-            best = bound + strength * cost
-            break
-    rank = int(np.linalg.matrix_rank(V, rtol=1e-4))
-    return Certificate(-total, -best, abs(total) or 1.0, 0.0, rank, violation)
-
-
-def _aside(barrier: Barrier, layout: Layout, V: FloatArray, *, room: bool, steep: float) -> FloatArray | None:
-    """Return V moved out of a saddle, along the direction in which W outweighs the multipliers most.
-
-    The direction goes into a new column if there is ``room``, else into the one that V needs least; None where that is
-    not ``steep`` or the barrier function does not fall.
-    """
-    W = barrier.stretch.matrix
-    outweighing, _ = _dual(barrier, layout, V)
-    lowest, direction = _lowest(sp.csc_array(outweighing - W), barrier.stretch.hidden)
-    if lowest > -steep * (float(W.diagonal().mean()) or 1.0):
+    S, _ = stretch_dual(barrier, layout, V)
+    lowest, direction = lowest_direction(S, barrier.stretch.centered)
+    if lowest > -tol * (float(barrier.stretch.matrix.diagonal().mean()) or 1.0):
         return None
-    flat = np.pad(V, ((0, 0), (0, 1))) if room else V @ np.linalg.svd(V, full_matrices=False)[2].T
+    flat = np.pad(V, ((0, 0), (0, 1))) if widen else V @ np.linalg.svd(V, full_matrices=False)[2].T
     aside = np.zeros_like(flat)
     aside[:, -1] = direction * np.sqrt(float(np.vdot(V, V)) / len(V))
-    here, length = barrier.value(V), 1.0
+    value, length = barrier.value(V), 1.0
     while length > 1e-6:
         there = layout.orthonormal(flat + length * aside)
-        if barrier.value(there) < here:
+        if barrier.value(there) < value:
             return there
         length /= 4
     return None
-
-
-def _lowest(matrix: sp.csc_array, hidden: int) -> tuple[float, FloatArray]:
-    """Return the lowest eigenpair of a symmetric matrix, apart from the constant where that is hidden."""
-    n = matrix.shape[0]
-    if n <= 800:
-        dense = matrix.toarray()
-        if hidden:
-            dense = dense + (np.trace(np.abs(dense)) + 1.0) / n * np.ones((n, n))
-        values, vectors = np.linalg.eigh(dense)
-        return float(values[0]), vectors[:, 0]
-    unit = float(np.abs(matrix.diagonal()).mean()) or 1.0
-    shift, factor = 1e-9 * unit, None
-    while factor is None:
-        shift *= 10
-        factor = proven_factor(sp.csc_array(matrix + shift * sp.eye_array(n)), hidden if shift < 1 else 0)
-
-    def solve(x: FloatArray) -> FloatArray:
-        x = np.ravel(x)
-        found = factor.solve(x - x.mean() if hidden else x)
-        return found - found.mean() if hidden else found
-
-    start = np.random.default_rng(0).standard_normal(n)
-    values, vectors = eigsh(LinearOperator((n, n), matvec=solve, dtype=float), k=1, which="LA", v0=start, tol=1e-4)
-    return float(1 / values[0] - shift), vectors[:, 0]

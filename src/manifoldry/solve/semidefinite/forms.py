@@ -1,4 +1,4 @@
-"""What is stretched: a positive form of the points' coordinates, as a matrix or by what it does."""
+"""What is maximized: a positive semidefinite form of the points' coordinates, their stretch."""
 
 from __future__ import annotations
 
@@ -16,22 +16,26 @@ class Stretch(Protocol):
 
     @property
     def matrix(self) -> sp.csr_array:
-        """A sparse matrix that equals W on moves that leave the mean where it is."""
+        """A sparse matrix equal to W, on centered V at least."""
         ...
 
     @property
-    def hidden(self) -> int:
-        """Number of directions of the matrix that no move takes."""
+    def centered(self) -> bool:
+        """Whether the matrix equals W on centered V only, as the identity does for the variance."""
         ...
 
     def times(self, V: FloatArray) -> FloatArray:
         """Return W V."""
         ...
 
+    def total(self, V: FloatArray) -> float:
+        """Return the stretch <V, W V>."""
+        ...
+
 
 @dataclass(frozen=True)
 class Variance:
-    """The total variance of n points: W = I - 11'/n, kept as I because moves are centered.
+    """The total variance of n points: W = I - 11'/n, kept as I because steps are centered.
 
     Parameters
     ----------
@@ -44,25 +48,25 @@ class Variance:
     """
 
     n_points: int
+    centered = True
 
     @property
     def matrix(self) -> sp.csr_array:
         """The identity."""
         return sp.eye_array(self.n_points, format="csr")
 
-    @property
-    def hidden(self) -> int:
-        """One: all points moved together."""
-        return 1
-
     def times(self, V: FloatArray) -> FloatArray:
         """Return V about its mean."""
         return V - V.mean(axis=0)
 
+    def total(self, V: FloatArray) -> float:
+        """Return the sum of squared distances from the mean."""
+        return float(np.vdot(V, self.times(V)))
+
 
 @dataclass(frozen=True)
-class Pairs:
-    """A weighted sum of squared distances, or any other form that does not see shifts.
+class PairStretch:
+    """A weighted sum of squared distances of pairs, or any other form that does not change with shifts.
 
     Parameters
     ----------
@@ -71,12 +75,12 @@ class Pairs:
     """
 
     matrix: sp.csr_array
-
-    @property
-    def hidden(self) -> int:
-        """None."""
-        return 0
+    centered = False
 
     def times(self, V: FloatArray) -> FloatArray:
         """Return W V."""
         return np.asarray(self.matrix @ V)
+
+    def total(self, V: FloatArray) -> float:
+        """Return the stretch <V, W V>."""
+        return float(np.vdot(V, self.times(V)))

@@ -1,4 +1,4 @@
-"""The unknowns of a placement: an orthonormal frame and a shift for every rigid piece, stacked in one array."""
+"""The unknowns of a placement: an orthonormal frame and a shift for every rigid patch, stacked in one array."""
 
 from __future__ import annotations
 
@@ -10,34 +10,44 @@ import scipy.sparse as sp
 from manifoldry.values import FloatArray, IntArray
 
 
-class Layout:
-    r"""Which rows of the unknowns V belong to which piece.
+class FrameLayout:
+    r"""Which rows of the unknowns V belong to which patch.
 
-    Piece i has :math:`r_i` rows :math:`R_i^\top` with :math:`R_i^\top R_i = I`, then, below the frames of all
-    pieces, one row :math:`t_i^\top` that is free: it sends its point f to :math:`R_i f + t_i`.
+    Patch i has :math:`r_i` rows :math:`R_i^\top` with :math:`R_i^\top R_i = I`, its frame; below the frames of all
+    patches it has one free row :math:`t_i^\top`, its shift. Its point f goes to :math:`R_i f + t_i`.
 
     Parameters
     ----------
     sizes : ndarray of shape (c,)
-        The dimension of each piece; 0 for a single point.
+        The dimension of each patch; 0 for a single point, which has a shift only.
     """
 
     def __init__(self, sizes: IntArray) -> None:
         self.sizes = np.asarray(sizes, dtype=np.int64)
         self.offsets = np.concatenate([[0], np.cumsum(self.sizes)])
-        self.n_pieces = len(self.sizes)
-        self.n_frames = int(self.offsets[-1])
-        self.n_rows = self.n_frames + self.n_pieces
-        self.widest = int(self.sizes.max(initial=0))
+        self.n_patches = len(self.sizes)
+        self.n_frame_rows = int(self.offsets[-1])
+        self.n_rows = self.n_frame_rows + self.n_patches
+        self.max_size = int(self.sizes.max(initial=0))
+
+    @classmethod
+    def of_points(cls, n_points: int) -> FrameLayout:
+        """Build for single points."""
+        return cls(np.zeros(n_points, dtype=np.int64))
 
     @cached_property
     def groups(self) -> list[tuple[IntArray, IntArray]]:
-        """For every positive size s: the pieces of that size, and their rows, shape (pieces, s)."""
+        """For every positive size s: the patches of that size, and the rows of their frames, shape (patches, s)."""
         found: list[tuple[IntArray, IntArray]] = []
         for size in np.unique(self.sizes[self.sizes > 0]):
-            pieces = np.flatnonzero(self.sizes == size)
-            found.append((pieces, self.offsets[pieces][:, None] + np.arange(size)))
+            patches = np.flatnonzero(self.sizes == size)
+            found.append((patches, self.offsets[patches][:, None] + np.arange(size)))
         return found
+
+    @cached_property
+    def is_frame_row(self) -> FloatArray:
+        """One for the rows of frames, zero for shifts."""
+        return (np.arange(self.n_rows) < self.n_frame_rows).astype(float)
 
     def orthonormal(self, V: FloatArray) -> FloatArray:
         """Return V with every frame replaced by the nearest orthonormal one: its polar factor."""
@@ -48,12 +58,12 @@ class Layout:
         return nearest
 
     def tangent(self, V: FloatArray, Z: FloatArray) -> FloatArray:
-        r"""Return the part of Z along which V can move: :math:`Z_i - \mathrm{sym}(Z_i V_i^\top) V_i`."""
-        moved = Z.copy()
+        r"""Return Z projected onto the tangent space at V: :math:`Z_i - \mathrm{sym}(Z_i V_i^\top) V_i`."""
+        projected = Z.copy()
         for _, rows in self.groups:
             frames = V[rows]
-            moved[rows] -= _symmetric(Z[rows] @ frames.transpose(0, 2, 1)) @ frames
-        return moved
+            projected[rows] -= _symmetric(Z[rows] @ frames.transpose(0, 2, 1)) @ frames
+        return projected
 
     def multipliers(self, V: FloatArray, G: FloatArray) -> sp.csc_array:
         r"""Return the block diagonal :math:`\Lambda_i = \mathrm{sym}(G_i V_i^\top)`, zero for the shifts."""
@@ -70,11 +80,15 @@ class Layout:
         return sp.csc_array(sp.coo_array((np.concatenate(entries), where), shape=shape))
 
     def split(self, V: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the frames, padded with zeros to shape (c, widest, p), and the shifts of shape (c, p)."""
-        frames = np.zeros((self.n_pieces, self.widest, V.shape[1]))
-        for pieces, rows in self.groups:
-            frames[pieces, : rows.shape[1]] = V[rows]
-        return frames, V[self.n_frames :]
+        """Return the frames, padded with zeros to shape (c, max_size, p), and the shifts of shape (c, p)."""
+        frames = np.zeros((self.n_patches, self.max_size, V.shape[1]))
+        for patches, rows in self.groups:
+            frames[patches, : rows.shape[1]] = V[rows]
+        return frames, V[self.n_frame_rows :]
+
+    def mean_diagonal(self, matrix: sp.csr_array) -> float:
+        """Return the mean magnitude of the frames' diagonal entries (of all, if there are no frames), or 1 if zero."""
+        return float(np.abs(matrix.diagonal()[: self.n_frame_rows or None]).mean()) or 1.0
 
 
 def _symmetric(blocks: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""The most stretch over the whole cone of Gram matrices: an interior-point method that needs no start and no rank."""
+"""The largest stretch over all Gram matrices: a primal-dual interior-point method that needs no start and no rank."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ import scipy.sparse as sp
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, Stop
 
-MAX_STEPS = 60
-NEARLY = 0.95
-"""Share of the way to the wall that a step takes."""
-SHORTER = 0.8
-BLOCK = 512
-STUCK = 0.1
+MAX_INTERIOR_STEPS = 60
+BOUNDARY_SHARE = 0.95
+"""Share of the way to the boundary that a step takes at the most."""
+
+STEP_SHRINKAGE = 0.8
+MIN_STEP_LENGTH = 0.1
 """Steps so short that rounding has taken over."""
-ACCURATE = 1e-3
+
+MISFIT_TOL = 1e-3
 """The least errors are found to this share of the slack, so that lengths within the slack of them exist."""
+
+BLOCK = 512
 
 
 @dataclass(frozen=True)
-class Unfolded:
-    r"""The Gram matrix that stretches most, and what proves it.
+class GramSolution:
+    r"""The Gram matrix of the largest stretch, and what proves it.
 
     Parameters
     ----------
@@ -34,10 +37,10 @@ class Unfolded:
     stretch : float
         :math:`\operatorname{tr}(W A)`.
     bound : float
-        No matrix with lengths inside the bands stretches more.
+        No Gram matrix with lengths inside the bands has a larger stretch.
     objective : ndarray
         Minus the stretch from step to step.
-    forces : ndarray of shape (E,)
+    multipliers : ndarray of shape (E,)
         Multipliers of the lengths.
     lengths : ndarray of shape (E,)
         Squared relative lengths reached.
@@ -49,15 +52,15 @@ class Unfolded:
     stretch: float
     bound: float
     objective: FloatArray
-    forces: FloatArray
+    multipliers: FloatArray
     lengths: FloatArray
     stop: Stop
 
 
 def unfold_gram(
-    stretch: FloatArray, differences: Any, run: Run, *, slack: float, gap: float, fits: bool = False
-) -> Unfolded:
-    r"""Maximize :math:`\operatorname{tr}(W A)` over :math:`A \succeq 0` with errors of lengths as small as they get.
+    stretch: FloatArray, differences: Any, run: Run, *, slack: float, tol: float, fits: bool = False
+) -> GramSolution:
+    r"""Maximize :math:`\operatorname{tr}(W A)` over :math:`A \succeq 0` with the least errors of lengths.
 
     With :math:`l_e = b_e A b_e^\top`, first :math:`\tfrac12 \sum_e (l_e - 1)^2` is minimized; the minimizer's lengths
     :math:`l^*` are unique. Then the stretch is maximized with :math:`|l_e - l^*_e| \le s`. Both are solved by a
@@ -75,7 +78,7 @@ def unfold_gram(
         Progress; a callback that asks to stop gets what is reached.
     slack : float
         Half-width s of the bands.
-    gap : float
+    tol : float
         Relative gap at which to stop.
     fits : bool
         Whether lengths of 1 are known to be possible, so that there are no errors to minimize.
@@ -84,20 +87,20 @@ def unfold_gram(
     -----
     References: helmberg1996
     """
-    springs = _Springs(differences, stretch, run)
-    center = np.ones(springs.n_lengths)
+    operator = _GramOperator(differences, stretch, run)
+    center = np.ones(operator.n_lengths)
     if not fits:
-        idle = _Springs(differences, np.zeros_like(stretch), run)
+        without = _GramOperator(differences, np.zeros_like(stretch), run)
         # Half the squared distance to the best lengths is at most the gap.
-        found = _solve(idle, _Errors(center), run, (ACCURATE * slack) ** 2 / 2, relative=False)
+        found = _solve(without, _SquaredErrors(center), run, (MISFIT_TOL * slack) ** 2 / 2, relative=False)
         center = np.where(np.abs(found.lengths - 1) < slack, 1.0, found.lengths)
-    return _solve(springs, _Band(center, slack), run, gap, relative=True)
+    return _solve(operator, _LengthBands(center, slack), run, tol, relative=True)
 
 
-class _Springs:
+class _GramOperator:
     r"""The rows b_e and the form W, seen from a root T of the Gram matrix A = T T'.
 
-    In those coordinates A is the identity and :math:`T^\top S T` has eigenvalues near the path's strength, so that
+    In those coordinates A is the identity and :math:`T^\top S T` has eigenvalues near the barrier parameter, so that
     little is lost where S itself is the small difference of large matrices.
     """
 
@@ -108,20 +111,20 @@ class _Springs:
         self.n_lengths, self.n_rows = differences.shape
 
     def start(self) -> tuple[FloatArray, FloatArray]:
-        """Return even forces twice as strong as needed, and a root of the Gram matrix of mean length 1 they center."""
+        """Return equal multipliers twice as large as needed, and a root of their center, scaled to mean length 1."""
         even = self.B.T @ self.B
         even = even.toarray() if sp.issparse(even) else even
         needed = float(scipy.linalg.eigh(self.W, even, eigvals_only=True)[-1])
-        strength = 2 * needed if needed > 0 else 1.0
-        lower = np.linalg.cholesky(strength * even - self.W)
+        multiplier = 2 * needed if needed > 0 else 1.0
+        lower = np.linalg.cholesky(multiplier * even - self.W)
         root = scipy.linalg.solve_triangular(lower, np.eye(self.n_rows), lower=True).T
-        return np.full(self.n_lengths, strength), root / np.sqrt(np.square(self.B @ root).sum(axis=1).mean())
+        return np.full(self.n_lengths, multiplier), root / np.sqrt(np.square(self.B @ root).sum(axis=1).mean())
 
-    def pull(self, forces: FloatArray, root: FloatArray, ends: FloatArray) -> FloatArray:
-        """Return T' B' diag(f) B T."""
-        return _symmetric(root.T @ (self.B.T @ (forces[:, None] * ends)))
+    def laplacian(self, multipliers: FloatArray, root: FloatArray, ends: FloatArray) -> FloatArray:
+        """Return T' B' diag(u) B T."""
+        return _symmetric(root.T @ (self.B.T @ (multipliers[:, None] * ends)))
 
-    def between(self, gram: FloatArray) -> FloatArray:
+    def products(self, gram: FloatArray) -> FloatArray:
         """Return B G B'."""
         ends = np.ascontiguousarray((self.B @ gram).T)
         found = np.empty((self.n_lengths, self.n_lengths))
@@ -133,201 +136,200 @@ class _Springs:
         return found
 
 
-class _Hold(Protocol):
-    """How lengths are held: what gives way when the forces change."""
+class _LengthTerm(Protocol):
+    """How the lengths enter: constraints with slacks, or a term of the objective."""
 
-    n_walls: int
-    together: bool
+    n_bounds: int
+    equal_steps: bool
 
-    def begin(self, forces: FloatArray, mu: float) -> None: ...
+    def start(self, multipliers: FloatArray, mu: float) -> None: ...
     def complementarity(self) -> float: ...
-    def give(self, lengths: FloatArray, forces: FloatArray, mu: float) -> tuple[FloatArray, FloatArray]: ...
-    def propose(self, change: FloatArray) -> None: ...
-    def room(self) -> tuple[float, float]: ...
-    def move(self, primal: float, dual: float) -> None: ...
-    def bound(self, forces: FloatArray) -> float: ...
-    def missed(self, lengths: FloatArray, forces: FloatArray) -> float: ...
+    def linearize(self, lengths: FloatArray, multipliers: FloatArray, mu: float) -> tuple[FloatArray, FloatArray]: ...
+    def set_direction(self, change: FloatArray) -> None: ...
+    def max_steps(self) -> tuple[float, float]: ...
+    def advance(self, primal: float, dual: float) -> None: ...
+    def bound(self, multipliers: FloatArray) -> float: ...
+    def infeasibility(self, lengths: FloatArray, multipliers: FloatArray) -> float: ...
 
 
-class _Errors:
-    """Half the sum of squared errors: the force of a length is its error."""
+class _SquaredErrors:
+    """Half the sum of squared errors: the multiplier of a length is its error."""
 
-    n_walls, together = 0, True
+    n_bounds, equal_steps = 0, True
 
     def __init__(self, wanted: FloatArray) -> None:
         self._wanted = wanted
 
-    def begin(self, forces: FloatArray, mu: float) -> None:
-        """Have nothing to prepare."""
+    def start(self, multipliers: FloatArray, mu: float) -> None:
+        """Have no slacks to start with."""
 
     def complementarity(self) -> float:
         return 0.0
 
-    def give(self, lengths: FloatArray, forces: FloatArray, mu: float) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
-        return np.ones_like(forces), lengths - self._wanted - forces
+    def linearize(self, lengths: FloatArray, multipliers: FloatArray, mu: float) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
+        return np.ones_like(multipliers), lengths - self._wanted - multipliers
 
-    def propose(self, change: FloatArray) -> None:
-        """Have nothing to propose."""
+    def set_direction(self, change: FloatArray) -> None:
+        """Have no slacks to move."""
 
-    def room(self) -> tuple[float, float]:
+    def max_steps(self) -> tuple[float, float]:
         return np.inf, np.inf
 
-    def move(self, primal: float, dual: float) -> None:
-        """Have nothing to move."""
+    def advance(self, primal: float, dual: float) -> None:
+        """Have no slacks to move."""
 
-    def bound(self, forces: FloatArray) -> float:
-        return float(self._wanted @ forces + forces @ forces / 2)
+    def bound(self, multipliers: FloatArray) -> float:
+        return float(self._wanted @ multipliers + multipliers @ multipliers / 2)
 
-    def missed(self, lengths: FloatArray, forces: FloatArray) -> float:
-        return float(np.linalg.norm(lengths - self._wanted - forces))
+    def infeasibility(self, lengths: FloatArray, multipliers: FloatArray) -> float:
+        return float(np.linalg.norm(lengths - self._wanted - multipliers))
 
 
-class _Band:
-    """Lengths in a band: gaps to its two ends with a pull at each; the force is the difference of the pulls."""
+class _LengthBands:
+    """Lengths within bands: slacks to both bounds, each with a dual; the multiplier is the difference of the duals."""
 
-    together = False
+    equal_steps = False
 
     def __init__(self, center: FloatArray, slack: float) -> None:
         self.center, self.slack = center, slack
-        self.n_walls = 2 * len(center)
+        self.n_bounds = 2 * len(center)
 
-    def begin(self, forces: FloatArray, mu: float) -> None:
-        self._gaps = np.ones((2, len(forces)))
-        self._pulls = np.stack([forces + mu, np.full_like(forces, mu)])
-        self._steps: tuple[FloatArray, FloatArray] = (np.zeros_like(self._gaps), np.zeros_like(self._pulls))
+    def start(self, multipliers: FloatArray, mu: float) -> None:
+        self._slacks = np.ones((2, len(multipliers)))
+        self._duals = np.stack([multipliers + mu, np.full_like(multipliers, mu)])
+        self._steps: tuple[FloatArray, FloatArray] = (np.zeros_like(self._slacks), np.zeros_like(self._duals))
 
     def complementarity(self) -> float:
-        return float(np.vdot(self._gaps, self._pulls))
+        return float(np.vdot(self._slacks, self._duals))
 
-    def give(self, lengths: FloatArray, forces: FloatArray, mu: float) -> tuple[FloatArray, FloatArray]:
+    def linearize(self, lengths: FloatArray, multipliers: FloatArray, mu: float) -> tuple[FloatArray, FloatArray]:
+        """Return the diagonal that the slacks add to the Schur complement, and their part of the right side."""
         away = lengths - self.center
-        self._residuals = np.stack([self.slack - away, self.slack + away]) - self._gaps
+        self._residuals = np.stack([self.slack - away, self.slack + away]) - self._slacks
         # The affine step, zero at first, is Mehrotra's second-order term.
-        self._wanted = mu - self._steps[0] * self._steps[1]
-        alone = (self._wanted - self._pulls * self._residuals) / self._gaps - self._pulls
-        self._softness = 1 / (self._pulls / self._gaps).sum(axis=0)
-        drift = forces - (self._pulls[0] - self._pulls[1])
-        return self._softness, self._softness * (alone[0] - alone[1] - drift)
+        self._target = mu - self._steps[0] * self._steps[1]
+        alone = (self._target - self._duals * self._residuals) / self._slacks - self._duals
+        diagonal = 1 / (self._duals / self._slacks).sum(axis=0)
+        drift = multipliers - (self._duals[0] - self._duals[1])
+        return diagonal, diagonal * (alone[0] - alone[1] - drift)
 
-    def propose(self, change: FloatArray) -> None:
-        gaps = self._residuals + np.stack([-change, change])
-        pulls = (self._wanted - self._pulls * gaps) / self._gaps - self._pulls
-        self._steps = gaps, pulls
+    def set_direction(self, change: FloatArray) -> None:
+        """Set the steps of slacks and duals for a change of the lengths."""
+        slacks = self._residuals + np.stack([-change, change])
+        duals = (self._target - self._duals * slacks) / self._slacks - self._duals
+        self._steps = slacks, duals
 
-    def room(self) -> tuple[float, float]:
-        return _until_zero(self._gaps, self._steps[0]), _until_zero(self._pulls, self._steps[1])
+    def max_steps(self) -> tuple[float, float]:
+        return _until_zero(self._slacks, self._steps[0]), _until_zero(self._duals, self._steps[1])
 
-    def move(self, primal: float, dual: float) -> None:
-        self._gaps = self._gaps + primal * self._steps[0]
-        self._pulls = self._pulls + dual * self._steps[1]
-        self._steps = np.zeros_like(self._gaps), np.zeros_like(self._pulls)
+    def advance(self, primal: float, dual: float) -> None:
+        self._slacks = self._slacks + primal * self._steps[0]
+        self._duals = self._duals + dual * self._steps[1]
+        self._steps = np.zeros_like(self._slacks), np.zeros_like(self._duals)
 
-    def bound(self, forces: FloatArray) -> float:
-        return float(self.center @ forces + self.slack * np.abs(forces).sum())
+    def bound(self, multipliers: FloatArray) -> float:
+        return float(self.center @ multipliers + self.slack * np.abs(multipliers).sum())
 
-    def missed(self, lengths: FloatArray, forces: FloatArray) -> float:  # noqa: ARG002
+    def infeasibility(self, lengths: FloatArray, multipliers: FloatArray) -> float:  # noqa: ARG002
         return float(np.maximum(np.abs(lengths - self.center) - self.slack, 0.0).max(initial=0.0)) / self.slack
 
 
-class _Newton:
-    """Newton's equation at one point of the path, factored once for the affine step and its corrector."""
+class _SchurSystem:
+    """Newton's equation for the multipliers, factored once for the affine step and its corrector."""
 
     def __init__(
-        self, springs: _Springs, root: FloatArray, ends: FloatArray, S: FloatArray, lengths: FloatArray
+        self, operator: _GramOperator, root: FloatArray, ends: FloatArray, S: FloatArray, lengths: FloatArray
     ) -> None:
-        self._springs, self._root, self._ends = springs, root, ends
+        self._operator, self._root, self._ends = operator, root, ends
         inverse = scipy.linalg.cho_solve(scipy.linalg.cho_factor(S, lower=True), np.eye(len(S)))
         self._inverse = _symmetric(inverse)
-        self._matrix = springs.between(root @ root.T)
-        softest = springs.between(root @ self._inverse @ root.T)
-        self._matrix *= softest
-        self._lengths, self._inverse_lengths = lengths, np.diagonal(softest).copy()
+        self._matrix = operator.products(root @ root.T)
+        of_inverse = operator.products(root @ self._inverse @ root.T)
+        self._matrix *= of_inverse
+        self._lengths, self._inverse_lengths = lengths, np.diagonal(of_inverse).copy()
         self._factor: Any = None
 
-    def affine(self, hold: _Hold, forces: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the changes of S and of A, in the coordinates of the root, straight towards the optimum."""
-        softness, given = hold.give(self._lengths, forces, 0.0)
+    def affine(self, term: _LengthTerm, multipliers: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the changes of S and of A, in the coordinates of the root, of the predictor step."""
+        added, right = term.linearize(self._lengths, multipliers, 0.0)
         diagonal = np.einsum("ii->i", self._matrix)
-        diagonal += softness
+        diagonal += added
         # Symmetric, so the transpose is the same matrix in the order that LAPACK factors in place.
         self._factor = scipy.linalg.cho_factor(self._matrix.T, lower=True, overwrite_a=True, check_finite=False)
-        _, dS = self._forces(hold, softness, given, -self._lengths)
+        _, dS = self._solve(term, added, right, -self._lengths)
         return dS, -np.eye(len(dS)) - _symmetric(dS @ self._inverse)
 
     def corrected(
-        self, hold: _Hold, forces: FloatArray, dS: FloatArray, dA: FloatArray, mu: float
+        self, term: _LengthTerm, multipliers: FloatArray, dS: FloatArray, dA: FloatArray, mu: float
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the changes of forces, S and A towards the strength mu, given those of the affine step."""
-        softness, given = hold.give(self._lengths, forces, mu)
+        """Return the changes of multipliers, S and A towards the parameter mu, given those of the affine step."""
+        added, right = term.linearize(self._lengths, multipliers, mu)
         second = _symmetric(dA @ dS @ self._inverse)
-        freely = mu * self._inverse_lengths - self._lengths - self._change(second)
-        df, dS = self._forces(hold, softness, given, freely)
-        return df, dS, mu * self._inverse - np.eye(len(dS)) - second - _symmetric(dS @ self._inverse)
+        of_second = np.einsum("em,em->e", self._ends @ second, self._ends)
+        du, dS = self._solve(term, added, right, mu * self._inverse_lengths - self._lengths - of_second)
+        return du, dS, mu * self._inverse - np.eye(len(dS)) - second - _symmetric(dS @ self._inverse)
 
-    def _forces(
-        self, hold: _Hold, softness: FloatArray, given: FloatArray, freely: FloatArray
+    def _solve(
+        self, term: _LengthTerm, added: FloatArray, right: FloatArray, of_lengths: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        df = scipy.linalg.cho_solve(self._factor, freely + given, check_finite=False)
-        hold.propose(softness * df - given)
-        return df, self._springs.pull(df, self._root, self._ends)
-
-    def _change(self, matrix: FloatArray) -> FloatArray:
-        return np.einsum("em,em->e", self._ends @ matrix, self._ends)
+        du = scipy.linalg.cho_solve(self._factor, of_lengths + right, check_finite=False)
+        term.set_direction(added * du - right)
+        return du, self._operator.laplacian(du, self._root, self._ends)
 
 
-def _solve(springs: _Springs, hold: _Hold, run: Run, gap: float, *, relative: bool) -> Unfolded:
+def _solve(operator: _GramOperator, term: _LengthTerm, run: Run, tol: float, *, relative: bool) -> GramSolution:
     """Follow the central path until the gap is small."""
-    forces, root = springs.start()
-    walls = springs.n_rows + hold.n_walls
+    multipliers, root = operator.start()
+    n_bounds = operator.n_rows + term.n_bounds
     objective: list[float] = []
     stop = Stop.LIMIT
-    for iteration in range(MAX_STEPS + 1):
-        ends = springs.B @ root
+    for iteration in range(MAX_INTERIOR_STEPS + 1):
+        ends = operator.B @ root
         lengths = np.square(ends).sum(axis=1)
-        form = _symmetric(root.T @ springs.W @ root)
-        S = springs.pull(forces, root, ends) - form
+        form = _symmetric(root.T @ operator.W @ root)
+        S = operator.laplacian(multipliers, root, ends) - form
         objective.append(-float(np.trace(form)))
         if not iteration:
-            hold.begin(forces, float(np.trace(S)) / springs.n_rows)
-        mu = (float(np.trace(S)) + hold.complementarity()) / walls
-        unit = -objective[-1] if relative and springs.W.any() else 1.0
-        if mu * walls <= gap * unit and hold.missed(lengths, forces) <= np.sqrt(gap):
+            term.start(multipliers, float(np.trace(S)) / operator.n_rows)
+        mu = (float(np.trace(S)) + term.complementarity()) / n_bounds
+        unit = -objective[-1] if relative and operator.W.any() else 1.0
+        if mu * n_bounds <= tol * unit and term.infeasibility(lengths, multipliers) <= np.sqrt(tol):
             stop = Stop.CONVERGED
             break
         if not run.step(iteration, None):
             stop = Stop.ASKED
             break
-        if iteration == MAX_STEPS:
+        if iteration == MAX_INTERIOR_STEPS:
             break
         try:
-            newton = _Newton(springs, root, ends, S, lengths)
-            dS, dA = newton.affine(hold, forces)
-            affine = _lengths(S, dS, dA, hold)
+            system = _SchurSystem(operator, root, ends, S, lengths)
+            dS, dA = system.affine(term, multipliers)
+            affine = _step_lengths(S, dS, dA, term)
             centering = max(1e-6, (1 - min(affine)) ** 2 * (1 - max(affine)))
-            df, dS, dA = newton.corrected(hold, forces, dS, dA, centering * mu)
+            du, dS, dA = system.corrected(term, multipliers, dS, dA, centering * mu)
         except np.linalg.LinAlgError:  # rounding has made Newton's matrix indefinite
             break
-        primal, dual = _lengths(S, dS, dA, hold)
-        if max(primal, dual) < STUCK:
+        primal, dual = _step_lengths(S, dS, dA, term)
+        if max(primal, dual) < MIN_STEP_LENGTH:
             break
-        forces = forces + dual * df
+        multipliers = multipliers + dual * du
         root = root @ np.linalg.cholesky(np.eye(len(S)) + primal * dA)
-        hold.move(primal, dual)
-    bound = hold.bound(forces) if _definite(S) else np.inf
-    return Unfolded(root, -objective[-1], bound, np.array(objective), forces, lengths, stop)
+        term.advance(primal, dual)
+    bound = term.bound(multipliers) if _definite(S) else np.inf
+    return GramSolution(root, -objective[-1], bound, np.array(objective), multipliers, lengths, stop)
 
 
-def _lengths(S: FloatArray, dS: FloatArray, dA: FloatArray, hold: _Hold) -> tuple[float, float]:
-    """Return the longest steps of A and of S, up to 1, that keep off the walls."""
-    primal, dual = (min(1.0, NEARLY * room) for room in hold.room())
+def _step_lengths(S: FloatArray, dS: FloatArray, dA: FloatArray, term: _LengthTerm) -> tuple[float, float]:
+    """Return the longest steps of A and of S, up to 1, that stay inside the cone and the bands."""
+    primal, dual = (min(1.0, BOUNDARY_SHARE * length) for length in term.max_steps())
     primal = _definite_until(np.eye(len(S)), dA, primal)
     dual = _definite_until(S, dS, dual)
-    return (min(primal, dual),) * 2 if hold.together else (primal, dual)
+    return (min(primal, dual),) * 2 if term.equal_steps else (primal, dual)
 
 
 def _definite_until(matrix: FloatArray, change: FloatArray, length: float) -> float:
-    while length > STUCK and not _definite(matrix + (length / NEARLY) * change):
-        length *= SHORTER
+    while length > MIN_STEP_LENGTH and not _definite(matrix + (length / BOUNDARY_SHARE) * change):
+        length *= STEP_SHRINKAGE
     return length
 
 

@@ -1,4 +1,4 @@
-"""What a placement is judged by: a quadratic form, and distances that pairs of points have to keep."""
+"""The objective of a placement: a quadratic form, and the augmented Lagrangian of distances that have to be kept."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from manifoldry.solve.semidefinite.tangent import pulled
+from manifoldry.solve.semidefinite.tangent import reduced_outer_products
 from manifoldry.values import Array, FloatArray
 
-TOLERANCE = 1e-6
-"""Relative error of squared distances that is as good as none."""
+DISTANCE_TOL = 1e-6
+"""Relative error of squared distances that counts as none."""
 
 
 @dataclass(frozen=True)
-class Distances:
+class DistanceConstraints:
     r"""Wanted squared distances :math:`|b_e V|^2 = s_e`, or :math:`\le s_e`, or :math:`\ge s_e`.
 
     Parameters
@@ -25,75 +25,71 @@ class Distances:
     differences : sparse array of shape (E, n_rows)
         Row e gives the difference of two points as a combination of the rows of V.
     squares : ndarray of shape (E,)
-        What its square shall be.
+        The squared distances :math:`s_e`.
     upper : ndarray of bool of shape (E,)
         Whether that is only an upper bound.
     lower : ndarray of bool of shape (E,), optional
-        Whether that is only a lower bound; of none, if left out.
+        Whether that is only a lower bound; by default of none.
     tol : float
-        The largest error of a square, relative to its unit, that may be left. Where it is larger than usual, larger
-        gradients and an uncertain optimum do as well: a start for something else.
+        Largest error of a squared distance, relative to its unit. A tolerance above the default also loosens those of
+        gradient and optimality: for a start of another problem.
     """
 
     differences: sp.csr_array
     squares: FloatArray
     upper: Array
     lower: Array | None = None
-    tol: float = TOLERANCE
+    tol: float = DISTANCE_TOL
 
     @property
-    def rough(self) -> bool:
-        """Whether larger errors than usual may be left."""
-        return self.tol > TOLERANCE
+    def loose(self) -> bool:
+        """Whether the tolerance is above the default."""
+        return self.tol > DISTANCE_TOL
 
     @cached_property
-    def least(self) -> FloatArray:
-        """The smallest multiplier of each: an upper bound only pulls."""
+    def min_multipliers(self) -> FloatArray:
+        """Zero for upper bounds, minus infinity for others."""
         return np.where(self.upper, 0.0, -np.inf)
 
     @cached_property
-    def most(self) -> FloatArray:
-        """The largest multiplier of each: a lower bound only pushes."""
+    def max_multipliers(self) -> FloatArray:
+        """Zero for lower bounds, infinity for others."""
         return np.full(len(self.squares), np.inf) if self.lower is None else np.where(self.lower, 0.0, np.inf)
 
     @cached_property
     def units(self) -> FloatArray:
-        """What an error counts relative to: the wanted square, or the typical one where that is zero."""
+        """What an error is relative to: the wanted square, or the median one where that is zero."""
         positive = self.squares[self.squares > 0]
         return np.where(self.squares > 0, self.squares, np.median(positive) if len(positive) else 1.0)
 
     def errors(self, V: FloatArray) -> FloatArray:
-        """Return by how much each square is missed, relative to its unit; negative if too short."""
+        """Return the relative errors of the squares; negative if too short."""
         lengths = np.square(self.differences @ V).sum(axis=1)
         return (lengths - self.squares) / self.units
 
     def violation(self, V: FloatArray) -> float:
-        """Return the largest relative error of a squared distance."""
-        return float(np.abs(self.misses(V)).max(initial=0.0))
+        """Return the largest relative error of a square that its bound does not allow."""
+        return float(np.abs(np.clip(self.errors(V), self.min_multipliers, self.max_multipliers)).max(initial=0.0))
 
-    def misses(self, V: FloatArray) -> FloatArray:
-        """Return the errors without those that a bound allows."""
-        return np.clip(self.errors(V), self.least, self.most)
-
-    def active(self, forces: FloatArray) -> Array:
-        """Return which of the forces follow the errors: those that no bound has cut off."""
-        return (self.least < forces) & (forces < self.most)
+    def active(self, multipliers: FloatArray) -> Array:
+        """Return the active set: the multipliers that are not at a bound."""
+        return (self.min_multipliers < multipliers) & (multipliers < self.max_multipliers)
 
 
 @dataclass(frozen=True)
-class Energy:
+class AugmentedLagrangian:
     r"""The augmented Lagrangian :math:`\langle V, Q V\rangle + \sum_e \psi_e(h_e)`.
 
     With relative errors :math:`h_e` of the squares, multipliers :math:`\lambda_e` and a penalty :math:`\mu`,
-    :math:`\psi = (f^2 - \lambda^2)/2\mu` with the force :math:`f = \lambda + \mu h`, cut off at zero where a bound is
-    not reached. Without distances it is the quadratic form alone.
+    :math:`\psi = (\lambda_+^2 - \lambda^2)/2\mu` with the next multiplier :math:`\lambda_+ = \lambda + \mu h`, clipped
+    at zero on the side that a bound excludes. Without distances it is the quadratic form alone.
 
     Parameters
     ----------
     quadratic : sparse array of shape (n_rows, n_rows)
         Q, symmetric.
-    distances : Distances, optional
-        The pairs to hold.
+    distances : DistanceConstraints, optional
+        The distances to keep.
     multipliers : ndarray of shape (E,)
         One per distance.
     penalty : float
@@ -101,72 +97,81 @@ class Energy:
     """
 
     quadratic: sp.csr_array
-    distances: Distances | None = None
+    distances: DistanceConstraints | None = None
     multipliers: FloatArray = field(default_factory=lambda: np.empty(0))
     penalty: float = 1.0
 
+    def objective(self, V: FloatArray) -> float:
+        """Return the quadratic form alone."""
+        return float(np.vdot(V, self.quadratic @ V))
+
     def value(self, V: FloatArray) -> float:
-        """Return the energy of V."""
-        plain = float(np.vdot(V, self.quadratic @ V))
+        """Return the augmented Lagrangian at V."""
+        plain = self.objective(V)
         if self.distances is None:
             return plain
-        forces = self.forces(V)
-        return plain + float((forces - self.multipliers) @ (forces + self.multipliers)) / (2 * self.penalty)
+        after = self.next_multipliers(V)
+        return plain + float((after - self.multipliers) @ (after + self.multipliers)) / (2 * self.penalty)
 
-    def forces(self, V: FloatArray) -> FloatArray:
-        """Return the multipliers that V asks for: one step of the method of multipliers."""
+    def next_multipliers(self, V: FloatArray) -> FloatArray:
+        """Return the multipliers after a step of the method of multipliers from V."""
         if self.distances is None:
             return np.empty(0)
-        forces = self.multipliers + self.penalty * self.distances.errors(V)
-        return np.clip(forces, self.distances.least, self.distances.most)
+        after = self.multipliers + self.penalty * self.distances.errors(V)
+        return np.clip(after, self.distances.min_multipliers, self.distances.max_multipliers)
 
-    def stiffness(self, forces: FloatArray) -> sp.csr_array:
-        """Return the matrix A with half the gradient equal to A V: Q and the pull of the distances."""
+    def matrix(self, multipliers: FloatArray) -> sp.csr_array:
+        """Return the matrix A of the Lagrangian: half the gradient is A V for the next multipliers of V."""
         if self.distances is None:
             return self.quadratic
-        active = forces != 0
-        B = self.distances.differences[active]
-        pull = (forces / self.distances.units)[active]
-        return sp.csr_array(self.quadratic + B.T @ sp.diags_array(pull) @ B)
+        nonzero = multipliers != 0
+        B = self.distances.differences[nonzero]
+        weights = (multipliers / self.distances.units)[nonzero]
+        return sp.csr_array(self.quadratic + B.T @ sp.diags_array(weights) @ B)
 
-    def stretching(self, V: FloatArray, forces: FloatArray, basis: sp.csr_array) -> sp.csc_array | None:
-        """Return what the penalty adds to half the second derivative, in a basis of moves."""
+    def penalty_hessian(self, V: FloatArray, multipliers: FloatArray, basis: sp.csr_array) -> sp.csc_array | None:
+        """Return what the penalty adds to half the Hessian, in a basis of the tangent space."""
         if self.distances is None:
             return None
-        active = self.distances.active(forces)
-        B = self.distances.differences[active]
-        return pulled(B, B @ V, 2 * self.penalty / self.distances.units[active] ** 2, basis)
+        B, ends, weights = self._curvature(V, multipliers, self.distances)
+        return reduced_outer_products(B, ends, weights, basis)
 
-    def stretched(self, V: FloatArray, forces: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
-        """Return what the penalty adds to half the second derivative as a function of a move."""
+    def penalty_product(self, V: FloatArray, multipliers: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
+        """Return the product with what the penalty adds to half the Hessian."""
         if self.distances is None:
             return None
-        active = self.distances.active(forces)
-        B = self.distances.differences[active]
-        back, ends = sp.csr_array(B.T), B @ V
-        pulls = (2 * self.penalty / self.distances.units[active] ** 2)[:, None] * ends
-        return lambda Z: back @ (np.einsum("ep,ep->e", ends, B @ Z)[:, None] * pulls)
+        B, ends, weights = self._curvature(V, multipliers, self.distances)
+        transposed, weighted = sp.csr_array(B.T), weights[:, None] * ends
+        return lambda Z: transposed @ (np.einsum("ep,ep->e", ends, B @ Z)[:, None] * weighted)
+
+    def _curvature(
+        self, V: FloatArray, multipliers: FloatArray, distances: DistanceConstraints
+    ) -> tuple[sp.csr_array, FloatArray, FloatArray]:
+        """Return the differences of the active set, their values at V, and the weights of their outer products."""
+        active = distances.active(multipliers)
+        B = distances.differences[active]
+        return B, B @ V, 2 * self.penalty / distances.units[active] ** 2
 
     def model(self, V: FloatArray) -> sp.csr_array:
-        """Return a positive matrix for one column of V that bends about as the energy does, for a preconditioner."""
+        """Return a positive semidefinite model of the Hessian, the same for every column of V: a preconditioner."""
         if self.distances is None:
             return self.quadratic
-        forces = self.forces(V)
-        active = self.distances.active(forces)
+        multipliers = self.next_multipliers(V)
+        active = self.distances.active(multipliers)
         B, units = self.distances.differences[active], self.distances.units[active]
         squares = np.square(B @ V).sum(axis=1) / V.shape[1]
-        weights = np.maximum(forces[active], 0) / units + 2 * self.penalty * squares / units**2
+        weights = np.maximum(multipliers[active], 0) / units + 2 * self.penalty * squares / units**2
         return sp.csr_array(self.quadratic + B.T @ sp.diags_array(weights) @ B)
 
     @property
-    def filled(self) -> float:
-        """The share of entries of Q, and of the pull of the distances, that are not zero."""
+    def density(self) -> float:
+        """Share of nonzero entries of the matrix."""
         pattern = self.quadratic
         if self.distances is not None:
             B = abs(self.distances.differences)
             pattern = abs(pattern) + B.T @ B
         return float(pattern.nnz) / self.quadratic.shape[0] ** 2
 
-    def pressed(self, multipliers: FloatArray, penalty: float) -> Energy:
-        """Return the energy with other multipliers and penalty."""
+    def updated(self, multipliers: FloatArray, penalty: float) -> AugmentedLagrangian:
+        """Return the same with other multipliers and penalty."""
         return replace(self, multipliers=multipliers, penalty=penalty)

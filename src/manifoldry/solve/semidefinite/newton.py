@@ -1,80 +1,200 @@
-"""Newton's method on frames and shifts, damped until it goes down."""
+"""Damped Newton's method over frames and shifts, for the objectives of `systems`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 
 from manifoldry.run import Run
-from manifoldry.solve.semidefinite.frames import Layout
-from manifoldry.solve.semidefinite.lagrangian import Energy
-from manifoldry.solve.semidefinite.systems import HARDER, step_rule
+from manifoldry.solve.factor import Factor
+from manifoldry.solve.semidefinite.frames import FrameLayout
 from manifoldry.values import FloatArray, Stop
 
-DAMPING = 1e-10
-"""Added to Newton's matrix, in units of the problem: turning or shifting all pieces together costs nothing."""
+SUFFICIENT_DECREASE = 0.01
+"""Share of the predicted decrease that a step has to reach (Armijo)."""
 
-HARDEST = 1e6
 
-ROUNDING = 1e-13
-"""Relative rounding of an energy: less of a fall than this cannot be seen."""
+class NewtonStep(NamedTuple):
+    """A tangent vector, the decrease of the objective that its slope predicts, and the factor it came from."""
 
-PATIENCE = 3
-"""Steps within rounding that may fail to halve the gradient before the descent ends."""
+    move: FloatArray
+    decrease: float
+    factor: Factor | None = None
+
+
+class NewtonSystem(Protocol):
+    """Newton's equation of an objective at V."""
+
+    V: FloatArray
+
+    @property
+    def gradient_norm(self) -> float:
+        """Largest entry of half the Riemannian gradient."""
+        ...
+
+    def solve(self, damping: float) -> NewtonStep | None:
+        """Return the step of the damped equation; None if its matrix is not positive definite."""
+        ...
+
+    def correction(self, step: NewtonStep) -> FloatArray | None:
+        """Return the second-order term of the path along the step; None for a straight path."""
+        ...
+
+
+class NewtonProblem(Protocol):
+    """An objective over frames and shifts."""
+
+    def value(self, V: FloatArray) -> float:
+        """Return the objective; infinite where it is not defined."""
+        ...
+
+    def system(self, V: FloatArray) -> NewtonSystem:
+        """Return Newton's equation at V."""
+        ...
+
+    def rounding(self, V: FloatArray, value: float) -> float:
+        """Return the rounding error of the value."""
+        ...
 
 
 @dataclass(frozen=True)
-class Descent:
-    """Where a descent ended: the unknowns, the energies passed, the last relative gradient, why it stopped."""
+class Damping:
+    """Multiples of the identity added to Newton's matrix, in units of the problem.
+
+    Parameters
+    ----------
+    least, most : float
+        The range. The least makes moving all patches together, which costs nothing, definite.
+    growth : float
+        Factor where the matrix is not positive definite or the step does not decrease the objective.
+    decay : float
+        Divisor from one iteration to the next.
+    restart : float
+        If positive, the damping tried first where the matrix is not positive definite; the damping that sufficed is
+        then kept for one more iteration and, divided by ``growth``, becomes the next restart.
+    """
+
+    least: float
+    most: float
+    growth: float
+    decay: float
+    restart: float = 0.0
+
+
+@dataclass(frozen=True)
+class NewtonResult:
+    """Where Newton's method ended.
+
+    Parameters
+    ----------
+    V : ndarray of shape (m, p)
+        Frames and shifts.
+    values : list of float
+        The objective from iteration to iteration.
+    stop : Stop
+        Why it ended.
+    stalled : bool
+        Whether it ended because no damping gave a decrease.
+    """
 
     V: FloatArray
-    energies: list[float]
-    gradient: float
+    values: list[float]
     stop: Stop
+    stalled: bool = False
 
 
-def mean_diagonal(matrix: sp.csr_array, layout: Layout) -> float:
-    """Return the mean of the frames' diagonal entries (of all, if there are no frames): the unit of the problem."""
-    diagonal = matrix.diagonal()
-    return float(np.abs(diagonal[: layout.n_frames or None]).mean()) or 1.0
+class Newton:
+    """Newton's method, which remembers its damping from one objective to the next.
 
-
-def descend(energy: Energy, layout: Layout, V: FloatArray, *, tol: float, max_iter: int, run: Run) -> Descent:
-    """Go down from V until the gradient is ``tol`` times the problem's unit.
-
-    Steps return to orthonormal frames by the polar factor and are damped until the energy falls. Where the fall
-    drowns in rounding, steps are judged by the gradient instead, and end when it no longer falls.
+    Parameters
+    ----------
+    layout : FrameLayout
+        Which rows of V are frames and which are shifts.
+    damping : Damping
+        How the damping changes.
+    max_halvings : int
+        How often a step is halved before it is damped instead.
+    run : Run
+        Progress.
     """
-    unit = mean_diagonal(energy.quadratic, layout)
-    value, damping = energy.value(V), DAMPING
-    energies, least, stalled = [value], (np.inf, V), 0
-    rule = step_rule(energy, layout, V, unit)
-    easier = HARDER**2 if energy.distances is None else HARDER
-    for iteration in range(max_iter):
-        forces = energy.forces(V)
-        full = energy.stiffness(forces) @ V
-        slope = layout.tangent(V, full)
-        gradient = float(np.abs(slope).max(initial=0.0)) / unit
-        stalled = 0 if gradient < 0.5 * least[0] else stalled + 1
-        least = min(least, (gradient, V), key=lambda pair: pair[0])
-        if gradient <= tol:
-            return Descent(V, energies, gradient, Stop.CONVERGED)
-        if not run.step(iteration, max_iter, f"energy {value:.6g}"):
-            return Descent(V, energies, gradient, Stop.ASKED)
-        steps = rule(V, full, slope, forces)
-        noise = ROUNDING * unit * float(np.vdot(V, V))
-        damping = max(damping / easier, DAMPING)
-        while True:
-            move, fall, damping = steps.solve(damping)
-            there = layout.orthonormal(V + move)
-            lower = energy.value(there)
-            if lower <= value + 0.01 * fall or -fall <= noise or damping > HARDEST:
-                break
-            damping *= HARDER
-        if damping > HARDEST or (-fall <= noise and stalled >= PATIENCE):
-            return Descent(least[1], energies, least[0], Stop.CONVERGED)
-        V, value = there, min(lower, value)
-        energies.append(value)
-    return Descent(V, energies, least[0], Stop.LIMIT)
+
+    def __init__(self, layout: FrameLayout, damping: Damping, max_halvings: int, run: Run) -> None:
+        self.layout, self.run = layout, run
+        self._schedule, self._lengths = damping, 0.5 ** np.arange(max_halvings + 1)
+        self._damping, self._restart, self._indefinite = damping.least, damping.restart, False
+
+    def minimize(
+        self,
+        problem: NewtonProblem,
+        V: FloatArray,
+        *,
+        converged: Callable[[NewtonSystem, float], bool],
+        max_iter: int,
+    ) -> NewtonResult:
+        """Minimize the objective from V until ``converged(system, decrease)``, the decrease predicted by the last step.
+
+        Steps return to orthonormal frames by the polar factor. Where the predicted decrease is lost in rounding they
+        are judged by the gradient instead, and end when it no longer falls.
+        """
+        system, value = problem.system(V), problem.value(V)
+        values, decrease = [value], np.inf
+        for iteration in range(max_iter):
+            if converged(system, decrease):
+                return NewtonResult(system.V, values, Stop.CONVERGED)
+            if not self.run.step(iteration, max_iter, f"objective {value:.6g}"):
+                return NewtonResult(system.V, values, Stop.ASKED)
+            found = self._step(problem, system, value)
+            if found is None:
+                self._damping = self._schedule.least
+                return NewtonResult(system.V, values, Stop.CONVERGED, stalled=True)
+            there, reached, decrease = found
+            after = problem.system(there)
+            flatter = np.isfinite(reached) and after.gradient_norm < system.gradient_norm
+            if decrease <= problem.rounding(system.V, value) and not flatter:
+                return NewtonResult(system.V, values, Stop.CONVERGED)
+            system, value = after, min(reached, value)
+            values.append(value)
+        return NewtonResult(system.V, values, Stop.CONVERGED if converged(system, decrease) else Stop.LIMIT)
+
+    def _step(
+        self, problem: NewtonProblem, system: NewtonSystem, value: float
+    ) -> tuple[FloatArray, float, float] | None:
+        """Return the end of a step, its value and the predicted decrease; None if no damping gives a decrease."""
+        schedule = self._schedule
+        if not self._indefinite:
+            self._damping = max(self._damping / schedule.decay, schedule.least)
+        self._indefinite = False
+        while self._damping <= schedule.most:
+            step = system.solve(self._damping)
+            if step is None:
+                self._indefinite = schedule.restart > 0
+                self._damping = max(self._damping * schedule.growth, self._restart)
+                continue
+            if self._indefinite:
+                self._restart = self._damping / schedule.growth
+            found = self._search(problem, system, step, value)
+            if found is not None:
+                return (*found, step.decrease)
+            self._damping *= schedule.growth
+        return None
+
+    def _search(
+        self, problem: NewtonProblem, system: NewtonSystem, step: NewtonStep, value: float
+    ) -> tuple[FloatArray, float] | None:
+        """Return a place along the step where the objective is sufficiently lower, and its value there."""
+        if step.decrease <= problem.rounding(system.V, value):
+            there = self.layout.orthonormal(system.V + step.move)
+            return there, problem.value(there)
+        correction = system.correction(step)
+        for length in self._lengths:
+            straight = system.V + length * step.move
+            paths = [straight] if correction is None else [straight + length**2 * correction, straight]
+            ends = [self.layout.orthonormal(end) for end in paths]
+            values = [problem.value(end) for end in ends]
+            best = int(np.argmin(values))
+            if values[best] < value - SUFFICIENT_DECREASE * length * step.decrease:
+                return ends[best], values[best]
+        return None

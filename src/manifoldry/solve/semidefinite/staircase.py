@@ -1,97 +1,99 @@
-"""The staircase: place pieces in few dimensions, ask the dual whether more would help, and add them if so."""
+"""The Riemannian staircase: place patches in few dimensions, and in more as long as the dual matrix says they help."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.sparse as sp
 
 from manifoldry.run import Run
-from manifoldry.solve.semidefinite.certificate import certify, dual_matrix, lowest_directions
-from manifoldry.solve.semidefinite.frames import Layout
-from manifoldry.solve.semidefinite.lagrangian import Distances, Energy
-from manifoldry.solve.semidefinite.newton import descend, mean_diagonal
+from manifoldry.solve.semidefinite.certificate import certify_placement, lowest_directions, placement_dual
+from manifoldry.solve.semidefinite.frames import FrameLayout
+from manifoldry.solve.semidefinite.lagrangian import AugmentedLagrangian, DistanceConstraints
+from manifoldry.solve.semidefinite.newton import Damping, Newton, NewtonResult
+from manifoldry.solve.semidefinite.systems import LagrangianProblem
 from manifoldry.values import Certificate, FloatArray, IntArray, Stop, Trace
 
-TOLERANCE = 1e-11
-MAX_NEWTON = 200
+GRADIENT_TOL = 1e-11
+MAX_NEWTON_STEPS, MAX_MULTIPLIER_STEPS, MAX_STAIRCASE_STEPS = 200, 60, 30
 
-RISE = 4.0
-"""Eigenvalues up to this many times that of the pieces' own dimension give columns to begin with."""
+PLACEMENT_DAMPING = Damping(least=1e-10, most=1e6, growth=10.0, decay=100.0)
+CONSTRAINED_DECAY = 10.0
+"""With distances the damping decays more slowly: the active set changes from step to step."""
 
-MAX_STAIRS = 30
+START_EIGENVALUE_RATIO = 4.0
+"""Eigenvalues up to this many times that of the patches' own dimension give columns of the start."""
 
-SLACK = 1e-3
-"""What multipliers times errors may add to the objective, in units of the problem, as a share of the largest error."""
+COMPLEMENTARITY_TOL = 1e-3
+"""What multipliers times errors may add to the objective, in units of the problem, relative to the largest error."""
 
-PRESSURE = 4.0
-"""Factor of the penalty where the errors have not fallen to a quarter."""
+PENALTY_GROWTH, SUFFICIENT_ERROR_DECREASE = 4.0, 0.25
+"""Factor of the penalty where the errors have not fallen to this share."""
 
-MOST_PRESSURE = 1e8
-"""The penalty, in units of the problem, at which distances that still do not hold must contradict each other."""
+MAX_PENALTY = 1e8
+"""The penalty, in units of the problem, at which distances that are still not kept must contradict each other."""
 
-STUCK = 0.9
+MIN_ERROR_DECREASE = 0.9
 """If more dimensions leave more than this share of the error they will not help."""
 
-HASTE = 1e-2
-"""Gradient at which a round ends while the distances do not hold, as a share of their error."""
-
-MAX_ROUNDS = 60
+INEXACTNESS = 1e-2
+"""Gradient, as a share of the distances' error, at which a step of the method of multipliers ends."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Rigid pieces placed, and the proof.
+    """Rigid patches placed, and the proof.
 
     Parameters
     ----------
     frames : ndarray of shape (c, r, p)
-        ``frames[i].T`` is R_i: the point f of piece i goes to ``f @ frames[i] + shifts[i]``. Rows beyond the
-        piece's own dimension are zero.
+        ``frames[i].T`` is R_i: the point f of patch i goes to ``f @ frames[i] + shifts[i]``. Rows beyond the
+        patch's own dimension are zero.
     shifts : ndarray of shape (c, p)
-        The images of the pieces' origins.
+        The images of the patches' origins.
     certificate : Certificate
         How far from the best placement in any number of dimensions this can be.
     trace : Trace
-        The energy from step to step.
-    forces : ndarray of shape (E,)
-        Multipliers of the distances' relative errors: positive where they pull, zero where a bound is idle.
+        The objective from step to step.
+    multipliers : ndarray of shape (E,)
+        Multipliers of the distances' relative errors: zero where a bound is not active.
     """
 
     frames: FloatArray
     shifts: FloatArray
     certificate: Certificate
     trace: Trace
-    forces: FloatArray = field(default_factory=lambda: np.empty(0))
+    multipliers: FloatArray = field(default_factory=lambda: np.empty(0))
 
 
-def spectral_start(quadratic: sp.csr_array, layout: Layout, max_columns: int | None = None) -> FloatArray:
+def spectral_start(quadratic: sp.csr_array, layout: FrameLayout, max_rank: int | None = None) -> FloatArray:
     r"""Return frames rounded from the lowest eigenvectors of :math:`K = L_X - Z L_G^\dagger Z^\top`, and shifts.
 
-    For pieces that fit together without error these eigenvectors, with eigenvalue zero, are the solution. Where the
-    eigenvalues rise slowly more of them are taken than the pieces have dimensions, up to twice as many.
+    For patches that fit together without error these eigenvectors, with eigenvalue zero, are the solution. Where the
+    eigenvalues rise slowly more of them are taken than the patches have dimensions, up to twice as many.
     """
-    unit = mean_diagonal(quadratic, layout)
+    unit = layout.mean_diagonal(quadratic)
     none = sp.csc_array((layout.n_rows, layout.n_rows))
-    r = layout.widest
-    values, directions = lowest_directions(sp.csc_array(quadratic), layout, unit, none, min(2 * r, layout.n_frames - 1))
-    close = int((values <= RISE * max(values[min(r, len(values)) - 1], 0.0)).sum()) if len(values) else 0
-    n_columns = max(r, min(close, max_columns or close))
+    r, count = layout.max_size, min(2 * layout.max_size, layout.n_frame_rows - 1)
+    values, directions = lowest_directions(sp.csc_array(quadratic), layout, unit, none, count)
+    limit = START_EIGENVALUE_RATIO * max(values[min(r, len(values)) - 1], 0.0) if len(values) else 0.0
+    close = int((values <= limit).sum())
+    n_columns = max(r, min(close, max_rank or close))
     V = np.zeros((layout.n_rows, n_columns))
     width = min(n_columns, directions.shape[1])
     V[:, :width] = directions[:, :width]
     return best_shifts(quadratic, layout, layout.orthonormal(V))
 
 
-def best_shifts(quadratic: sp.csr_array, layout: Layout, V: FloatArray) -> FloatArray:
-    """Return V with the shifts that are best for its frames, the first piece's at the origin."""
-    k = layout.n_frames
-    if layout.n_pieces == 1:
+def best_shifts(quadratic: sp.csr_array, layout: FrameLayout, V: FloatArray) -> FloatArray:
+    """Return V with the shifts that are best for its frames, the first patch's at the origin."""
+    k = layout.n_frame_rows
+    if layout.n_patches == 1:
         return np.vstack([V[:k], np.zeros((1, V.shape[1]))])
     Q = sp.csc_array(quadratic)
-    pull = -(Q[k:, :k] @ V[:k])
-    rest = sp.linalg.splu(sp.csc_array(Q[k + 1 :, k + 1 :])).solve(pull[1:])
+    right = -(Q[k:, :k] @ V[:k])
+    rest = sp.linalg.splu(sp.csc_array(Q[k + 1 :, k + 1 :])).solve(right[1:])
     return np.vstack([V[:k], np.zeros((1, V.shape[1])), rest])
 
 
@@ -101,11 +103,11 @@ def place(
     run: Run,
     *,
     start: FloatArray | None = None,
-    distances: Distances | None = None,
-    max_columns: int | None = None,
-    tol: float = TOLERANCE,
+    distances: DistanceConstraints | None = None,
+    max_rank: int | None = None,
+    tol: float = GRADIENT_TOL,
 ) -> Placement:
-    r"""Place rigid pieces so that a quadratic form of their frames and shifts is smallest.
+    r"""Place rigid patches so that a quadratic form of their frames and shifts is smallest.
 
     Solves :math:`\min \langle V, Q V\rangle` over stacked frames :math:`R_i^\top` (orthonormal) and shifts, in as few
     dimensions p as the optimum needs, which with :math:`A = R^\top R` and the shifts eliminated is the semidefinite
@@ -114,18 +116,18 @@ def place(
     Parameters
     ----------
     quadratic : sparse array of shape (m, m)
-        Q over the frames' rows, piece after piece, and then one row per shift; it must not change when
-        all pieces are shifted together, and tie all pieces together.
+        Q over the frames' rows, patch after patch, and then one row per shift. It must not change when all patches are
+        shifted together, and connect all patches.
     sizes : ndarray of shape (c,)
-        Dimension of each piece.
+        Dimension of each patch.
     run : Run
         Progress; a callback that asks to stop gets the placement reached.
     start : ndarray of shape (m, p), optional
-        Where to begin; the lowest eigenvectors otherwise.
-    distances : Distances, optional
+        Initial frames and shifts; the lowest eigenvectors otherwise.
+    distances : DistanceConstraints, optional
         Squared distances to keep or not to exceed.
-    max_columns : int, optional
-        Most dimensions to use; the certificate then tells what that costs. None for as many as are needed.
+    max_rank : int, optional
+        Maximum number of dimensions; the certificate then tells what that costs. None for as many as are needed.
     tol : float
         The gradient at which to stop, relative to the mean diagonal of Q.
 
@@ -137,101 +139,115 @@ def place(
     -----
     References: khajehpour2013, burer2003, boumal2016
     """
-    layout = Layout(np.asarray(sizes))
+    layout = FrameLayout(np.asarray(sizes))
     with run.stage("placement"):
         # The matrices are sparse or small: threads of BLAS would only wait for each other.
-        task = (sp.csr_array(quadratic), layout, start, distances, max_columns, tol, run)
-        return run.map(_climb, [task], blas=True)[0]
+        task = (sp.csr_array(quadratic), layout, start, distances, max_rank, tol, run)
+        return run.map(_staircase, [task], blas=True)[0]
 
 
-def _climb(
+def _staircase(
     quadratic: sp.csr_array,
-    layout: Layout,
+    layout: FrameLayout,
     start: FloatArray | None,
-    distances: Distances | None,
-    max_columns: int | None,
+    distances: DistanceConstraints | None,
+    max_rank: int | None,
     tol: float,
     run: Run,
 ) -> Placement:
-    """Settle, ask the dual, and climb a stair as long as it says that this would help."""
-    V = spectral_start(quadratic, layout, max_columns) if start is None else layout.orthonormal(start)
+    """Minimize, certify, and add dimensions as long as the dual matrix says that they would help."""
+    V = spectral_start(quadratic, layout, max_rank) if start is None else layout.orthonormal(start)
     multipliers = np.zeros(0 if distances is None else len(distances.squares))
-    unit = mean_diagonal(quadratic, layout)
-    energy = Energy(quadratic, distances, multipliers, unit)
+    unit = layout.mean_diagonal(quadratic)
+    lagrangian = AugmentedLagrangian(quadratic, distances, multipliers, unit)
     path: list[float] = []
     stop, worst = Stop.LIMIT, np.inf
-    for _ in range(MAX_STAIRS):
-        V, energy, stop, energies = _settle(energy, layout, V, tol, run)
-        path += energies
-        certificate = certify(energy, layout, V)
-        full = max_columns is not None and V.shape[1] >= max_columns
-        rough = distances is not None and distances.rough and -certificate.smallest <= distances.tol * unit
-        if certificate.optimal or rough or full or stop is Stop.ASKED or V.shape[1] >= layout.n_frames:
+    for _ in range(MAX_STAIRCASE_STEPS):
+        V, lagrangian, stop, values = _minimize(lagrangian, layout, V, tol, run)
+        path += values
+        certificate = certify_placement(lagrangian, layout, V)
+        full = max_rank is not None and V.shape[1] >= max_rank
+        enough = distances is not None and distances.loose and -certificate.smallest <= distances.tol * unit
+        if certificate.optimal or enough or full or stop is Stop.ASKED or V.shape[1] >= layout.n_frame_rows:
             break
         contradicted = distances is not None and stop is Stop.LIMIT
-        higher = _next_stair(energy, layout, V, max_columns)
-        if higher is None or (contradicted and certificate.violation > STUCK * worst):
+        higher = _in_more_dimensions(lagrangian, layout, V, max_rank)
+        if higher is None or (contradicted and certificate.violation > MIN_ERROR_DECREASE * worst):
             break
         V = higher
         if contradicted:
-            worst, energy = certificate.violation, energy.pressed(multipliers, unit)
+            worst, lagrangian = certificate.violation, lagrangian.updated(multipliers, unit)
     frames, shifts = layout.split(V)
-    return Placement(frames, shifts, certificate, Trace(np.array(path), stop), energy.forces(V))
+    return Placement(frames, shifts, certificate, Trace(np.array(path), stop), lagrangian.next_multipliers(V))
 
 
-def _settle(
-    energy: Energy, layout: Layout, V: FloatArray, tol: float, run: Run
-) -> tuple[FloatArray, Energy, Stop, list[float]]:
-    """Descend; with distances, by the method of multipliers until they hold."""
-    wanted = energy.distances
+def _minimize(
+    lagrangian: AugmentedLagrangian, layout: FrameLayout, V: FloatArray, tol: float, run: Run
+) -> tuple[FloatArray, AugmentedLagrangian, Stop, list[float]]:
+    """Minimize by Newton's method; with distances, by the method of multipliers until they are kept."""
+    wanted = lagrangian.distances
     if wanted is None:
-        found = descend(energy, layout, V, tol=tol, max_iter=MAX_NEWTON, run=run)
+        found = _newton(lagrangian, layout, V, tol, run)
         # The shifts once more, exactly: what they lack would be magnified in the dual matrix.
-        return best_shifts(energy.quadratic, layout, found.V), energy, found.stop, found.energies
-    unit = mean_diagonal(energy.quadratic, layout)
-    worth = SLACK * wanted.tol * unit * max(layout.n_frames, 1)
-    final = HASTE * wanted.tol if wanted.rough else tol
-    energies, last, near = [], 1.0, max(final, HASTE)
-    for _ in range(MAX_ROUNDS):
-        found = descend(energy, layout, V, tol=near, max_iter=MAX_NEWTON, run=run)
+        return best_shifts(lagrangian.quadratic, layout, found.V), lagrangian, found.stop, found.values
+    unit = layout.mean_diagonal(lagrangian.quadratic)
+    worth = COMPLEMENTARITY_TOL * wanted.tol * unit * max(layout.n_frame_rows, 1)
+    final = INEXACTNESS * wanted.tol if wanted.loose else tol
+    values, last, current = [], 1.0, max(final, INEXACTNESS)
+    for _ in range(MAX_MULTIPLIER_STEPS):
+        found = _newton(lagrangian, layout, V, current, run)
         V = found.V
-        energies.append(float(np.vdot(V, energy.quadratic @ V)))
-        forces, errors = energy.forces(V), wanted.violation(V)
+        values.append(lagrangian.objective(V))
         if found.stop is Stop.ASKED:
-            return V, energy, Stop.ASKED, energies
-        if found.stop is Stop.LIMIT:  # multipliers of a place that is none would lead astray
+            return V, lagrangian, Stop.ASKED, values
+        if found.stop is Stop.LIMIT:  # the multipliers of a place that is no minimum would mislead
             continue
-        if errors <= wanted.tol and abs(float(forces @ wanted.errors(V))) <= worth:
-            if near == final:
-                return V, energy, Stop.CONVERGED, energies
-            near = final
+        multipliers, error = lagrangian.next_multipliers(V), wanted.violation(V)
+        if error <= wanted.tol and abs(float(multipliers @ wanted.errors(V))) <= worth:
+            if current == final:
+                return V, lagrangian, Stop.CONVERGED, values
+            current = final
             continue
-        falling = errors <= 0.25 * last
-        if not falling and energy.penalty >= MOST_PRESSURE * unit:
+        falling = error <= SUFFICIENT_ERROR_DECREASE * last
+        if not falling and lagrangian.penalty >= MAX_PENALTY * unit:
             break
-        energy = energy.pressed(forces, energy.penalty * (1.0 if falling else PRESSURE))
-        last, near = errors, max(final, HASTE * min(errors, 1.0))
-    return V, energy, Stop.LIMIT, energies
+        lagrangian = lagrangian.updated(multipliers, lagrangian.penalty * (1.0 if falling else PENALTY_GROWTH))
+        last, current = error, max(final, INEXACTNESS * min(error, 1.0))
+    return V, lagrangian, Stop.LIMIT, values
 
 
-def _next_stair(energy: Energy, layout: Layout, V: FloatArray, max_columns: int | None) -> FloatArray | None:
-    """Return V in more dimensions, moved along the directions in which the dual matrix is negative."""
-    S, multipliers, _ = dual_matrix(energy, layout, V)
-    unit = mean_diagonal(energy.quadratic, layout)
-    room = layout.widest if max_columns is None else min(layout.widest, max_columns - V.shape[1])
-    values, directions = lowest_directions(S, layout, unit, multipliers, min(room, layout.n_frames))
+def _newton(lagrangian: AugmentedLagrangian, layout: FrameLayout, V: FloatArray, tol: float, run: Run) -> NewtonResult:
+    """Minimize one augmented Lagrangian until the gradient is ``tol`` times the problem's unit."""
+    problem, damping = LagrangianProblem(lagrangian, layout, V), PLACEMENT_DAMPING
+    if lagrangian.distances is not None:
+        damping = replace(damping, decay=CONSTRAINED_DECAY)
+    newton = Newton(layout, damping, 0, run)
+    level = tol * problem.unit
+    return newton.minimize(
+        problem, V, converged=lambda system, _: system.gradient_norm <= level, max_iter=MAX_NEWTON_STEPS
+    )
+
+
+def _in_more_dimensions(
+    lagrangian: AugmentedLagrangian, layout: FrameLayout, V: FloatArray, max_rank: int | None
+) -> FloatArray | None:
+    """Return V in more dimensions, moved along the directions of negative curvature of the dual matrix."""
+    S, of_frames, _ = placement_dual(lagrangian, layout, V)
+    unit = layout.mean_diagonal(lagrangian.quadratic)
+    more = layout.max_size if max_rank is None else min(layout.max_size, max_rank - V.shape[1])
+    values, directions = lowest_directions(S, layout, unit, of_frames, min(more, layout.n_frame_rows))
     negative = values < -1e-12 * unit
     if not negative.any():
         return None
     directions = directions[:, negative]
     # Unit length per frame on average, so that a step of 1 turns the frames by a radian or so.
-    directions *= np.sqrt(layout.n_pieces) / np.linalg.norm(directions[: layout.n_frames], axis=0)
-    value, length = energy.value(V), 0.5
+    directions = directions * np.sqrt(layout.n_patches) / np.linalg.norm(directions[: layout.n_frame_rows], axis=0)
+    value, length = lagrangian.value(V), 0.5
     flat = np.pad(V, ((0, 0), (0, directions.shape[1])))
     aside = np.pad(directions, ((0, 0), (V.shape[1], 0)))
     while length > 1e-8:
         there = layout.orthonormal(flat + length * aside)
-        if energy.value(there) < value:
+        if lagrangian.value(there) < value:
             return there
         length /= 2
     return None

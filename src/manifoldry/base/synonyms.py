@@ -47,6 +47,7 @@ OUR_NAMES: dict[str, tuple[str, ...]] = {
     "seed": ("random_state",),
     "sigma": ("gamma", "bandwidth"),
     "slope": ("gamma",),
+    "tesserae": ("patches",),
     "theta": ("accuracy",),
 }
 """Their word, and ours in the order of preference: the first that the estimator has is named."""

@@ -5,6 +5,7 @@
 PYTHON ?= python3
 JOBS ?= 2
 BENCH ?= spectral
+ARGS ?=
 DATA ?= $(or $(MANIFOLDRY_DATA),../shared/data)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -33,8 +34,8 @@ check: .venv/dev  ## tests, without the heavy ones
 heavy: .venv/dev  ## tests marked heavy: large experiments
 	$(BIN)/pytest -m heavy
 
-bench: .venv/peers  ## speed against other libraries; BENCH names one of benchmarks/: spectral, search, neighbor_embeddings
-	MANIFOLDRY_DATA=$(DATA) $(BIN)/python benchmarks/$(BENCH).py
+bench: .venv/peers  ## speed against other libraries; BENCH: spectral, neighbor_embeddings, search, first_fit, unfolding; ARGS: --quick
+	MANIFOLDRY_DATA=$(DATA) $(BIN)/python benchmarks/$(BENCH).py $(ARGS)
 
 experiments: .venv/app  ## what papers show, re-run and judged; DATA names the folder of real sets
 	MANIFOLDRY_DATA=$(DATA) OPENBLAS_NUM_THREADS=1 $(BIN)/python experiments/run.py

@@ -1,20 +1,19 @@
 """Neighbor embeddings against openTSNE, scikit-learn, umap-learn and PaCMAP: same data, one run, as ratios.
 
-    MANIFOLDRY_DATA=folder python benchmarks/neighbor_embeddings.py [--data mnist50 ...] [--part fits|transform|...]
+    MANIFOLDRY_DATA=folder python benchmarks/neighbor_embeddings.py [--quick] [--data digits ...] [--part fits ...]
 
-Two threads each. ``fits``: the second fit in a process, after a warm-up on 1,500 points, with the memory it added and
-what became of the neighbors (1,000 sampled points, k = 15), the labels (15 nearest, in the layout) and, for t-SNE,
-the divergence of every layout from the same probabilities (perplexity 30). ``transform``: 10,000 new digits into
-60,000. ``start``: iris and 10,000 digits in a new process, imports included, with an empty and a filled cache of
-compiled loops. ``million``: a million points, ours alone. MNIST is left out when the folder has no mnist.npz.
-Needs the extra ``peers``.
+Two threads each. ``fits``: a fit in a process that has fitted 1,500 points before, the best of two up to 20,000
+points, for every library alike; with the memory it added and what became of the neighbors (1,000 sampled points,
+k = 15), the labels (15 nearest, in the layout) and, for t-SNE, the divergence of every layout from the same
+probabilities (perplexity 30). ``transform``: 10,000 new digits into 60,000. ``million``: a million points, ours alone.
+MNIST is left out when the folder has no mnist.npz; ``--quick`` takes the 1,797 digits and 20,000 points. Every part
+stores its table, ``fits`` unless ``--data`` chooses a part of it. Needs the extra ``peers``.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -26,17 +25,19 @@ import numpy as np
 import peers
 from manifoldry import datasets, quality
 from peers import in_own_process, measure
+from tables import Table
 
-peers.TIMEOUT = 900
-THREADS = 2
-NEW = 10_000
+peers.MAX_SECONDS = 900
+N_THREADS = 2
+N_NEW = 10_000
+PACKAGES = ("openTSNE", "umap-learn", "pacmap", "pynndescent")
 
 
 def tsne(**settings):
     def make():
         from manifoldry import TSNE
 
-        return TSNE(n_jobs=THREADS, **settings)
+        return TSNE(n_jobs=N_THREADS, **settings)
 
     return make
 
@@ -44,25 +45,25 @@ def tsne(**settings):
 def umap():
     from manifoldry import UMAP
 
-    return UMAP(n_jobs=THREADS)
+    return UMAP(n_jobs=N_THREADS)
 
 
 def opentsne():
     from openTSNE import TSNE
 
-    return TSNE(n_jobs=THREADS, random_state=0)
+    return TSNE(n_jobs=N_THREADS, random_state=0)
 
 
 def sklearn_tsne():
     from sklearn.manifold import TSNE
 
-    return TSNE(n_jobs=THREADS, random_state=0)
+    return TSNE(n_jobs=N_THREADS, random_state=0)
 
 
 def umap_learn():
     from umap import UMAP
 
-    return UMAP(n_jobs=THREADS)
+    return UMAP(n_jobs=N_THREADS)
 
 
 def umap_seeded():
@@ -87,10 +88,10 @@ LIBRARIES = {
     "umap-learn, seeded": umap_seeded,
     "PaCMAP": pacmap,
 }
-T_SNE = ("TSNE", "TSNE, 750 steps", "openTSNE", "scikit-learn t-SNE")
-SLOW = {"scikit-learn t-SNE": ("digits", "mnist10k")}
+WITH_DIVERGENCE = ("TSNE", "TSNE, 750 steps", "openTSNE", "scikit-learn t-SNE")
+ONLY_ON = {"scikit-learn t-SNE": ("digits", "mnist10k")}
 """Peers that are not run on all data: scikit-learn's takes more than ten minutes at 70,000."""
-PLACES = ("TSNE", "openTSNE", "UMAP", "umap-learn", "PaCMAP")
+WITH_TRANSFORM = ("TSNE", "openTSNE", "UMAP", "umap-learn", "PaCMAP")
 DATA = ("digits", "mnist10k", "mnist50", "mnist784")
 
 
@@ -145,126 +146,122 @@ def divergence(X: np.ndarray):
     return JointDivergence(joint, negative_entropy(joint.data), profile, field, run).value
 
 
-def fits(names: list[str]) -> None:
-    print(
-        f"{'data':9} {'library':20} {'seconds':>8} {'ratio':>6} {'added MB':>8} {'trust':>7} {'contin':>7} {'kept':>6} "
-        f"{'labels':>7} {'KL':>7}"
+def fits(names: list[str], *, store: bool) -> None:
+    """Compare fits of the sets, each library in a process of its own."""
+    caption = (
+        "Neighbor embeddings with two threads, in a process that has fitted 1,500 points before, the best of two up to "
+        "20,000 points. k = 15 for trustworthiness, continuity, neighbors kept (1,000 sampled points) and labels "
+        "(share of points that their neighbors in the layout vote right). KL: divergence from perplexity 30."
     )
+    columns = {"data": "", "library": "", "seconds": ".2f", "times ours": ".2f", "added MB": ".0f", "trust": ".4f"}
+    columns |= {"continuity": ".4f", "kept": ".3f", "labels": ".4f", "KL": ".4f"}
+    table = Table("neighbor_embeddings", caption, columns, PACKAGES)
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
-            X, labels = load(name)
-            path = Path(folder) / f"{name}.npy"
-            np.save(path, X)  # so that a cell's memory is that of its fit
-            kl, base = divergence(X), 1.0
-            for library in LIBRARIES:
-                if name not in SLOW.get(library, DATA):
-                    continue
-                cell = in_own_process(__file__, [library, str(path)], Path(folder))
-                lead = f"{name:9} {library:20}"
-                if "error" in cell:
-                    print(f"{lead} {cell['error']}", flush=True)
-                    continue
-                if library in ("TSNE", "UMAP"):
-                    base = cell["seconds"]
-                ranks = quality.rank_measures(X, cell["Y"], n_neighbors=15, sample=1000)
-                print(
-                    f"{lead} {cell['seconds']:8.2f} {cell['seconds'] / base:6.2f} {cell['added_mb']:8.0f} "
-                    f"{ranks.trustworthiness:7.4f} {ranks.continuity:7.4f} {ranks.knn_kept:6.3f} "
-                    f"{label_score(cell['Y'], labels):7.4f} {kl(cell['Y']) if library in T_SNE else np.nan:7.4f}",
-                    flush=True,
-                )
+            compare_fits(table, name, Path(folder))
+    if store:
+        table.store()
 
 
-def place_new() -> None:
-    """Time the second placing of 10,000 new digits in a layout of 60,000."""
-    print(f"{'library':20} {'seconds':>8} {'ratio':>6} {'labels of the new':>18}")
-    base = None
-    for library in PLACES:
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", __file__, "--place", library], capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            print(f"{library:20} {(done.stderr.strip().splitlines() or ['no message'])[-1][:100]}")
+def compare_fits(table: Table, name: str, folder: Path) -> None:
+    X, labels = load(name)
+    path = folder / f"{name}.npy"
+    np.save(path, X)  # so that a cell's memory is that of its fit
+    kl, base = divergence(X), 1.0
+    for library in LIBRARIES:
+        if name not in ONLY_ON.get(library, DATA):
             continue
-        result = json.loads(done.stdout.strip().splitlines()[-1])
-        base = base or result["seconds"]
-        print(
-            f"{library:20} {result['seconds']:8.2f} {result['seconds'] / base:6.2f} {result['labels']:18.4f}",
-            flush=True,
+        cell = in_own_process(__file__, [library, str(path)], folder)
+        if "error" in cell:
+            table.add(data=name, library=library, error=cell["error"])
+            continue
+        if library in ("TSNE", "UMAP"):
+            base = cell["seconds"]
+        ranks = quality.rank_measures(X, cell["Y"], n_neighbors=15, sample=1000)
+        table.add(
+            data=name,
+            library=library,
+            seconds=cell["seconds"],
+            times_ours=cell["seconds"] / base,
+            added_MB=cell["added_mb"],
+            trust=float(ranks.trustworthiness),
+            continuity=float(ranks.continuity),
+            kept=float(ranks.knn_kept),
+            labels=label_score(cell["Y"], labels),
+            KL=float(kl(cell["Y"])) if library in WITH_DIVERGENCE else None,
         )
 
 
-def place_cell(library: str) -> None:
-    X, labels = load("mnist50")
-    fitted = LIBRARIES[library]().fit(X[:-NEW])
+def fit_cell(library: str, path: str, save: str) -> None:
+    X = np.load(path)
+    result = measure(lambda rows: layout(LIBRARIES[library](), rows), X, 2 if len(X) <= 20_000 else 1)
+    np.save(save, result.pop("Y"))
+    print(json.dumps(result))
+
+
+def transforms(quick: bool) -> None:
+    """Time the second transform of new digits, 10,000 into a layout of 60,000."""
+    known, new = (1_500, 297) if quick else (60_000, N_NEW)
+    caption = f"Placing {new:,} new digits in a layout of {known:,}, the second time; labels by 15 neighbors there."
+    columns = {"library": "", "seconds": ".2f", "times ours": ".2f", "labels of the new": ".4f"}
+    table = Table("neighbor_embeddings_transform", caption, columns, PACKAGES)
+    base = 1.0
+    for library in WITH_TRANSFORM:
+        found = _in_new_process("--place", library, "digits" if quick else "mnist50")
+        if isinstance(found, str):
+            table.add(library=library, error=found)
+            continue
+        if library in ("TSNE", "UMAP"):
+            base = found["seconds"]
+        table.add(
+            library=library,
+            seconds=found["seconds"],
+            times_ours=found["seconds"] / base,
+            labels_of_the_new=found["labels"],
+        )
+    table.store()
+
+
+def _in_new_process(*words: str) -> dict[str, float] | str:
+    """Run this script with these options and return its last line, or what went wrong."""
+    command = [sys.executable, "-W", "ignore", __file__, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return (done.stderr.strip().splitlines() or ["no message"])[-1][:100]
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def place_cell(library: str, name: str) -> None:
+    X, labels = load(name)
+    known = 1_500 if name == "digits" else len(X) - N_NEW
+    fitted = LIBRARIES[library]().fit(X[:known])
     seconds = []
     for _ in range(2):
         start = time.perf_counter()
-        Q = np.asarray(fitted.transform(X[-NEW:], **({"basis": X[:-NEW]} if library == "PaCMAP" else {})))
+        Q = np.asarray(fitted.transform(X[known:], **({"basis": X[:known]} if library == "PaCMAP" else {})))
         seconds.append(time.perf_counter() - start)
     Y = np.asarray(getattr(fitted, "embedding_", fitted))
-    print(json.dumps({"seconds": min(seconds), "labels": label_score(Y, labels[:-NEW], Q, labels[-NEW:])}))
+    print(json.dumps({"seconds": min(seconds), "labels": label_score(Y, labels[:known], Q, labels[known:])}))
 
 
-START = """
-import time; begin = time.perf_counter()
-import numpy as np
-X = np.load({path!r})
-{imports}
-{make}.fit(X)
-print(time.perf_counter() - begin)
-"""
-STARTS = {
-    "TSNE": ("from manifoldry import TSNE", "TSNE()"),
-    "UMAP": ("from manifoldry import UMAP", "UMAP()"),
-    "openTSNE": ("from openTSNE import TSNE", "TSNE()"),
-    "umap-learn": ("from umap import UMAP", "UMAP()"),
-}
-
-
-def first_fits() -> None:
-    """Time import and first fit in a new process, with an empty and with a filled cache of kernels."""
-    print(f"{'data':9} {'library':12} {'empty cache':>12} {'filled':>8}")
-    with tempfile.TemporaryDirectory() as folder:
-        for name in ("iris", "mnist10k"):
-            path = Path(folder) / f"{name}.npy"
-            np.save(path, load(name)[0])
-            for library, (imports, make) in STARTS.items():
-                code = START.format(path=str(path), imports=imports, make=make)
-                cache = Path(folder) / f"{library}-{name}"
-                seconds = [_timed(code, cache) for _ in range(3)]
-                print(f"{name:9} {library:12} {seconds[0]:12.2f} {min(seconds[1:]):8.2f}", flush=True)
-
-
-def _timed(code: str, cache: Path) -> float:
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
-    command = [sys.executable, "-W", "ignore", "-c", code]
-    return float(subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout)
-
-
-def million() -> None:
+def million(quick: bool) -> None:
     """Time a million points: the holed Swiss roll by UMAP, and 50 columns by both."""
-    print(f"{'data':14} {'method':6} {'seconds':>8} {'peak MB':>8} {'trust':>7}")
+    n = 20_000 if quick else 1_000_000
+    caption = f"{n:,} points, ours alone: the holed Swiss roll, and a hundred curved clusters in 50 columns."
+    columns = {"data": "", "method": "", "seconds": ".1f", "peak MB": ".0f", "trust": ".4f"}
+    table = Table("million_points", caption, columns)
     for data, method in (("holed roll", "UMAP"), ("50 columns", "UMAP"), ("50 columns", "TSNE")):
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", __file__, "--million", data, method],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            print(f"{data:14} {method:6} {(done.stderr.strip().splitlines() or ['no message'])[-1][:100]}")
-            continue
-        result = json.loads(done.stdout.strip().splitlines()[-1])
-        print(
-            f"{data:14} {method:6} {result['seconds']:8.1f} {result['peak_mb']:8.0f} {result['trust']:7.4f}", flush=True
-        )
+        found = _in_new_process("--million", data, method, str(n))
+        if isinstance(found, str):
+            table.add(data=data, method=method, error=found)
+        else:
+            table.add(data=data, method=method, **found)
+    table.store()
 
 
-def million_cell(data: str, method: str) -> None:
+def million_cell(data: str, method: str, n: int) -> None:
     import resource
 
-    n = 1_000_000
     if data == "holed roll":
         X = datasets.swiss_roll(n, hole=True).X.astype(np.float32)
     else:  # a hundred curved clusters of ten dimensions in fifty columns
@@ -283,38 +280,40 @@ def million_cell(data: str, method: str) -> None:
     seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     trust = float(quality.trustworthiness(X, Y, n_neighbors=15, sample=300))
-    print(json.dumps({"seconds": seconds, "peak_mb": peak / 1e6, "trust": trust}))
+    print(json.dumps({"seconds": seconds, "peak_MB": peak / 1e6, "trust": trust}))
 
 
-PARTS = {"transform": place_new, "start": first_fits, "million": million}
+PARTS = {"transform": transforms, "million": million}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", nargs="*", choices=DATA, default=list(DATA))
+    parser.add_argument("--quick", action="store_true", help="small sets only")
+    parser.add_argument("--data", nargs="*", choices=DATA, help="only these sets")
     parser.add_argument("--part", nargs="*", choices=("fits", *PARTS), default=["fits", *PARTS])
     parser.add_argument("--cell", nargs=2, help=argparse.SUPPRESS)
-    parser.add_argument("--place", help=argparse.SUPPRESS)
-    parser.add_argument("--million", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--place", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--million", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--save", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.cell:
-        library, X = options.cell[0], np.load(options.cell[1])
-        repeats = 1 if len(X) > 20_000 and library in ("openTSNE", "scikit-learn t-SNE") else 2
-        result = measure(lambda X: layout(LIBRARIES[library](), X), X, repeats)
-        np.save(options.save, result.pop("Y"))
-        print(json.dumps(result))
+        fit_cell(*options.cell, options.save)
     elif options.place:
-        place_cell(options.place)
+        place_cell(*options.place)
     elif options.million:
-        million_cell(*options.million)
+        million_cell(*options.million[:2], int(options.million[2]))
     else:
-        names = [name for name in options.data if name == "digits" or "mnist" in datasets.available()]
-        if "fits" in options.part:
-            fits(names)
-        for part, work in PARTS.items():
-            if part in options.part and (part == "million" or "mnist" in datasets.available()):
-                work()
+        run_parts(options)
+
+
+def run_parts(options: argparse.Namespace) -> None:
+    has_mnist = "mnist" in datasets.available()
+    if "fits" in options.part:
+        names = options.data or (["digits"] if options.quick else DATA)
+        fits([name for name in names if name == "digits" or has_mnist], store=not options.data)
+    for part, work in PARTS.items():
+        if part in options.part and (has_mnist or options.quick or part == "million"):
+            work(options.quick)
 
 
 if __name__ == "__main__":

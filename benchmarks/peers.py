@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-TIMEOUT = 400
-WARM_UP = 1500
+MAX_SECONDS = 400
+N_WARM_UP = 1500
 
 
 def measure(fit: Callable[[np.ndarray], np.ndarray], X: np.ndarray, repeats: int, fill_mb: int = 0) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def measure(fit: Callable[[np.ndarray], np.ndarray], X: np.ndarray, repeats: int
         code = f"import numpy; numpy.empty({fill_mb * 1_000_000 // 8}).fill(1.0)"
         subprocess.run([sys.executable, "-c", code], check=True)
     with suppress(Exception):  # a peer may fail on these points and not on all
-        fit(X[:: max(1, len(X) // WARM_UP)][:WARM_UP])
+        fit(X[:: max(1, len(X) // N_WARM_UP)][:N_WARM_UP])
     before = psutil.Process().memory_info().rss
     best = np.inf
     for _ in range(repeats):
@@ -47,9 +47,9 @@ def in_own_process(script: str, cell: list[str], folder: Path) -> dict[str, Any]
     path = folder / ("-".join(cell).replace("/", "_") + ".npy")
     command = [sys.executable, "-W", "ignore", script, "--cell", *cell, "--save", str(path)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=MAX_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        return {"error": f"not finished after {TIMEOUT} s"}
+        return {"error": f"not finished after {MAX_SECONDS} s"}
     if done.returncode:
         return {"error": (done.stderr.strip().splitlines() or ["no message"])[-1][:200]}
     result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])

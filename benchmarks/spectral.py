@@ -1,8 +1,8 @@
 """Spectral methods and MDS against scikit-learn and tapkee, same data, one run, as ratios.
 
-    python benchmarks/spectral.py [--quick]
+    python benchmarks/spectral.py [--max-points N] [--methods isomap ...]
 
-Prints tables; needs the extra ``peers`` (psutil, tapkee).
+Stores the table unless ``--methods`` chooses a part of it. Needs the extra ``peers`` (psutil, tapkee).
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import numpy as np
 
 from manifoldry import datasets, quality
 from peers import in_own_process, measure
+from tables import Table
 
-K = 10
-
+N_NEIGHBORS = 10
 
 OURS = {
-    "isomap": ("Isomap", {"n_neighbors": K}),
-    "landmark": ("LandmarkIsomap", {"n_neighbors": K, "n_landmarks": 200}),
+    "isomap": ("Isomap", {"n_neighbors": N_NEIGHBORS}),
+    "landmark": ("LandmarkIsomap", {"n_neighbors": N_NEIGHBORS, "n_landmarks": 200}),
     "mds": ("MDS", {}),
-    "lle": ("LLE", {"n_neighbors": K}),
-    "modified": ("ModifiedLLE", {"n_neighbors": K}),
-    "ltsa": ("LTSA", {"n_neighbors": K}),
-    "hessian": ("HessianEigenmaps", {"n_neighbors": K}),
-    "laplacian": ("LaplacianEigenmaps", {"n_neighbors": K}),
-    "diffusion": ("DiffusionMaps", {"n_neighbors": K, "kernel": "sparse"}),
+    "lle": ("LLE", {"n_neighbors": N_NEIGHBORS}),
+    "modified": ("ModifiedLLE", {"n_neighbors": N_NEIGHBORS}),
+    "ltsa": ("LTSA", {"n_neighbors": N_NEIGHBORS}),
+    "hessian": ("HessianEigenmaps", {"n_neighbors": N_NEIGHBORS}),
+    "laplacian": ("LaplacianEigenmaps", {"n_neighbors": N_NEIGHBORS}),
+    "diffusion": ("DiffusionMaps", {"n_neighbors": N_NEIGHBORS, "kernel": "sparse"}),
 }
-THEIR_LLE = {"lle": "standard", "modified": "modified", "ltsa": "ltsa", "hessian": "hessian"}
-THEIR_NAME = {
+SKLEARN_LLE = {"lle": "standard", "modified": "modified", "ltsa": "ltsa", "hessian": "hessian"}
+TAPKEE_METHODS = {
     "isomap": "isomap",
     "landmark": "l-isomap",
     "lle": "lle",
@@ -53,26 +53,26 @@ def sklearn(method: str):
     from sklearn.manifold import MDS, Isomap, LocallyLinearEmbedding, SpectralEmbedding
 
     if method == "isomap":
-        return lambda X: Isomap(n_neighbors=K, n_jobs=2).fit_transform(X)
+        return lambda X: Isomap(n_neighbors=N_NEIGHBORS, n_jobs=2).fit_transform(X)
     if method == "mds":
         return lambda X: MDS(n_jobs=2, random_state=0).fit_transform(X)
     if method == "laplacian":  # its fastest solver
         return lambda X: SpectralEmbedding(
-            2, affinity="nearest_neighbors", n_neighbors=K, eigen_solver="amg", n_jobs=2, random_state=0
+            2, affinity="nearest_neighbors", n_neighbors=N_NEIGHBORS, eigen_solver="amg", n_jobs=2, random_state=0
         ).fit_transform(X)
-    settings = {"n_neighbors": K, "method": THEIR_LLE[method], "n_jobs": 2, "random_state": 0}
+    settings = {"n_neighbors": N_NEIGHBORS, "method": SKLEARN_LLE[method], "n_jobs": 2, "random_state": 0}
     return lambda X: LocallyLinearEmbedding(**settings).fit_transform(X)
 
 
 def tapkee(method: str):
     import tapkee as peer
 
-    settings = {"method": THEIR_NAME[method], "num_neighbors": K, "target_dimension": 2}
+    settings = {"method": TAPKEE_METHODS[method], "num_neighbors": N_NEIGHBORS, "target_dimension": 2}
     return lambda X: np.asarray(peer.embed(np.ascontiguousarray(X.T), **settings)).reshape(len(X), -1)
 
 
 LIBRARIES = {"manifoldry": ours, "scikit-learn": sklearn, "tapkee": tapkee}
-BOTH, THREE, ALONE = ("manifoldry", "scikit-learn"), ("manifoldry", "scikit-learn", "tapkee"), ("manifoldry",)
+ALONE, BOTH, THREE = ("manifoldry",), ("manifoldry", "scikit-learn"), ("manifoldry", "scikit-learn", "tapkee")
 LOCAL = {"lle": THREE, "modified": BOTH, "ltsa": THREE, "hessian": THREE, "laplacian": THREE}
 CELLS = [
     ("isomap", "roll", 2_000, THREE),
@@ -107,9 +107,23 @@ def stress(X: np.ndarray, Y: np.ndarray) -> float:
     return float(((pdist(X) - pdist(Y)) ** 2).sum())
 
 
+COLUMNS = {
+    "method": "",
+    "data": "",
+    "points": ",",
+    "library": "",
+    "seconds": ".2f",
+    "times ours": ".1f",
+    "added MB": ".0f",
+    "rigid error": ".1e",
+    "affine error": ".1e",
+    "stress": ".4g",
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--most", type=int, default=50_000, help="leave out larger data (default 50,000 points)")
+    parser.add_argument("--max-points", type=int, default=1_000_000, help="leave out larger data (1,000,000 points)")
     parser.add_argument("--methods", nargs="*", choices=sorted(OURS), help="only these")
     parser.add_argument("--cell", nargs=4, metavar=("LIBRARY", "METHOD", "DATA", "N"), help=argparse.SUPPRESS)
     parser.add_argument("--save", help=argparse.SUPPRESS)
@@ -118,34 +132,46 @@ def main() -> None:
         library, method, data, n = options.cell
         run_cell(library, method, data, int(n), options.save)
         return
-    head = f"{'method':9} {'data':6} {'n':>9} {'library':13} {'seconds':>8} {'ratio':>6} {'added MB':>9} {'ratio':>6}"
-    print(f"{head} {'rigid':>9} {'affine':>9} {'stress':>10}")
+    caption = (
+        f"Spectral methods and MDS, k = {N_NEIGHBORS}, on a Swiss roll whole or holed and on the digits; each fit in a "
+        "process of its own, best of three up to 2,000 points. Errors are against the true coordinates, after the "
+        "best rigid or affine motion."
+    )
+    table = Table("spectral", caption, COLUMNS, ("pyamg", "tapkee"))
     with tempfile.TemporaryDirectory() as folder:
         for method, data, n, libraries in CELLS:
-            if n > options.most or (options.methods and method not in options.methods):
+            if n > options.max_points or (options.methods and method not in options.methods):
                 continue
-            base = None
-            for library in libraries:
-                cell = in_own_process(__file__, [library, method, data, str(n)], Path(folder))
-                lead = f"{method:9} {data:6} {n:9,} {library:13}"
-                if "error" in cell:
-                    print(f"{lead} {cell['error']}", flush=True)
-                    continue
-                base = base or cell
-                print(f"{lead} {_figures(cell, base)} {_quality(method, load(data, n), cell['Y'])}", flush=True)
+            compare(table, method, data, n, libraries, Path(folder))
+    if not options.methods:
+        table.store()
 
 
-def _figures(cell: dict, base: dict) -> str:
-    times, memory = cell["seconds"] / base["seconds"], cell["added_mb"] / max(base["added_mb"], 1.0)
-    return f"{cell['seconds']:8.2f} {times:6.1f} {cell['added_mb']:9.0f} {memory:6.1f}"
+def compare(table: Table, method: str, data: str, n: int, libraries: tuple[str, ...], folder: Path) -> None:
+    """Add a row per library; the first is ours."""
+    base = None
+    for library in libraries:
+        cell = in_own_process(__file__, [library, method, data, str(n)], folder)
+        lead = {"method": OURS[method][0], "data": data, "points": n, "library": library}
+        if "error" in cell:
+            table.add(**lead, error=cell["error"])
+            continue
+        base = base or cell["seconds"]
+        table.add(
+            **lead,
+            seconds=cell["seconds"],
+            times_ours=cell["seconds"] / base,
+            added_MB=cell["added_mb"],
+            **_quality(method, load(data, n), cell["Y"]),
+        )
 
 
-def _quality(method: str, data: datasets.Dataset, Y: np.ndarray) -> str:
-    loss = f"{stress(data.X, Y):10.4g}" if method == "mds" else ""
-    if data.truth is None:
-        return loss
-    errors = [quality.procrustes(Y, data.truth, kind=kind).error for kind in ("rigid", "affine")]
-    return f"{errors[0]:9.2g} {errors[1]:9.2g} {loss}"
+def _quality(method: str, data: datasets.Dataset, Y: np.ndarray) -> dict[str, float]:
+    found = {"stress": stress(data.X, Y)} if method == "mds" else {}
+    if data.truth is not None:
+        for kind in ("rigid", "affine"):
+            found[f"{kind}_error"] = quality.procrustes(Y, data.truth, kind=kind).error
+    return found
 
 
 if __name__ == "__main__":

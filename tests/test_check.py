@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, csr_matrix
+from sklearn.metrics import pairwise_distances
 
 from manifoldry import check
 
@@ -94,10 +95,27 @@ def test_integers_and_numbers_come_back_as_python_has_them():
     assert check.choice("rule", "or", ("or", "and")) == "or"
 
 
-def test_every_metric_of_scikit_learn_is_known():
-    for name in ("euclidean", "manhattan", "cosine", "minkowski", "haversine"):
-        check.metric(name, ())
+# All names by which scikit-learn 1.9 computes distances.
+METRICS = """
+    braycurtis canberra chebyshev cityblock correlation cosine dice euclidean hamming haversine jaccard l1 l2
+    mahalanobis manhattan matching minkowski nan_euclidean rogerstanimoto russellrao seuclidean sokalsneath
+    sqeuclidean yule
+""".split()
+
+
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.filterwarnings("ignore:Data was converted to boolean")
+def test_every_metric_of_scikit_learn_is_known(name):
+    X = np.random.default_rng(0).uniform(size=(5, 2))
+    assert pairwise_distances(X, metric=name).shape == (5, 5)
+    check.metric(name, ())
+
+
+def test_metrics_of_a_method_are_known_to_it_alone():
     check.metric("gram", ("gram",))
+    for name in ("gram", "precomputed"):
+        with pytest.raises(ValueError, match=f"got '{name}'"):
+            check.metric(name, ())
 
 
 def test_n_points_span_n_minus_1_dimensions():

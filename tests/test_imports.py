@@ -1,14 +1,13 @@
 """Who may import whom, and what an import may cost."""
 
 import ast
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 import manifoldry
+from helpers import in_new_process
 
 ROOT = Path(manifoldry.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
@@ -80,12 +79,6 @@ def layer(name):
     """Return the layer of a module of the package, or None for others and for the package itself."""
     parts = name.split(".")
     return parts[1] if parts[0] == "manifoldry" and len(parts) > 1 else None
-
-
-def in_new_process(script):
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=50, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
 
 
 def test_the_reader_of_imports_sees_all_of_them(tmp_path):

@@ -1,8 +1,6 @@
 """One fit's circumstances: threads that keep order, streams that repeat, a voice that is silent unless asked."""
 
 import os
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -11,17 +9,9 @@ import numpy as np
 import pytest
 import threadpoolctl
 
+from helpers import DEADLINE, in_new_process
 from manifoldry import run as run_module
 from manifoldry.run import Progress, Run, resolve_jobs
-
-DEADLINE = 50.0  # seconds after which a wait counts as a hang; nothing here takes a second
-
-
-def in_new_process(script):
-    """Run a script where a hang can be ended and a fork is harmless; return what it printed."""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=DEADLINE, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 5, -1, 40])
@@ -108,6 +98,158 @@ def test_blas_is_held_to_one_thread_in_a_map_that_asks_for_it():
         assert set(held.values()) == {1}
         assert set(free.values()) == {2}
         assert blas_threads() == free
+
+
+# Beginning of scripts that run with two threads of BLAS, set by nobody: what threads() returns is the setting of all
+# BLAS libraries with one setting per process.
+TWO_THREADS = """
+import os, threading
+import numpy, scipy.linalg
+from threadpoolctl import threadpool_info, threadpool_limits
+from manifoldry.run import Run, one_blas_thread
+def threads():
+    blas = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    return sorted({library["num_threads"] for library in blas if library["threading_layer"] != "openmp"})
+def start(work):
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+"""
+BLAS_VARIABLES = {"OPENBLAS_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "BLIS_NUM_THREADS": "2"}
+
+
+@pytest.mark.parametrize("first_out", ["first", "second"])
+@pytest.mark.parametrize("main", ["first", "second", "neither"])
+def test_overlapping_limits_of_blas_hold_to_the_last_and_restore_the_setting(first_out, main):
+    """Two contexts in two threads, left in both orders, entered by the main thread first, second or not at all."""
+    script = f"""
+first_out, main = {first_out!r}, {main!r}
+inside = {{name: threading.Event() for name in ("first", "second")}}
+leave = {{name: threading.Event() for name in ("first", "second")}}
+seen = [threads()]
+def hold(name):
+    if name == "second":
+        inside["first"].wait()
+    with one_blas_thread():
+        inside[name].set()
+        if name == main:
+            direct()
+        leave[name].wait()
+def direct():
+    for event in inside.values():
+        event.wait()
+    seen.append(threads())
+    leave[first_out].set()
+    if main != first_out:
+        started[first_out].join()
+        seen.append(threads())
+        leave["second" if first_out == "first" else "first"].set()
+started = {{name: start(lambda name=name: hold(name)) for name in inside if name != main}}
+direct() if main == "neither" else hold(main)
+if main == first_out:
+    seen.append(threads())
+    leave["second" if first_out == "first" else "first"].set()
+for thread in started.values():
+    thread.join()
+print(*seen, threads())
+"""
+    assert in_new_process(TWO_THREADS + script, **BLAS_VARIABLES) == "[2] [1] [1] [2]"
+
+
+def test_two_fits_at_once_leave_blas_its_threads():
+    """The first fit is in a map on one BLAS thread when the second enters one, which ends after the first fit."""
+    script = """
+from manifoldry import LDLC, datasets
+X = datasets.swiss_roll(120).X
+first_inside, second_inside, first_done = threading.Event(), threading.Event(), threading.Event()
+seen = [threads()]
+def callback_of_first(progress):
+    if progress.stage == "clusters":
+        first_inside.set()
+        second_inside.wait()
+def callback_of_second(progress):
+    if progress.stage == "clusters":
+        second_inside.set()
+        first_done.wait()
+        seen.append(threads())
+def fit_first():
+    LDLC(n_clusters=3, n_init=2, n_jobs=1, callback=callback_of_first).fit(X)
+    first_done.set()
+def fit_second():
+    first_inside.wait()
+    LDLC(n_clusters=3, n_init=1, n_jobs=1, callback=callback_of_second).fit(X)
+for fit in [start(fit_first), start(fit_second)]:
+    fit.join()
+print(*seen, threads())
+"""
+    assert in_new_process(TWO_THREADS + script, **BLAS_VARIABLES) == "[2] [1] [2]"
+
+
+def test_an_exact_search_that_outlasts_the_limit_of_another_thread_leaves_blas_its_threads():
+    """scikit-learn limits BLAS around its search and restores what it found, which is one thread here."""
+    script = """
+from sklearn.neighbors import NearestNeighbors
+from manifoldry.neighbors.engines import Brute
+X = numpy.random.default_rng(0).standard_normal((30, 20))
+inside, leave = threading.Event(), threading.Event()
+kneighbors = NearestNeighbors.kneighbors
+def held_kneighbors(*arguments):
+    with threadpool_limits(1, user_api="blas"):
+        inside.set()
+        leave.wait()
+        return kneighbors(*arguments)
+NearestNeighbors.kneighbors = held_kneighbors
+with one_blas_thread():
+    search = start(lambda: Brute(X, "euclidean", None).nearest(X, 5, Run(0, 1)))
+    inside.wait()
+leave.set()
+search.join()
+print(threads())
+"""
+    assert in_new_process(TWO_THREADS + script, **BLAS_VARIABLES) == "[2]"
+
+
+def test_the_limit_of_blas_includes_a_library_loaded_while_it_is_held():
+    script = """
+with one_blas_thread():
+    import faiss
+    with one_blas_thread():
+        held = {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+    print(held, end=" ")
+print({library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"})
+"""
+    assert in_new_process(TWO_THREADS + script, OMP_NUM_THREADS="2", **BLAS_VARIABLES) == "{1} {2}"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.parametrize(("inside", "expected"), [(False, "[2] [1] [2]"), (True, "[1] [1] [2]")])
+def test_a_fork_takes_only_its_own_limit_of_blas_along(inside, expected):
+    """A fork while another thread holds the limit, by a thread that holds it (inside) or does not."""
+    script = f"""
+from contextlib import nullcontext
+entered, leave = threading.Event(), threading.Event()
+def hold():
+    with one_blas_thread():
+        entered.set()
+        leave.wait()
+other = start(hold)
+entered.wait()
+with one_blas_thread() if {inside} else nullcontext():
+    child = os.fork()
+    if child == 0:
+        print(threads(), end=" ")
+        with one_blas_thread():
+            print(threads(), end=" ")
+if child == 0:
+    print(threads(), flush=True)
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert threads() == [1]
+leave.set()
+other.join()
+assert threads() == [2]
+"""
+    assert in_new_process(TWO_THREADS + script, **BLAS_VARIABLES) == expected
 
 
 def test_stoppable_map_begins_nothing_once_asked_to_stop():

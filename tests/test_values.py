@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import coo_array, csr_array, csr_matrix
 
+from helpers import edges_of
 from manifoldry.values import Embedding, NeighborGraph, Spectrum, Stop, Trace
 
 
@@ -21,10 +22,6 @@ def stored(matrix):
     entries = coo_array(matrix)
     triples = zip(entries.row.tolist(), entries.col.tolist(), entries.data.tolist(), strict=True)
     return sorted((i, j, length) for i, j, length in triples if i != j)
-
-
-def edges(graph):
-    return sorted(zip(graph.rows().tolist(), graph.indices.tolist(), graph.lengths.tolist(), strict=True))
 
 
 def one_sentence(error):
@@ -87,7 +84,7 @@ def test_rows_of_a_search_become_rows_of_the_graph():
 def test_sparse_and_back_keeps_stored_zeros_and_drops_the_diagonal(seed):
     matrix = random_sparse(seed)
     graph = NeighborGraph.from_sparse(matrix)
-    assert edges(graph) == stored(matrix)
+    assert edges_of(graph) == stored(matrix)
     assert 0.0 in graph.lengths
     assert stored(graph.to_sparse()) == stored(matrix)
     again = NeighborGraph.from_sparse(graph.to_sparse())
@@ -105,10 +102,10 @@ def test_rows_from_a_sparse_matrix_ascend_in_length_then_index():
 
 def test_any_sparse_format_and_kind_of_number_gives_the_same_graph():
     matrix = random_sparse(8)
-    expected = edges(NeighborGraph.from_sparse(matrix))
+    expected = edges_of(NeighborGraph.from_sparse(matrix))
     for other in (csr_matrix(matrix), matrix.tocsc(), matrix.tocoo(), matrix.astype(np.int64), matrix.astype(np.int8)):
         graph = NeighborGraph.from_sparse(other)
-        assert edges(graph) == expected
+        assert edges_of(graph) == expected
         assert graph.lengths.dtype.kind == "f"
     assert NeighborGraph.from_sparse(matrix.astype(np.float32)).lengths.dtype == np.float32
     assert NeighborGraph.from_sparse(matrix, symmetric=True).symmetric
@@ -121,10 +118,10 @@ def test_a_subset_is_the_submatrix_with_its_zeros():
     place = {int(old): new for new, old in enumerate(members)}
     expected = sorted((place[i], place[j], d) for i, j, d in stored(matrix) if i in place and j in place)
     part = graph.subset(members)
-    assert edges(part) == expected
+    assert edges_of(part) == expected
     assert part.symmetric
     assert part.n_points == 12
-    assert edges(graph.subset(np.arange(30))) == edges(graph)
+    assert edges_of(graph.subset(np.arange(30))) == edges_of(graph)
     assert graph.subset(np.array([4])).n_edges == 0
 
 

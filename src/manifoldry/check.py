@@ -47,9 +47,12 @@ def metric(name: Any, extra: Collection[str]) -> None:
         return
     if not isinstance(name, str):
         raise ValueError(f"metric must be a name or a function of two rows; got {name!r}.")
-    from sklearn.metrics.pairwise import _VALID_METRICS
+    if name == "euclidean" or name in extra:
+        return
+    from sklearn.neighbors import VALID_METRICS
 
-    known = {*_VALID_METRICS, *extra}
+    # "matching" is scipy's other name of "hamming", which scikit-learn's distances take and its neighbors do not list.
+    known = ({*VALID_METRICS["brute"], "matching"} - {"precomputed"}) | {*extra}
     if name not in known:
         raise ValueError(f"metric must be one of {', '.join(sorted(known))}, or a function; got {name!r}.")
 

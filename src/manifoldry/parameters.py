@@ -93,9 +93,14 @@ def check_parameters(estimator: Any) -> None:
         check_value(name, getattr(estimator, name), annotation)
 
 
+def admits(annotation: Any, value: Any) -> bool:
+    """Tell whether an annotation admits a value."""
+    return any(_admits(option, value) for option in _options(annotation))
+
+
 def check_value(name: str, value: Any, annotation: Any) -> None:
     """Refuse a value that an annotation does not admit."""
-    if not any(_admits(option, value) for option in _options(annotation)):
+    if not admits(annotation, value):
         raise ValueError(f"{name} must be {describe(annotation)}; got {value!r}.")
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from queue import Empty, SimpleQueue
@@ -122,27 +124,27 @@ class Run:
             queue.put(i)
 
         def drain(report: bool = False) -> None:
-            while not (stoppable and self.stopped):
-                try:
-                    i = queue.get_nowait()
-                except Empty:
-                    return
-                results[i] = work(*tasks[i])
-                if report:
-                    self.step(len(tasks) - queue.qsize(), len(tasks))
-
-        with _blas_threads(1 if blas else None):
-            helpers: list[Future[None]] = [_pool().submit(drain) for _ in range(min(self.n_jobs, len(tasks)) - 1)]
-            try:
-                drain(report=stoppable)
-            finally:
-                while not queue.empty():  # only after an error here: leave the helpers nothing to begin
+            with one_blas_thread() if blas else nullcontext():
+                while not (stoppable and self.stopped):
                     try:
-                        queue.get_nowait()
+                        i = queue.get_nowait()
                     except Empty:
-                        break
-                # A helper still waiting for a thread has nothing left to do, and its thread may be waiting for us.
-                errors = [helper.exception() for helper in helpers if not helper.cancel()]
+                        return
+                    results[i] = work(*tasks[i])
+                    if report:
+                        self.step(len(tasks) - queue.qsize(), len(tasks))
+
+        helpers: list[Future[None]] = [_pool().submit(drain) for _ in range(min(self.n_jobs, len(tasks)) - 1)]
+        try:
+            drain(report=stoppable)
+        finally:
+            while not queue.empty():  # only after an error here: leave the helpers nothing to begin
+                try:
+                    queue.get_nowait()
+                except Empty:
+                    break
+            # A helper still waiting for a thread has nothing left to do, and its thread may be waiting for us.
+            errors = [helper.exception() for helper in helpers if not helper.cancel()]
         for error in errors:
             if error is not None:
                 raise error
@@ -192,21 +194,102 @@ def _pool() -> ThreadPoolExecutor:
     return _shared[0]
 
 
+class _SharedBlasLimit:
+    """One thread for every BLAS with one setting per process; contexts of several threads may overlap.
+
+    The first context to be entered saves and lowers the numbers of threads, the last to be left restores them.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._held: Counter[int] = Counter()
+        self._former: dict[str, tuple[Any, int]] = {}
+
+    def enter(self, libraries: Sequence[Any]) -> None:
+        """Lower what is not lowered yet: everything, or a library that was loaded since."""
+        with self.lock:
+            for library in libraries:
+                if library.filepath not in self._former:
+                    self._former[library.filepath] = library, library.get_num_threads()
+                    _set_threads(library, 1)
+            self._held[threading.get_ident()] += 1
+
+    def leave(self) -> None:
+        """Restore the former numbers if this was the last context."""
+        with self.lock:
+            self._held[threading.get_ident()] -= 1
+            self._restore_if_free()
+
+    def after_fork(self) -> None:
+        """Forget, in the child, the contexts of threads that a fork does not take along; release the fork's lock."""
+        self._held = Counter({threading.get_ident(): self._held[threading.get_ident()]})
+        self._restore_if_free()
+        self.lock.release()
+
+    def _restore_if_free(self) -> None:
+        self._held = +self._held
+        if not self._held:
+            for library, threads in self._former.values():
+                _set_threads(library, threads)
+            self._former.clear()
+
+
+_blas_limit = _SharedBlasLimit()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_blas_limit.lock.acquire,
+        after_in_parent=_blas_limit.lock.release,
+        after_in_child=_blas_limit.after_fork,
+    )
+
+
 @contextmanager
-def _blas_threads(limit: int | None) -> Iterator[None]:
-    if limit is None:
+def one_blas_thread(openmp: bool = True) -> Iterator[None]:
+    """Hold BLAS to one thread; contexts of several threads may overlap, and the last to be left restores the setting.
+
+    Also to be held around what limits BLAS by itself, as scikit-learn's k-means and exact neighbor search do: its limit
+    would restore the single thread that it found in a context of another thread.
+
+    Parameters
+    ----------
+    openmp : bool
+        Limit a BLAS with the threads of OpenMP, too, whose number belongs to the calling thread. False where loops of
+        OpenMP run inside: they would get one thread as well.
+    """
+    shared, own = _blas_libraries(len(sys.modules))
+    former = [(library, library.get_num_threads()) for library in own if openmp]
+    for library, _ in former:
+        library.set_num_threads(1)
+    _blas_limit.enter(shared)
+    try:
         yield
-        return
-    with _controller(len(sys.modules)).limit(limits=limit, user_api="blas"):
-        yield
+    finally:
+        _blas_limit.leave()
+        for library, threads in former:
+            library.set_num_threads(threads)
 
 
 @lru_cache(maxsize=1)
-def _controller(n_modules: int) -> Any:  # noqa: ARG001
-    """Return the handle of every BLAS loaded, looked up anew (3 ms) once a module more may have brought another."""
+def _blas_libraries(n_modules: int) -> tuple[list[Any], list[Any]]:  # noqa: ARG001
+    """Return the BLAS libraries with one number of threads per process, and those with one per calling thread.
+
+    They are looked up anew (3 ms) once a module more may have brought another.
+    """
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController()
+    blas = ThreadpoolController().select(user_api="blas")
+    own = blas.select(internal_api="openblas").select(threading_layer="openmp").lib_controllers
+    return [library for library in blas.lib_controllers if library not in own], own
+
+
+def _set_threads(library: Any, threads: int) -> None:
+    # From 3.8 on, threadpoolctl lets a single thread at a time set OpenBLAS and silently ignores the others.
+    release = getattr(library, "clear_controlling_thread", None)
+    if release is not None:
+        release(force=True)
+    library.set_num_threads(threads)
+    if release is not None:
+        release()
 
 
 def _entropy(seed: Any) -> int:

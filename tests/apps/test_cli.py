@@ -1,3 +1,5 @@
+import os
+import signal
 import subprocess
 import sys
 
@@ -85,3 +87,22 @@ def test_the_module_runs_as_a_program_and_tells_its_version():
         [sys.executable, "-m", "manifoldry.apps.cli", "--version"], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, f"manifoldry {manifoldry.__version__}\n")
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="no SIGPIPE on this system")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [["methods"], ["methods", "Isomap"], ["demo", "--n", "50"]], ids=" ".join)
+def test_a_reader_that_closes_the_pipe_ends_the_program_in_silence(arguments, unbuffered, tmp_path):
+    """As ``| head``: of output that fills the buffer, or is written only when the program ends, or at once."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "manifoldry.apps.cli", *arguments],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        check=False,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")

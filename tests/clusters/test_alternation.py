@@ -5,12 +5,11 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import floyd_warshall
 
+from helpers import knn_graph
 from manifoldry import quality
 from manifoldry.clusters import geodesics
 from manifoldry.clusters.alternation import Problem, _State, alternate, best_of, compact
 from manifoldry.clusters.geodesics import Paths, Table, ways
-from manifoldry.neighbors.graph import symmetrize
-from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
 from manifoldry.values import NeighborGraph, Stop
 
@@ -32,10 +31,6 @@ def clouds(seed):
     return X
 
 
-def graph_of(X, k=4):
-    return symmetrize(neighbor_graph(X, NeighborRule(k), Run(0, 1))[0])
-
-
 def lengths_of(graph):
     """All shortest paths by another algorithm; sparse zeros are pairs of length zero."""
     dense = np.full((graph.n_points, graph.n_points), np.inf)
@@ -47,7 +42,7 @@ def lengths_of(graph):
 
 
 def problem_of(X, rho, n_clusters, r=1, max_iter=100, tol=0.0):
-    found = ways(X, graph_of(X), n_clusters, "euclidean", Run(0, 1)) if rho > 0 else None
+    found = ways(X, knn_graph(X, 4), n_clusters, "euclidean", Run(0, 1)) if rho > 0 else None
     component = np.zeros(len(X), dtype=int) if found is None else found.component
     return Problem(compact(X), r, rho, found and found.geodesics, component, max_iter, tol)
 
@@ -80,14 +75,14 @@ def test_the_objective_is_the_sum_of_its_two_terms(rho):
         c = 4
         problem = problem_of(X, rho, c)
         outcome = alternate(problem, problem.seeds(c, np.random.default_rng(seed)))
-        flat = quality.flat_error(X, outcome.labels, 1) if rho < 1 else 0.0
-        own = lengths_of(graph_of(X))[outcome.medoids[outcome.labels], np.arange(len(X))]
+        flat = quality.subspace_error(X, outcome.labels, 1) if rho < 1 else 0.0
+        own = lengths_of(knn_graph(X, 4))[outcome.medoids[outcome.labels], np.arange(len(X))]
         geodesic = np.square(own).sum() if rho > 0 else 0.0
         assert outcome.objective == pytest.approx((1 - rho) * flat + rho * geodesic, rel=1e-10)
 
 
 def test_shortest_paths_of_the_twin_are_shortest_paths():
-    graph = graph_of(clouds(0))
+    graph = knn_graph(clouds(0), 4)
     expected = floyd_warshall(graph.to_sparse(), directed=False)
     np.testing.assert_allclose(lengths_of(graph), expected, rtol=1e-12)
 
@@ -96,7 +91,7 @@ def test_when_no_label_changes_every_point_is_where_it_costs_least():
     X = clouds(0)
     problem = problem_of(X, 0.1, 5)
     outcome = alternate(problem, problem.seeds(5, np.random.default_rng(0)))
-    squares = np.square(lengths_of(graph_of(X)))
+    squares = np.square(lengths_of(knn_graph(X, 4)))
     costs = np.empty((len(X), 5))
     for label in range(5):
         members = X[outcome.labels == label]
@@ -116,7 +111,7 @@ def test_better_medoids_are_the_best_of_those_tried(kind, monkeypatch):
     monkeypatch.setattr(geodesics, "CANDIDATES", 1000)  # on demand too, every member is tried
     X = clouds(0)
     n = len(X)
-    graph = graph_of(X)
+    graph = knn_graph(X, 4)
     squares = np.square(lengths_of(graph))
     source = Table(squares, np.zeros(n, dtype=int)) if kind == "table" else Paths(graph, X, 1)
     search = source.search()
@@ -179,7 +174,7 @@ def test_few_candidates_never_make_a_medoid_worse(monkeypatch):
     monkeypatch.setattr(geodesics, "CANDIDATES", 2)
     X = clouds(4)
     n = len(X)
-    graph = graph_of(X)
+    graph = knn_graph(X, 4)
     squares = np.square(lengths_of(graph))
     search = Paths(graph, X, 1).search()
     rng = np.random.default_rng(2)

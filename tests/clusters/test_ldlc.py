@@ -193,7 +193,7 @@ def test_trace_tells_how_it_went():
     assert model.trace_.stop is Stop.CONVERGED
     assert model.trace_.objective[-1] == model.objective_ == model.objectives_.min()
     assert model.n_iter_ == model.trace_.n_iter > 2
-    assert quality.flat_error(X, model.labels_, 2) == pytest.approx(model.reconstruction_error_, rel=1e-10)
+    assert quality.subspace_error(X, model.labels_, 2) == pytest.approx(model.reconstruction_error_, rel=1e-10)
 
 
 @pytest.mark.parametrize(

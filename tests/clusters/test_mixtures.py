@@ -8,7 +8,7 @@ from sklearn import decomposition
 from manifoldry import MFA, MPPCA, Stop
 from manifoldry.clusters.em import Rule, _discarded, ascend, hard_start, maximize
 from manifoldry.clusters.gaussians import Beliefs, Frame, Mixture, coordinates, expect
-from manifoldry.quality import flat_error, nmi
+from manifoldry.quality import nmi, subspace_error
 from manifoldry.run import Run
 
 EPS = np.finfo(float).eps
@@ -364,7 +364,7 @@ def test_planes_that_lie_apart_are_found(model):
     np.testing.assert_allclose(model.weights_[order], np.bincount(labels) / 600, atol=1e-9)
     # a variance from 600 points in 3 directions errs by sqrt(2 / 1800) = 3 %, of five columns apart by some more
     assert np.mean(model.noise_variances_) == pytest.approx(0.01, rel=0.2)
-    assert model.reconstruction_error_ == pytest.approx(flat_error(X, labels, 2), rel=1e-9)
+    assert model.reconstruction_error_ == pytest.approx(subspace_error(X, labels, 2), rel=1e-9)
     assert model.n_nonlocalized_ == 0
     # the flats of the model and the principal ones differ by the noise: 0.1 / sqrt(200) across, over a width of 1
     errors = model.subspaces_.errors(X, model.labels_)

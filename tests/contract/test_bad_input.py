@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import manifoldry
+from helpers import among
 from manifoldry.run import Run
 
 CARDS = manifoldry.methods()
@@ -14,10 +15,6 @@ OWN = [card for card in CARDS if not card.wrapped]
 BORROWED = [card for card in CARDS if card.wrapped]
 GRAPHS = [card for card in OWN if "graph" in card.gives]
 MEASURED = [card for card in OWN if "metric" in inspect.signature(card.cls).parameters]
-
-
-def among(cards):
-    return pytest.mark.parametrize("card", cards, ids=lambda card: card.name)
 
 
 each, each_graph, each_measured = among(OWN), among(GRAPHS), among(MEASURED)

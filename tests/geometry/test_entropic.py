@@ -4,15 +4,11 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
+from helpers import knn_lists
 from manifoldry.geometry import entropic
 from manifoldry.geometry.entropic import TOLERANCE, choice_rows, fixed_choices, perplexity_choices
-from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
 from manifoldry.values import NeighborGraph
-
-
-def lists(X, k):
-    return neighbor_graph(X, NeighborRule(k).resolve(len(X)), Run(0))[0]
 
 
 def spiral():
@@ -30,7 +26,7 @@ def perplexities(choices):
 def test_every_row_reaches_its_perplexity_and_sums_to_one(wanted):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 5)) * rng.uniform(0.01, 100, (300, 1))  # dense and lonely places
-    choices = perplexity_choices(lists(X, 90), [wanted], Run(0))
+    choices = perplexity_choices(knn_lists(X, 90), [wanted], Run(0))
     assert choices.missed == 0
     # An error e of the entropy is a relative error e of the perplexity; rounding adds little to it.
     np.testing.assert_allclose(perplexities(choices), wanted, rtol=2 * TOLERANCE)
@@ -39,7 +35,7 @@ def test_every_row_reaches_its_perplexity_and_sums_to_one(wanted):
 
 def test_bandwidths_are_those_of_a_root_finder():
     X = np.random.default_rng(1).standard_normal((40, 3))
-    graph = lists(X, 20)
+    graph = knn_lists(X, 20)
     choices = perplexity_choices(graph, [7.0], Run(0))
     for i in (0, 17, 39):
         d = graph.row(i)[1]
@@ -56,7 +52,7 @@ def test_bandwidths_are_those_of_a_root_finder():
 
 def test_joint_probabilities_are_symmetric_with_sum_one():
     X = np.random.default_rng(2).standard_normal((60, 4))
-    choices = perplexity_choices(lists(X, 15), [5.0], Run(0))
+    choices = perplexity_choices(knn_lists(X, 15), [5.0], Run(0))
     P, given = choices.joint().toarray(), choices.matrix.toarray()
     np.testing.assert_allclose(P, (given + given.T) / 120, rtol=1e-14)
     assert P.sum() == pytest.approx(1.0, rel=1e-12)
@@ -65,12 +61,12 @@ def test_joint_probabilities_are_symmetric_with_sum_one():
 
 def test_sparse_places_get_wide_bandwidths():
     X = np.concatenate([np.linspace(0, 1, 50), np.linspace(10, 60, 50)])[:, None]
-    sigma = perplexity_choices(lists(X, 20), [6.0], Run(0)).bandwidths
+    sigma = perplexity_choices(knn_lists(X, 20), [6.0], Run(0)).bandwidths
     assert sigma[60:].min() > 10 * sigma[:40].max()
 
 
 def test_several_perplexities_are_averaged():
-    graph = lists(np.random.default_rng(3).standard_normal((50, 3)), 30)
+    graph = knn_lists(np.random.default_rng(3).standard_normal((50, 3)), 30)
     both = perplexity_choices(graph, [4.0, 10.0], Run(0))
     each = [perplexity_choices(graph, [wanted], Run(0)) for wanted in (4.0, 10.0)]
     np.testing.assert_allclose(both.matrix.data, (each[0].matrix.data + each[1].matrix.data) / 2, rtol=1e-14)
@@ -79,7 +75,7 @@ def test_several_perplexities_are_averaged():
 
 @pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
 def test_the_unit_of_the_distances_does_not_matter(scale):
-    graph = lists(np.random.default_rng(4).standard_normal((30, 2)), 10)
+    graph = knn_lists(np.random.default_rng(4).standard_normal((30, 2)), 10)
     scaled = NeighborGraph(graph.indptr, graph.indices, graph.lengths * scale)
     choices = perplexity_choices(scaled, [4.0], Run(0))
     np.testing.assert_allclose(
@@ -100,7 +96,7 @@ def test_equal_distances_choose_evenly_and_are_counted():
 
 
 def test_fixed_bandwidths_are_the_plain_formula():
-    graph = lists(spiral(), 5)
+    graph = knn_lists(spiral(), 5)
     sigma = np.linspace(0.5, 1.5, 12)
     P = fixed_choices(graph, sigma).matrix
     for i in range(12):
@@ -111,7 +107,7 @@ def test_fixed_bandwidths_are_the_plain_formula():
 
 
 def test_single_precision_beyond_very_many_pairs(monkeypatch):
-    graph = lists(np.random.default_rng(6).standard_normal((50, 3)), 12)
+    graph = knn_lists(np.random.default_rng(6).standard_normal((50, 3)), 12)
     double = perplexity_choices(graph, [4.0], Run(0)).joint()
     monkeypatch.setattr(entropic, "SINGLE_ABOVE", 100)
     single = perplexity_choices(graph, [4.0], Run(0)).joint()
@@ -121,7 +117,7 @@ def test_single_precision_beyond_very_many_pairs(monkeypatch):
 
 
 def test_same_bits_for_any_number_of_threads():
-    graph = lists(np.random.default_rng(5).standard_normal((9000, 3)), 12)
+    graph = knn_lists(np.random.default_rng(5).standard_normal((9000, 3)), 12)
     one, three = (perplexity_choices(graph, [4.0], Run(0, jobs)).matrix.data for jobs in (1, 3))
     assert np.array_equal(one, three)
 
@@ -136,7 +132,7 @@ OPENTSNE = {
 
 
 def test_affinities_are_those_of_opentsne():
-    graph = lists(spiral(), 9)
+    graph = knn_lists(spiral(), 9)
     ours = {
         "one": perplexity_choices(graph, [3.0], Run(0)),
         "two": perplexity_choices(graph, [2.0, 3.0], Run(0)),

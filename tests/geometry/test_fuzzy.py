@@ -5,8 +5,8 @@ import pytest
 from scipy.optimize import brentq
 from scipy.sparse import csr_array
 
+from helpers import knn_lists
 from manifoldry.geometry.fuzzy import curve, fuzzy_set, fuzzy_union, meet_labels, meet_targets, strengths
-from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
 from manifoldry.values import NeighborGraph
 
@@ -19,7 +19,7 @@ DEFAULT = """1 .43136 .43025 .21889 .70286 .77102 .8912 .39849 .68728 .26202 .81
     0 0 .28981 0 .2371"""
 MIXED = """1 .10552 .10487 .0468 .33175 .4118 .52565 .09168 .30801 .05775 .52545 .10246 .56099 0 0 0 1 .25982 .51018 1 0
     0 .35474 0 0 .05692 0 .05004"""
-LABELLED = """1 .0058 .01076 .28179 .95799 .01036 .98816 .00536 .01716 .33315 1 .00577 1 0 0 0 1 .00853 1 .0264 0 0
+LABELED = """1 .0058 .01076 .28179 .95799 .01036 .98816 .00536 .01716 .33315 1 .00577 1 0 0 0 1 .00853 1 .0264 0 0
     .92816 0 0 .00433 0 .00319"""
 TARGETED = {
     0.3: """1 1 .56191 .20953 .02876 .06549 .08853 .98373 .81288 .29707 .03346 .0366 .09916 .34742 .25089 .17771 .11062
@@ -33,12 +33,8 @@ PEER = 5e-5
 """1e-5 of a row's sum of log2(5), and 5e-6 of rounding, doubled where two ends meet."""
 
 
-def lists(X, k):
-    return neighbor_graph(X, NeighborRule(k).resolve(len(X)), Run())[0]
-
-
 def eight():
-    return lists(np.random.default_rng(0).standard_normal((8, 3)), 4)
+    return knn_lists(np.random.default_rng(0).standard_normal((8, 3)), 4)
 
 
 def same_as_peer(affinities, numbers):
@@ -73,7 +69,7 @@ def test_strengths_equal_the_formulas(local_connectivity):
     rng = np.random.default_rng(1)
     X = rng.standard_normal((60, 3))
     X[40:50] = X[:10]
-    graph = lists(X, 7)
+    graph = knn_lists(X, 7)
     found = strengths(graph.indptr, graph.lengths, Run(), local_connectivity)
     typical = graph.lengths.sum() / (60 * 8)
     for i in range(60):
@@ -87,14 +83,14 @@ def test_strengths_equal_the_formulas(local_connectivity):
 def test_rows_sum_to_the_logarithm_of_the_neighborhood():
     X = np.random.default_rng(2).standard_normal((200, 4))
     for k in (5, 15, 60):
-        graph = lists(X, k)
+        graph = knn_lists(X, k)
         sums = strengths(graph.indptr, graph.lengths, Run()).values.reshape(200, k).sum(axis=1, dtype=float)
         # Each float32 strength is off by up to 6e-8.
         np.testing.assert_allclose(sums, np.log2(k + 1), rtol=0, atol=k * 6e-8)
 
 
 def test_one_neighbor_is_certain():
-    graph = lists(np.random.default_rng(3).standard_normal((20, 2)), 1)
+    graph = knn_lists(np.random.default_rng(3).standard_normal((20, 2)), 1)
     for local_connectivity in (0.0, 0.5, 1.0):
         assert (strengths(graph.indptr, graph.lengths, Run(), local_connectivity).values == 1).all()
 
@@ -102,7 +98,7 @@ def test_one_neighbor_is_certain():
 def test_many_copies_hold_each_other_with_strength_one():
     rng = np.random.default_rng(4)
     X = np.concatenate([np.zeros((12, 2)), rng.standard_normal((12, 2)) + 5])
-    graph = lists(X, 6)
+    graph = knn_lists(X, 6)
     found = strengths(graph.indptr, graph.lengths, Run())
     assert (found.values[: 12 * 6] == 1).all()
     assert (found.rho[:12] == 0).all()
@@ -113,7 +109,7 @@ def test_many_copies_hold_each_other_with_strength_one():
 
 
 def test_same_bits_for_any_number_of_threads():
-    graph = lists(np.random.default_rng(5).standard_normal((9000, 2)), 5)
+    graph = knn_lists(np.random.default_rng(5).standard_normal((9000, 2)), 5)
     one, three = (strengths(graph.indptr, graph.lengths, Run(n_jobs=jobs)) for jobs in (1, 3))
     assert np.array_equal(one.values, three.values)
 
@@ -143,7 +139,7 @@ def test_the_order_of_a_given_list_does_not_matter():
 
 
 def test_affinities_met_with_labels_equal_the_peers():
-    same_as_peer(meet_labels(fuzzy_set(eight(), Run()), LABELS, LABELS >= 0, 0.5), LABELLED)
+    same_as_peer(meet_labels(fuzzy_set(eight(), Run()), LABELS, LABELS >= 0, 0.5), LABELED)
 
 
 @pytest.mark.parametrize("weight", [0.3, 0.7])
@@ -155,7 +151,7 @@ def test_affinities_met_with_numbers_equal_the_peers(weight):
 def test_labels_alone_leave_no_edge_between_classes():
     X = np.random.default_rng(8).standard_normal((50, 3))
     labels = np.arange(50) % 2
-    affinities = meet_labels(fuzzy_set(lists(X, 8), Run()), labels, np.ones(50, dtype=bool), 1.0).tocoo()
+    affinities = meet_labels(fuzzy_set(knn_lists(X, 8), Run()), labels, np.ones(50, dtype=bool), 1.0).tocoo()
     assert (labels[affinities.coords[0]] == labels[affinities.coords[1]]).all()
     strongest = affinities.tocsr().max(axis=1).toarray()
     np.testing.assert_allclose(strongest, 1.0, rtol=1e-6)  # everyone has a certain neighbor again

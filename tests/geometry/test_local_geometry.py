@@ -4,23 +4,17 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
+from helpers import sample_of
 from manifoldry.geometry.neighborhoods import Stack, local_grams, stacks, sum_blocks
 from manifoldry.geometry.tangent import hessian_form, tangent_form, tangents, true_scale
 from manifoldry.geometry.weights import alignment, barycentric, convex, reconstruction
-from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.sample import Sample
-from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
 from manifoldry.values import NeighborGraph
 
 
 def points(n=80, columns=5, seed=0):
     return np.random.default_rng(seed).standard_normal((n, columns))
-
-
-def sample_of(X, k=None, radius=None):
-    neighbors, index = neighbor_graph(X, NeighborRule(k, radius).resolve(len(X)), Run(0))
-    return Sample(X, neighbors, symmetrize(neighbors), index)
 
 
 def with_distances(sample):

@@ -5,12 +5,11 @@ import pytest
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import dijkstra
 
+from helpers import knn_graph
 from manifoldry import datasets
 from manifoldry import run as run_module
 from manifoldry.neighbors import geodesic
 from manifoldry.neighbors.geodesic import geodesic_lengths, geodesics_from_outside, nearest_source
-from manifoldry.neighbors.graph import symmetrize
-from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
 from manifoldry.values import NeighborGraph
 
@@ -19,13 +18,13 @@ from manifoldry.values import NeighborGraph
 def engine(request, monkeypatch):
     """Both ways of finding paths, whatever the size of the graph."""
     if request.param == "compiled":
-        monkeypatch.setattr(geodesic, "SCIPY_UP_TO", 0)
+        monkeypatch.setattr(geodesic, "MAX_SCIPY_LENGTHS", 0)
     return request.param
 
 
 @pytest.fixture
 def kernels(monkeypatch):
-    monkeypatch.setattr(geodesic, "SCIPY_UP_TO", 0)
+    monkeypatch.setattr(geodesic, "MAX_SCIPY_LENGTHS", 0)
 
 
 def graph_from(pairs, n):
@@ -34,12 +33,8 @@ def graph_from(pairs, n):
     return NeighborGraph.from_sparse(coo_array(both, shape=(n, n)), symmetric=True)
 
 
-def knn(X, k):
-    return symmetrize(neighbor_graph(X, NeighborRule(k).resolve(len(X)), Run(0, 1))[0])
-
-
 def cloud(seed, n=180, k=5):
-    return knn(np.random.default_rng(seed).normal(size=(n, 3)), k)
+    return knn_graph(np.random.default_rng(seed).normal(size=(n, 3)), k)
 
 
 def with_zeros(seed):
@@ -53,7 +48,7 @@ def in_pieces(seed):
     """Three far components, the last a single point."""
     rng = np.random.default_rng(seed)
     far = np.repeat([0.0, 1e3], [90, 60])[:, None]
-    pieces = knn(rng.normal(size=(150, 2)) + far, 4)
+    pieces = knn_graph(rng.normal(size=(150, 2)) + far, 4)
     return NeighborGraph(np.append(pieces.indptr, pieces.n_edges), pieces.indices, pieces.lengths, symmetric=True)
 
 
@@ -112,14 +107,14 @@ def test_floyd_and_warshall_agree(make, engine):
 @pytest.mark.parametrize("lanes", [1, 3, 32])
 @pytest.mark.parametrize("make", GRAPHS)
 def test_one_start_at_a_time_or_many_abreast_is_the_same(make, lanes, kernels, monkeypatch):
-    monkeypatch.setattr(geodesic, "LANES", lanes)
+    monkeypatch.setattr(geodesic, "N_LANES", lanes)
     graph = make(8)
     np.testing.assert_array_equal(geodesic_lengths(graph, Run(0, 1))[0], by_dijkstra(graph))
 
 
 def test_a_larger_roll_beyond_scipys_share():
-    graph = knn(datasets.swiss_roll(1420).X, 8)
-    assert graph.n_points**2 > geodesic.SCIPY_UP_TO
+    graph = knn_graph(datasets.swiss_roll(1420).X, 8)
+    assert graph.n_points**2 > geodesic.MAX_SCIPY_LENGTHS
     np.testing.assert_array_equal(geodesic_lengths(graph, Run(0, 2))[0], by_dijkstra(graph))
 
 
@@ -167,7 +162,7 @@ def test_edges_of_length_zero_are_edges_and_missing_ones_are_not(engine):
 
 def test_paths_are_a_metric_no_shorter_than_straight_lines(engine):
     X = np.random.default_rng(1).normal(size=(120, 3))
-    D, _ = geodesic_lengths(knn(X, 5), Run(0, 1))
+    D, _ = geodesic_lengths(knn_graph(X, 5), Run(0, 1))
     straight = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2))
     few_roundings = 1 + 60 * 2.3e-16  # of the edges of a path and of 3 squares
     assert (D * few_roundings >= straight).all()
@@ -181,7 +176,7 @@ def test_more_neighbors_never_lengthen_a_path(engine):
     X = datasets.swiss_roll(300).X
     longer = np.full((300, 300), np.inf)
     for k in (4, 6, 9, 14):
-        shorter, _ = geodesic_lengths(knn(X, k), Run(0, 1))
+        shorter, _ = geodesic_lengths(knn_graph(X, k), Run(0, 1))
         assert (shorter <= longer).all()  # exactly: the old paths are still there
         assert (shorter < longer).any()
         longer = shorter
@@ -282,7 +277,7 @@ def test_stopping_leaves_at_least_the_rows_asked_for_and_all_of_them_right(n_job
     assert run.stopped
     assert len(lengths) == len(sources) >= min(at_least, 300)
     if at_least <= 100:
-        assert len(sources) <= at_least + 2 * geodesic.LANES + n_jobs * geodesic.LANES
+        assert len(sources) <= at_least + 2 * geodesic.N_LANES + n_jobs * geodesic.N_LANES
     np.testing.assert_array_equal(lengths, by_dijkstra(graph, sources))
     assert len(set(sources.tolist())) == len(sources)
 
@@ -297,13 +292,13 @@ def test_stopping_midway_keeps_what_was_finished(kernels):
 
 def test_lengths_of_great_tables_are_kept_in_float32(kernels, monkeypatch):
     graph = cloud(11)
-    monkeypatch.setattr(geodesic, "DOUBLE_UP_TO", 8 * 180 * 180 - 1)
+    monkeypatch.setattr(geodesic, "MAX_DOUBLE_BYTES", 8 * 180 * 180 - 1)
     run = Run(0, 1)
     single, _ = geodesic_lengths(graph, run)
     assert single.dtype == np.float32
     np.testing.assert_array_equal(single, by_dijkstra(graph).astype(np.float32))
     assert run.memory == {"geodesic lengths 180 x 180 float32": 4 * 180 * 180}
-    monkeypatch.setattr(geodesic, "DOUBLE_UP_TO", 8 * 180 * 180)
+    monkeypatch.setattr(geodesic, "MAX_DOUBLE_BYTES", 8 * 180 * 180)
     assert geodesic_lengths(graph, Run(0, 1))[0].dtype == np.float64
 
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy.sparse import coo_array, csr_array
 
+from helpers import bytes_of, distances_by_differences, knn_lists
 from manifoldry import datasets
 from manifoldry.neighbors.graph import (
-    SMALL_COMPONENT,
+    MAX_SMALL_COMPONENT,
     bridge,
     components,
     label_pieces,
@@ -17,17 +18,8 @@ from manifoldry.neighbors.graph import (
     short_circuits,
     symmetrize,
 )
-from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
 from manifoldry.values import NeighborGraph
-
-
-def distances(X):
-    return np.sqrt(((X[:, None] - X) ** 2).sum(axis=2))
-
-
-def knn(X, k):
-    return neighbor_graph(X, NeighborRule(k).resolve(len(X)), Run(0, 1))[0]
 
 
 def dense(graph):
@@ -35,10 +27,6 @@ def dense(graph):
     matrix = np.full((graph.n_points, graph.n_points), np.nan)
     matrix[graph.rows(), graph.indices] = graph.lengths
     return matrix
-
-
-def bytes_of(graph):
-    return graph.indptr.tobytes(), graph.indices.tobytes(), graph.lengths.tobytes()
 
 
 def random_directed(seed, n=40):
@@ -75,7 +63,7 @@ def test_symmetry_is_dense_logic_with_lengths_of_zero_kept(seed, dtype):
 def test_degrees_are_bounded_and_mutual_pairs_are_among_the_others(k):
     X = np.random.default_rng(1).normal(size=(120, 3))
     X[10:16] = X[0]
-    directed = knn(X, k)
+    directed = knn_lists(X, k)
     either, both = symmetrize(directed, "or"), symmetrize(directed, "and")
     assert (either.degrees >= k).all()
     assert (both.degrees <= k).all()
@@ -172,7 +160,7 @@ def blobs(seed, sizes, columns=3):
 
 def assert_bridged(X, graph, metric="euclidean", D=None, rtol=1e-13):
     """Bridges join the components, one fewer than there are, with the total length of a spanning tree."""
-    D = distances(X) if D is None else D
+    D = distances_by_differences(X) if D is None else D
     parts = components(graph)
     joined, bridges = bridge(graph, D if metric == "precomputed" else X, metric)
     assert len(parts) > 1
@@ -194,20 +182,20 @@ def assert_bridged(X, graph, metric="euclidean", D=None, rtol=1e-13):
     [
         ([30, 20, 10], 3),
         ([12, 12, 12, 12, 12, 12], 2),
-        ([SMALL_COMPONENT + 30, SMALL_COMPONENT + 6, 10, 7], 3),
-        ([SMALL_COMPONENT + 30, SMALL_COMPONENT + 6, 10, 7], 12),
+        ([MAX_SMALL_COMPONENT + 30, MAX_SMALL_COMPONENT + 6, 10, 7], 3),
+        ([MAX_SMALL_COMPONENT + 30, MAX_SMALL_COMPONENT + 6, 10, 7], 12),
         ([6] * 70, 3),
     ],
 )
 @pytest.mark.parametrize("metric", ["euclidean", "precomputed"])
 def test_bridges_are_a_minimum_spanning_tree_of_the_components(sizes, columns, metric):
     X = blobs(3, sizes, columns)
-    assert_bridged(X, symmetrize(knn(X, 4)), metric)
+    assert_bridged(X, symmetrize(knn_lists(X, 4)), metric)
 
 
 def test_bridges_by_another_metric():
     X = blobs(4, [15, 12, 9])
-    graph = symmetrize(knn(X, 4))
+    graph = symmetrize(knn_lists(X, 4))
     D = np.abs(X[:, None] - X).sum(axis=2)
     assert_bridged(X, graph, "manhattan", D)
 
@@ -215,7 +203,7 @@ def test_bridges_by_another_metric():
 @pytest.mark.parametrize("columns", [3, 20])
 def test_an_offset_does_not_blur_the_bridges(columns):
     X = blobs(5, [12, 12, 12, 12], columns) + 1e6
-    assert_bridged(X, symmetrize(knn(X, 4)))
+    assert_bridged(X, symmetrize(knn_lists(X, 4)))
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 6, 187, 592])  # in the last three, two components reach for each other
@@ -224,7 +212,7 @@ def test_equal_lengths_close_no_ring(seed, metric):
     rng = np.random.default_rng(seed)
     corners = 7 * np.array(list(itertools.product(range(3), range(2))))
     X = np.concatenate([np.unique(rng.integers(0, 4, size=(10, 2)), axis=0) + corner for corner in corners]) * 1.0
-    assert_bridged(X, symmetrize(knn(X, 3)), metric)
+    assert_bridged(X, symmetrize(knn_lists(X, 3)), metric)
 
 
 def test_duplicates_in_different_components_are_joined_at_zero():
@@ -239,7 +227,7 @@ def test_duplicates_in_different_components_are_joined_at_zero():
 
 def test_a_connected_graph_needs_no_bridge():
     X = np.random.default_rng(6).normal(size=(50, 2))
-    graph = symmetrize(knn(X, 8))
+    graph = symmetrize(knn_lists(X, 8))
     joined, bridges = bridge(graph, X, "euclidean")
     assert joined is graph
     assert bridges.shape == (0, 3)
@@ -251,7 +239,7 @@ def test_a_connected_graph_needs_no_bridge():
 @pytest.mark.parametrize("k", [None, 1, 4, 50])
 def test_local_scale_is_the_mean_of_the_nearest(k):
     X = np.random.default_rng(7).normal(size=(60, 3)) * 100
-    graph = symmetrize(knn(X, 5))
+    graph = symmetrize(knn_lists(X, 5))
     expected = [np.sort(graph.row(i)[1])[:k].mean() for i in range(60)]
     np.testing.assert_allclose(local_scale(graph, k), expected, rtol=1e-14)  # sums of a few dozen terms, two orders
 
@@ -260,7 +248,7 @@ def test_local_scale_is_the_mean_of_the_nearest(k):
 def test_a_point_among_its_duplicates_gets_the_smallest_scale_of_the_others(unit):
     X = np.random.default_rng(8).normal(size=(40, 2)) * unit
     X[:5] = X[0]
-    graph = knn(X, 3)
+    graph = knn_lists(X, 3)
     scale = local_scale(graph)
     np.testing.assert_array_equal(scale[:5], np.full(5, scale[5:].min()))
     only_copies = NeighborGraph.from_rows(np.array([[1], [0]]), np.zeros((2, 1)))
@@ -269,13 +257,13 @@ def test_a_point_among_its_duplicates_gets_the_smallest_scale_of_the_others(unit
 
 def test_rescaled_lengths_are_in_units_of_both_ends():
     X = np.random.default_rng(9).normal(size=(30, 2))
-    graph = symmetrize(knn(X, 4))
+    graph = symmetrize(knn_lists(X, 4))
     scale = local_scale(graph)
     scaled = rescaled(graph, scale)
     expected = dense(graph) / np.sqrt(np.outer(scale, scale))
     np.testing.assert_allclose(dense(scaled), expected, rtol=1e-15)
     assert scaled.symmetric
-    larger = rescaled(symmetrize(knn(X * 1024, 4)), 1024 * scale)
+    larger = rescaled(symmetrize(knn_lists(X * 1024, 4)), 1024 * scale)
     np.testing.assert_array_equal(larger.lengths, scaled.lengths)  # 1024 is a power of two: no rounding
 
 
@@ -292,7 +280,7 @@ def with_edges(graph, pairs, X):
 
 def across_layers(roll, count):
     """Pairs of points on neighboring layers, close in space and far apart on the sheet, no two near each other."""
-    D = distances(roll.X)
+    D = distances_by_differences(roll.X)
     D[np.abs(roll.truth[:, :1] - roll.truth[:, 0]) < 15] = np.inf
     pairs = []
     while len(pairs) < count:
@@ -307,7 +295,7 @@ def across_layers(roll, count):
 @pytest.mark.parametrize("seed", range(3))
 def test_planted_short_circuits_are_on_top_and_nearly_alone(seed):
     roll = datasets.swiss_roll(1000, random_state=seed)
-    graph = symmetrize(knn(roll.X, 10))
+    graph = symmetrize(knn_lists(roll.X, 10))
     clean = short_circuits(graph, Run(0, 1))
     assert len(clean) <= 2
     planted = across_layers(roll, 5)
@@ -328,7 +316,7 @@ def test_planted_short_circuits_are_on_top_and_nearly_alone(seed):
 @pytest.mark.parametrize("k", [10, 15])
 def test_uniform_points_raise_no_alarm(columns, k):
     X = np.random.default_rng(columns).uniform(size=(1000, columns))
-    found = short_circuits(symmetrize(knn(X, k)), Run(0, 1))
+    found = short_circuits(symmetrize(knn_lists(X, k)), Run(0, 1))
     assert len(found) <= 2  # of some 7,000 edges
     assert (found.detours < 6 * found.lengths).all()  # and these just above the limit of 4
 
@@ -336,16 +324,16 @@ def test_uniform_points_raise_no_alarm(columns, k):
 def test_an_edge_that_alone_holds_regions_together_is_no_short_circuit():
     rng = np.random.default_rng(11)
     X = np.concatenate([rng.uniform(size=(300, 2)), rng.uniform(size=(300, 2)) + np.array([3.0, 0.0])])
-    joined, bridges = bridge(symmetrize(knn(X, 10)), X, "euclidean")
+    joined, bridges = bridge(symmetrize(knn_lists(X, 10)), X, "euclidean")
     assert len(bridges) == 1
     assert len(short_circuits(joined, Run(0, 1))) == 0
     path = np.arange(300.0)[:, None]
-    assert len(short_circuits(symmetrize(knn(path, 2)), Run(0, 1))) == 0
+    assert len(short_circuits(symmetrize(knn_lists(path, 2)), Run(0, 1))) == 0
 
 
 def test_the_search_for_short_circuits_changes_no_bit_with_threads_nor_its_graph():
     roll = datasets.swiss_roll(1000)
-    graph = with_edges(symmetrize(knn(roll.X, 10)), across_layers(roll, 3), roll.X)
+    graph = with_edges(symmetrize(knn_lists(roll.X, 10)), across_layers(roll, 3), roll.X)
     before = bytes_of(graph)
     one, two = (short_circuits(graph, Run(0, n_jobs)) for n_jobs in (1, 2))
     np.testing.assert_array_equal(one.pairs, two.pairs)

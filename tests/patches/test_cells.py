@@ -1,18 +1,13 @@
-"""Cells: in one piece on the graph, neighbors where the graph says so, the same for any order of the points."""
+"""Voronoi cells: in one piece on the graph, neighbors where the graph says so, the same for any order of the points."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from manifoldry.neighbors.graph import symmetrize
-from manifoldry.neighbors.search import NeighborRule, neighbor_graph
+from helpers import knn_graph
 from manifoldry.patches.cells import find_cells, nearest_center, padded_lists
 from manifoldry.run import Run
-
-
-def graph_of(X, k=8):
-    return symmetrize(neighbor_graph(X, NeighborRule(k).resolve(len(X)), Run(0, 1))[0])
 
 
 def sheets(gap, side=15):
@@ -37,7 +32,7 @@ def test_the_nearest_center_is_the_nearest(columns, n_jobs, monkeypatch):
 def test_a_cell_that_holds_two_sheets_is_divided(n_cells):
     """The sheets are a third of a unit apart: k-means with few centers does not tell them apart, the graph does."""
     X, upper = sheets(0.3)
-    cells = find_cells(X, graph_of(X), n_cells, 2, Run(0, 1))
+    cells = find_cells(X, knn_graph(X, 8), n_cells, 2, Run(0, 1))
     assert len(cells.centers) >= 2
     mixed = sum(len(np.unique(upper[cells.labels == cell])) > 1 for cell in range(len(cells.centers)))
     assert mixed == 0
@@ -51,7 +46,7 @@ def test_cells_are_connected_and_labels_are_nearest_centers(seed):
     rng = np.random.default_rng(seed)
     angle = rng.uniform(1.5 * np.pi, 4.5 * np.pi, 800)
     X = np.column_stack([angle * np.cos(angle), angle * np.sin(angle), rng.uniform(0, 20, 800)])
-    graph = graph_of(X)
+    graph = knn_graph(X, 8)
     cells = find_cells(X, graph, 10, 2, Run(seed, 1))
     np.testing.assert_array_equal(cells.labels, np.linalg.norm(X[:, None] - cells.centers, axis=2).argmin(axis=1))
     assert np.array_equal(np.unique(cells.labels), np.arange(len(cells.centers)))
@@ -64,7 +59,7 @@ def test_cells_are_connected_and_labels_are_nearest_centers(seed):
 
 def test_borders_are_the_cells_that_edges_lead_to():
     X = np.random.default_rng(4).uniform(size=(600, 2))
-    graph = graph_of(X)
+    graph = knn_graph(X, 8)
     cells = find_cells(X, graph, 12, 2, Run(0, 1))
     expected = {cell: {cell} for cell in range(len(cells.centers))}
     for i, j in zip(graph.rows().tolist(), graph.indices.tolist(), strict=True):
@@ -82,8 +77,8 @@ def test_the_order_of_points_and_a_turn_of_space_do_not_matter():
     X = rng.normal(size=(300, 3))
     turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
     order = rng.permutation(300)
-    cells = find_cells(X, graph_of(X), 8, 2, Run(0, 1))
-    moved = find_cells(X[order] @ turn, graph_of(X[order] @ turn), 8, 2, Run(0, 1))
+    cells = find_cells(X, knn_graph(X, 8), 8, 2, Run(0, 1))
+    moved = find_cells(X[order] @ turn, knn_graph(X[order] @ turn, 8), 8, 2, Run(0, 1))
     a, b = cells.centers @ turn, moved.centers
     np.testing.assert_allclose(a[np.lexsort(a.T)], b[np.lexsort(b.T)], atol=1e-9)
 
@@ -92,7 +87,7 @@ def test_dense_regions_do_not_attract_more_cells_than_their_area():
     """Half of the square holds nine points in ten: by area its cells are half of all, by number nine in ten."""
     rng = np.random.default_rng(6)
     X = np.concatenate([rng.uniform([0, 0], [0.5, 1], (1800, 2)), rng.uniform([0.5, 0], [1, 1], (200, 2))])
-    cells = find_cells(X, graph_of(X), 40, 2, Run(0, 1))
+    cells = find_cells(X, knn_graph(X, 8), 40, 2, Run(0, 1))
     share = float((cells.centers[:, 0] < 0.5).mean())
     assert share == pytest.approx(0.5, abs=0.2)
 

@@ -8,7 +8,7 @@ import pytest
 from manifoldry import IPA, datasets
 from manifoldry.patches.charts import fit_charts
 from manifoldry.patches.cover import Membership
-from manifoldry.patches.geodesic import LAID_OUT, GeodesicCharts
+from manifoldry.patches.geodesic import MAX_LAYOUT_POINTS, GeodesicCharts
 from manifoldry.run import Run
 from manifoldry.solve.alignment import rigid_fit, similarity_fit
 
@@ -58,11 +58,11 @@ def test_a_flat_patch_keeps_its_scale():
 
 
 def test_members_beyond_those_laid_out_follow_their_neighbors():
-    X, flat = half_cylinder(3 * LAID_OUT, 5)
+    X, flat = half_cylinder(3 * MAX_LAYOUT_POINTS, 5)
     charts, f = charted(X)
     laid_out = len(charts.inward[0].target)
-    assert laid_out == LAID_OUT
-    np.testing.assert_array_equal(f[:: len(X) // LAID_OUT][:laid_out], charts.inward[0].target)
+    assert laid_out == MAX_LAYOUT_POINTS
+    np.testing.assert_array_equal(f[:: len(X) // MAX_LAYOUT_POINTS][:laid_out], charts.inward[0].target)
     assert misfit(f, flat) < 1.5 * misfit(f[::3], flat[::3])
 
 

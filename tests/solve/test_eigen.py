@@ -5,21 +5,15 @@ import pytest
 import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
-from threadpoolctl import threadpool_limits
 
 from manifoldry.run import Run
 from manifoldry.solve.eigen import fix_signs, largest, smallest
 
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
+
 ENDS = {"smallest": smallest, "largest": largest}
-# A value errs by at most its residual, and 1e-12 of the norm is what the ladder accepts.
+# A value errs by at most its residual, and 1e-12 of the norm is what the solvers accepts.
 ACCEPTED = 1e-12
-
-
-@pytest.fixture(autouse=True)
-def _one_blas_thread():
-    """The twins are LAPACK's, whose threads wait long for each other on a busy machine."""
-    with threadpool_limits(1):
-        yield
 
 
 def _path(n):

@@ -5,20 +5,14 @@ import pytest
 import scipy.linalg
 import scipy.sparse as sp
 import scipy.spatial
-from threadpoolctl import threadpool_limits
 
 from manifoldry.run import Run
 from manifoldry.solve.eigen import largest, smallest
 
-# What the ladder accepts of a residual, relative to the norm.
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
+
+# What the solvers accept of a residual, relative to the norm.
 ACCEPTED = 1e-12
-
-
-@pytest.fixture(autouse=True)
-def _one_blas_thread():
-    """The twins are LAPACK's, whose threads wait long for each other on a busy machine."""
-    with threadpool_limits(1):
-        yield
 
 
 def _spanned_by(vectors, basis):

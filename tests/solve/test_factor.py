@@ -23,7 +23,7 @@ def test_a_factor_solves_columns_and_blocks():
     np.testing.assert_allclose(A @ factor.solve(B), B, atol=1e-12)
     np.testing.assert_allclose(factor.solve(B[:, 0]), factor.solve(B)[:, 0], atol=1e-13)
     np.testing.assert_allclose(factor.solve(B[::-1][::-1].T.copy().T), factor.solve(B), atol=1e-13)
-    assert factor.definite
+    assert factor.n_negative == 0
 
 
 @pytest.mark.parametrize("n", [2, 10, 200])

@@ -300,7 +300,7 @@ def test_the_negative_part_is_read_off_the_spectrum():
 
 def test_beyond_a_thousand_points_only_the_lowest_is_told(monkeypatch):
     B = kernel(rough(21, 70))
-    monkeypatch.setattr("manifoldry.solve.scaling.WHOLE_SPECTRUM", 69)
+    monkeypatch.setattr("manifoldry.solve.scaling.MAX_FULL_SPECTRUM", 69)
     found = negative_part(B, Run(0))
     assert found["lowest"] == pytest.approx(np.linalg.eigvalsh(B)[0], rel=1e-10)
     assert found["share"] is None

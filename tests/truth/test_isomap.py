@@ -8,6 +8,7 @@ from sklearn.decomposition import PCA, KernelPCA
 from sklearn.manifold import Isomap as SklearnIsomap
 from sklearn.neighbors import kneighbors_graph, radius_neighbors_graph
 
+from helpers import up_to_sign
 from manifoldry import (
     ConformalIsomap,
     DisconnectedWarning,
@@ -18,12 +19,6 @@ from manifoldry import (
     datasets,
     quality,
 )
-
-
-def up_to_sign(A, B):
-    """Largest difference of columns after the best choice of signs, relative to the size."""
-    signs = np.sign((A * B).sum(axis=0))
-    return np.abs(A * signs - B).max() / np.abs(B).max()
 
 
 def geodesics(X, k):

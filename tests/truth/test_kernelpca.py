@@ -7,6 +7,7 @@ from sklearn.decomposition import PCA
 from sklearn.decomposition import KernelPCA as SklearnKernelPCA
 from sklearn.metrics.pairwise import pairwise_kernels
 
+from helpers import up_to_sign
 from manifoldry import KernelPCA, datasets, quality
 
 ROUNDING = 1e-9
@@ -18,12 +19,6 @@ def cloud(n=80, columns=4, seed=0):
     """Gaussian points with well separated variances, off the origin."""
     rng = np.random.default_rng(seed)
     return rng.standard_normal((n, columns)) * np.geomspace(2.0, 0.4, columns) + 0.7
-
-
-def up_to_sign(A, B):
-    """Largest difference of columns after the best choice of signs, relative to the size."""
-    signs = np.sign((A * B).sum(axis=0))
-    return np.abs(A * signs - B).max() / np.abs(B).max()
 
 
 def monomials(X, c):

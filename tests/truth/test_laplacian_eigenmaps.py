@@ -7,6 +7,7 @@ from scipy.sparse import csr_array, diags_array
 from scipy.spatial.distance import cdist
 from sklearn.manifold import SpectralEmbedding
 
+from helpers import up_to_sign
 from manifoldry import DisconnectedWarning, LaplacianEigenmaps, datasets
 
 
@@ -29,11 +30,6 @@ def heat(X, k, s=None):
     edges |= edges.T
     s2 = (D[edges] ** 2).mean() / 2 if s is None else s**2
     return np.where(edges, np.exp(-(D**2) / (2 * s2)), 0.0), np.sqrt(s2)
-
-
-def up_to_sign(A, B):
-    signs = np.sign((A * B).sum(axis=0))
-    return np.abs(A * signs - B).max() / np.abs(B).max()
 
 
 def test_path_vibrates_in_cosines():

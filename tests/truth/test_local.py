@@ -5,13 +5,11 @@ import pytest
 from sklearn.datasets import load_digits, load_iris
 from sklearn.manifold import LocallyLinearEmbedding
 
+from helpers import sample_of
 from manifoldry import LLE, LTSA, HessianEigenmaps, ModifiedLLE, NonnegativeLLE, datasets, quality
 from manifoldry.geometry.neighborhoods import sum_blocks
 from manifoldry.geometry.tangent import assemble, hessian_form, tangent_form, tangents
 from manifoldry.geometry.weights import alignment, modified_blocks, reconstruction
-from manifoldry.neighbors.graph import symmetrize
-from manifoldry.neighbors.sample import Sample
-from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
 
 ALL = (LLE, NonnegativeLLE, ModifiedLLE, LTSA, HessianEigenmaps)
@@ -23,11 +21,6 @@ def flat_sheet(n=300, columns=10, seed=0):
     plane = rng.uniform(size=(n, 2)) * [3.0, 1.0]
     frame, _ = np.linalg.qr(rng.standard_normal((columns, 2)))
     return plane @ frame.T + rng.standard_normal(columns), plane
-
-
-def sample_of(X, k):
-    neighbors, index = neighbor_graph(X, NeighborRule(k).resolve(len(X)), Run(0))
-    return Sample(X, neighbors, symmetrize(neighbors), index)
 
 
 @pytest.mark.parametrize("model", [LLE(reg=1e-12), ModifiedLLE(reg=1e-12), LTSA(), HessianEigenmaps()])

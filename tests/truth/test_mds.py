@@ -7,12 +7,8 @@ from scipy.stats import spearmanr
 from sklearn.decomposition import PCA, KernelPCA
 from sklearn.manifold import smacof
 
+from helpers import up_to_sign
 from manifoldry import MDS, ClassicalMDS, NonmetricMDS, Stop, datasets, quality
-
-
-def up_to_sign(A, B):
-    signs = np.sign((A * B).sum(axis=0))
-    return np.abs(A * signs - B).max() / np.abs(B).max()
 
 
 @pytest.fixture

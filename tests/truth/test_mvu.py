@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
+from helpers import rigid_error
 from manifoldry import MVU, FastMVU, LandmarkMVU, NeighborGraph, datasets
-from manifoldry.quality import procrustes
 from manifoldry.solve.semidefinite import PairDistances
 
 
@@ -21,10 +21,6 @@ def graph_of(n, edges):
 
 def spread(x):
     return float(np.square(x - x.mean(axis=0)).sum())
-
-
-def rigid_error(Y, truth):
-    return float(np.sqrt(procrustes(Y, truth).error))
 
 
 def reference(n, i, j, squares, kept):

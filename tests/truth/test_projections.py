@@ -9,6 +9,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.neighbors import kneighbors_graph
 
 import manifoldry
+from helpers import up_to_sign
 from manifoldry import DPP, LPP, LTSA, NPP, ONPP, KernelLPP, LinearLTSA, NeighborGraph
 from manifoldry.embedders.dpp import spanning_tree
 
@@ -44,11 +45,6 @@ def affine_error(Y, truth):
     design = np.column_stack([Y, np.ones(len(Y))])
     left = truth - design @ np.linalg.lstsq(design, truth, rcond=None)[0]
     return (left**2).sum() / ((truth - truth.mean(axis=0)) ** 2).sum()
-
-
-def up_to_sign(A, B):
-    signs = np.sign((A * B).sum(axis=0))
-    return np.abs(A * signs - B).max() / np.abs(B).max()
 
 
 def affinities(X, k, *, binary=False):

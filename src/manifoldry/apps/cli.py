@@ -3,22 +3,43 @@
 from __future__ import annotations
 
 import argparse
+import inspect
+import os
 import sys
 import textwrap
 from collections.abc import Sequence
+from dataclasses import is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 from manifoldry import __version__
+from manifoldry.parameters import declared, describe
 from manifoldry.registry import METHODS, Card, methods
 
 WIDTH = 100
 ADVICE = {"keeps": "keeps", "loses": "loses", "use when": "use_when", "fails when": "fails_when", "cost": "cost"}
 """Rows of advice, and the fields of a card that hold them."""
 
+BROKEN_PIPE = 141
+"""What a shell reports of a program that a broken pipe has ended: 128 + SIGPIPE."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0, 1 for what the machine lacks, 2 for what was asked wrongly."""
+    """Run one command and return its exit code: 0, 1 for what the machine lacks, 2 for what was asked wrongly.
+
+    A reader that has closed the pipe (``manifoldry methods | head``) ends the command in silence, with code 141.
+    """
+    try:
+        try:
+            return _run(arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more when it exits
+        return BROKEN_PIPE
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     options = _parser().parse_args(arguments)
     try:
         if options.command == "demo":
@@ -29,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(card_text(find_card(options.name)))
     except ValueError as error:
         return _complain(error, 2)
+    except BrokenPipeError:
+        raise
     except (ImportError, OSError, MemoryError) as error:
         return _complain(error, 1)
     return 0
@@ -63,7 +86,23 @@ def card_text(card: Card) -> str:
     facts = {"family": card.family, "problem": card.problem, "gives": ", ".join(card.gives)}
     advice = {heading: getattr(card, field) for heading, field in ADVICE.items()}
     rows = {**facts, **advice, "papers": ", ".join(card.papers)}
-    return "\n".join([card.name, f"  {summary}", "", *(_advice(heading, text) for heading, text in rows.items())])
+    lines = [card.name, f"  {summary}", "", *(_advice(heading, text) for heading, text in rows.items())]
+    return "\n".join([*lines, "", "  parameters", *parameter_lines(card)])
+
+
+def parameter_lines(card: Card) -> list[str]:
+    """Return a line for each parameter of a method: its default, and what it may be."""
+    known = declared(card.cls) if is_dataclass(card.cls) else {}
+    lines = []
+    for name, parameter in inspect.signature(card.cls).parameters.items():
+        allowed = describe(known[name]) if name in known else "as in scikit-learn"
+        indent = " " * (6 + len(name))
+        lines.append(
+            textwrap.fill(
+                f"{name}={parameter.default!r}: {allowed}", WIDTH, initial_indent="    ", subsequent_indent=indent
+            )
+        )
+    return lines
 
 
 def _advice(heading: str, text: str) -> str:

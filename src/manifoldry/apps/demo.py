@@ -12,6 +12,7 @@ from typing import Any
 from manifoldry import check, datasets, quality
 from manifoldry.apps.plots import Panel, compare
 from manifoldry.datasets import Dataset
+from manifoldry.parameters import admits, declared
 from manifoldry.registry import METHODS, Card, methods
 from manifoldry.values import FloatArray
 
@@ -81,8 +82,7 @@ def shown(n: int) -> list[Card]:
     return [
         card
         for card in methods()
-        if (not card.wrapped or card.name == "PCA")
-        and card.test_params.get("n_components") == 2
+        if (card.name == "PCA" or (not card.wrapped and admits(declared(card.cls)["n_components"], 2)))
         and n <= MOST_POINTS.get(card.name, n)
     ]
 

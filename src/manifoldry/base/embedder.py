@@ -20,7 +20,8 @@ from manifoldry.parameters import Described, PositiveInt, check_parameters
 from manifoldry.run import Run
 from manifoldry.values import Embedding, FloatArray, NeighborGraph
 
-Seed = Annotated[Any, Described("an integer, a numpy Generator, a RandomState")] | int | None
+Seed = int | Annotated[Any, Described("a numpy Generator or RandomState")] | None
+Metric = str | Callable[..., Any]
 
 
 def _has_map(model: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from scipy.sparse import issparse
 
-from manifoldry.base.embedder import Embedder
+from manifoldry.base.embedder import Embedder, Metric
 from manifoldry.base.estimator import estimator
 from manifoldry.extend.pieces import embed_pieces
 from manifoldry.neighbors.graph import symmetrize
@@ -30,7 +30,7 @@ class GraphEmbedder(Embedder):
 
     n_neighbors: PositiveInt | Literal["auto"] | None = "auto"
     radius: Positive | None = None
-    metric: Any = "euclidean"
+    metric: Metric = "euclidean"
     metric_params: dict[str, Any] | None = None
     search: Literal["auto", "exact", "approximate"] = "auto"
     symmetry: Literal["or", "and"] = "or"

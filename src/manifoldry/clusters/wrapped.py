@@ -15,7 +15,7 @@ from manifoldry.base.estimator import estimator
 from manifoldry.clusters.clusterer import BaseClusterer, Clustering, RestartedClusterer
 from manifoldry.clusters.subspaces import Subspaces, squared_distances
 from manifoldry.registry import register
-from manifoldry.run import Run
+from manifoldry.run import Run, one_blas_thread
 from manifoldry.values import FloatArray, IntArray
 
 
@@ -116,7 +116,7 @@ class KMeans(RestartedClusterer):
     def _start(self, X: FloatArray, seed: int) -> tuple[FloatArray, float, int]:
         """Return centers, inertia and rounds; one thread each, for scikit-learn adds as its threads finish."""
         model = cluster.KMeans(self.n_clusters, n_init=1, max_iter=self.max_iter, tol=self.tol, random_state=seed)
-        with threadpool_limits(1, user_api="openmp"):
+        with one_blas_thread(), threadpool_limits(1, user_api="openmp"):
             model.fit(X)
         return model.cluster_centers_, float(model.inertia_), int(model.n_iter_)
 

@@ -16,11 +16,19 @@ from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.parameters import ClusterEstimator, Described, Positive, PositiveInt
 from manifoldry.patches.advice import advice
+from manifoldry.patches.atlas import (
+    Atlas,
+    ChartOptions,
+    History,
+    build_atlas,
+    choose_atlas,
+    cluster_atlas,
+    voronoi_atlas,
+)
 from manifoldry.patches.cover import ListedCover, Membership
 from manifoldry.patches.overlaps import Overlaps, find_overlaps
 from manifoldry.patches.stitch import stitch
-from manifoldry.patches.survey import Charting, History, Survey, chart, choose_cells, try_cells, try_labels
-from manifoldry.patches.unfold import PatchInverse, PatchMap, Unfolded, unfold
+from manifoldry.patches.unfold import PatchInverse, PatchMap, UnfoldedPatches, unfold
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.spectrum import Suggestion, enough
@@ -116,7 +124,7 @@ class IPA(Embedder):
         Matching error per iteration, of the largest component of the patch graph.
     spectrum_ : Spectrum
         Of the unfolded points in all dimensions of the alignment; those beyond the first n_components are lost.
-    patches_ : Survey
+    patches_ : Atlas
         Cover, charts and overlaps.
     disagreement_ : ndarray of shape (n_samples,)
         Root mean square distance of a point's images from their mean.
@@ -199,24 +207,24 @@ class IPA(Embedder):
     def _neighbor_rule(self, n_points: int) -> NeighborRule:
         return NeighborRule(self.n_neighbors, self.radius).resolve(n_points, N_AUTO_NEIGHBORS)
 
-    def _atlas(self, rows: FloatArray, graph: NeighborGraph, index: NeighborIndex, run: Run) -> tuple[Survey, History]:
+    def _atlas(self, rows: FloatArray, graph: NeighborGraph, index: NeighborIndex, run: Run) -> tuple[Atlas, History]:
         """Return patches and charts of the sample, and the edge distortion for the numbers of patches tried."""
         options = self._chart_options(rows.shape[1])
         if _lists_members(self.patches):
-            atlas = chart(rows, graph, ListedCover(_member_weights(self.patches, len(rows)), index), options, run)
+            atlas = build_atlas(rows, graph, ListedCover(_member_weights(self.patches, len(rows)), index), options, run)
         elif (labels := self._labels(rows)) is not None:
-            atlas = try_labels(rows, graph, labels, index, options, run)
+            atlas = cluster_atlas(rows, graph, labels, index, options, run)
         elif isinstance(self.n_patches, str):
-            return choose_cells(rows, graph, options, run)
+            return choose_atlas(rows, graph, options, run)
         else:
-            atlas = try_cells(rows, graph, self.n_patches, options, run)
-        return atlas, [(atlas.charts.n_patches, atlas.change)]
+            atlas = voronoi_atlas(rows, graph, self.n_patches, options, run)
+        return atlas, [(atlas.charts.n_patches, atlas.distortion)]
 
-    def _chart_options(self, n_features: int) -> Charting:
+    def _chart_options(self, n_features: int) -> ChartOptions:
         width, share = self.patch_components or self.n_components, None
         if isinstance(width, str):
             width, share = 2 * self.n_components, AUTO_RESIDUAL_SHARE
-        return Charting(min(width, n_features), self.chart, share, self.overlap, self.blend == "mean")
+        return ChartOptions(min(width, n_features), self.chart, share, self.overlap, self.blend == "mean")
 
     def _labels(self, rows: FloatArray) -> IntArray | None:
         """Return the given labels, or those of the cluster estimator, as 0, 1, ...; None for k-means."""
@@ -235,10 +243,10 @@ class IPA(Embedder):
         self,
         sample: IntArray,
         graph: NeighborGraph,
-        atlas: Survey,
+        atlas: Atlas,
         history: History,
         charted: ChartedPoints,
-        unfolded: Unfolded,
+        unfolded: UnfoldedPatches,
     ) -> Embedding:
         overlaps, tight, stitched = charted.overlaps, charted.tight, unfolded.stitched
         parts = stitched.n_components
@@ -290,7 +298,7 @@ class ChartedPoints:
     tight: Array
 
 
-def _chart_points(X: Array, atlas: Survey, run: Run) -> ChartedPoints:
+def _chart_points(X: Array, atlas: Atlas, run: Run) -> ChartedPoints:
     """Return all points in the charts that were estimated from a sample of them."""
     members, f, overlaps = atlas.members, atlas.coordinates, atlas.overlaps
     if members.n_points < len(X):

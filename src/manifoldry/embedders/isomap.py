@@ -14,11 +14,10 @@ from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import local_scale, rescaled, short_circuits
 from manifoldry.neighbors.sample import Sample
 from manifoldry.parameters import ArrayLike, PositiveInt
-from manifoldry.quality.distances import residual_variance
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import additive_constant, classical_scaling, landmark_scaling
-from manifoldry.solve.spectrum import Suggestion, elbow
+from manifoldry.solve.spectrum import Suggestion, elbow, residual_variance
 from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")

@@ -9,7 +9,7 @@ from manifoldry.base import estimator
 from manifoldry.base.affinities import AffinityEmbedder
 from manifoldry.extend.kernel import LaplacianNystrom
 from manifoldry.geometry.affinity import Affinity
-from manifoldry.geometry.laplacian import Kind, laplacian
+from manifoldry.geometry.laplacian import LaplacianKind, laplacian
 from manifoldry.neighbors.sample import Sample
 from manifoldry.registry import register
 from manifoldry.run import Run
@@ -110,7 +110,7 @@ class LaplacianEigenmaps(AffinityEmbedder):
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
-        check.choice("laplacian", self.laplacian, get_args(Kind))
+        check.choice("laplacian", self.laplacian, get_args(LaplacianKind))
 
     def _follow(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         affinity = self._affinity(sample.graph)
@@ -122,7 +122,7 @@ class LaplacianEigenmaps(AffinityEmbedder):
             self._strength,
             spectrum.vectors,
             spectrum.values,
-            cast(Kind, self.laplacian),
+            cast(LaplacianKind, self.laplacian),
             affinity.degrees,
             coincide=not self._affinities_given,
         )
@@ -134,7 +134,7 @@ class LaplacianEigenmaps(AffinityEmbedder):
         if self.laplacian == "random_walk":
             L = laplacian(affinity.matrix)
             return smallest(L.matrix, count, B=L.degrees, null=L.null, run=run)
-        L = laplacian(affinity.matrix, cast(Kind, self.laplacian))
+        L = laplacian(affinity.matrix, cast(LaplacianKind, self.laplacian))
         return smallest(L.matrix, count, null=L.null, run=run)
 
     def _leading_values(self, graph: NeighborGraph, count: int, run: Run) -> FloatArray:

@@ -11,7 +11,7 @@ from manifoldry import check
 from manifoldry.base import estimator
 from manifoldry.base.local import LocalEmbedder, bottom
 from manifoldry.geometry.neighborhoods import sum_blocks
-from manifoldry.geometry.tangent import duplicates_apart
+from manifoldry.geometry.tangent import duplicates_laplacian
 from manifoldry.geometry.weights import alignment, modified_blocks, reconstruction
 from manifoldry.neighbors.graph import closed_groups
 from manifoldry.neighbors.sample import Sample
@@ -100,7 +100,7 @@ class LLE(LocalEmbedder):
         lists = sample.neighbors if closed == 1 else sample.graph
         # A duplicate would take all the weight and tell nothing: it is left out, and held in place instead.
         M = self._matrix(replace(sample, neighbors=lists.without_duplicates()), n_components, run)
-        return *bottom(M + duplicates_apart(sample.graph), n_components, run), {"closed_groups": closed}
+        return *bottom(M + duplicates_laplacian(sample.graph), n_components, run), {"closed_groups": closed}
 
     def _matrix(self, sample: Sample, n_components: int, run: Run) -> csr_array:  # noqa: ARG002
         return alignment(reconstruction(sample, self.reg, run, nonnegative=self._nonnegative))

@@ -9,7 +9,7 @@ from manifoldry.base.local import LocalEmbedder, bottom
 from manifoldry.geometry.tangent import (
     Tangents,
     assemble,
-    duplicates_apart,
+    duplicates_laplacian,
     hessian_form,
     tangent_form,
     tangents,
@@ -39,7 +39,7 @@ class _TangentEmbedder(LocalEmbedder):
         n = sample.n_points
         planes = tangents(sample, n_components, run)
         # Duplicates lie at one place, and a form of their neighbors does not see them apart: hold them together.
-        matrix = assemble(planes, self._form, n, run) + duplicates_apart(sample.graph)
+        matrix = assemble(planes, self._form, n, run) + duplicates_laplacian(sample.graph)
         spectrum, affine = bottom(matrix, n_components, run)
         with run.stage("true scale"):
             to_scale, misfit = true_scale(planes, affine)

@@ -23,7 +23,7 @@ from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.eigen import largest
 from manifoldry.solve.scaling import Scaling, center_gram, classical_scaling, negative_part, principal_scaling
-from manifoldry.solve.smacof import MonotoneFit, majorize, metric_pass, rank_majorize
+from manifoldry.solve.smacof import MonotoneFit, guttman_transform, majorize, rank_majorize
 from manifoldry.solve.spectrum import Suggestion, elbow
 from manifoldry.values import Embedding, FloatArray
 
@@ -222,7 +222,7 @@ class MDS(Embedder):
         wanted = _distances(X, self.metric, self.metric_params, run)
         weights = None if self.weights is None else np.asarray(self.weights, dtype=np.float64)
         with run.stage("majorization"):
-            step = metric_pass(wanted, weights, run)
+            step = guttman_transform(wanted, weights, run)
             Y, trace = _best_start(
                 lambda start: majorize(step, start, run, max_iter=self.max_iter, tol=self.tol),
                 _starts(self, wanted, run),

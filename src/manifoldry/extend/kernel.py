@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from manifoldry.extend.placement import Distances
-from manifoldry.geometry.affinity import FAINTEST, gaussian
-from manifoldry.geometry.laplacian import Kind
+from manifoldry.geometry.affinity import MIN_EDGE_AFFINITY, gaussian
+from manifoldry.geometry.laplacian import LaplacianKind
 from manifoldry.neighbors.search import NeighborIndex
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
@@ -58,7 +58,7 @@ class LaplacianNystrom:
     strength: float
     coordinates: FloatArray
     values: FloatArray
-    kind: Kind
+    kind: LaplacianKind
     degrees: FloatArray
     coincide: bool = True
 
@@ -141,7 +141,7 @@ class DiffusionNystrom:
 def faint_affinities(neighbors: IntArray, lengths: FloatArray, bandwidth: float | FloatArray) -> FloatArray:
     """Return Gaussian affinities to the listed neighbors (m, width), never below those of the fitted edges."""
     listed = neighbors >= 0
-    affinities = np.maximum(gaussian(np.where(listed, lengths, 0.0), bandwidth), FAINTEST)
+    affinities = np.maximum(gaussian(np.where(listed, lengths, 0.0), bandwidth), MIN_EDGE_AFFINITY)
     return np.where(listed, affinities, 0.0)
 
 

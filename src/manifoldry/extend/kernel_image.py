@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
-from threadpoolctl import threadpool_limits
 
 from manifoldry.extend.kernel_projection import Kernel, KernelProjection
-from manifoldry.run import Run
+from manifoldry.run import Run, one_blas_thread
 from manifoldry.solve.scaling import center_gram
 from manifoldry.values import Array, FloatArray, IntArray
 
@@ -163,7 +162,7 @@ def fit_kernel_map(
     """
     run.announce(f"kernel features {len(X)} x {len(landmarks)}", 16 * len(X) * len(landmarks), "take fewer landmarks")
     among = kernel(landmarks, landmarks, run)
-    with threadpool_limits(1):
+    with one_blas_thread():
         values, vectors = np.linalg.eigh((among + among.T) / 2)
         positive = values > max(float(values[-1]), 0.0) * len(values) * np.finfo(float).eps
         whiten = vectors[:, positive] / np.sqrt(values[positive])

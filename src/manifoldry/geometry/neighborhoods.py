@@ -1,4 +1,4 @@
-"""Neighborhoods in stacks: lists of one length together, so that LAPACK works on many small matrices at once."""
+"""Neighborhoods in stacks of equal size, so that LAPACK works on many small matrices at once."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from manifoldry.neighbors.sample import Sample
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
-ENTRIES = 4_000_000
-"""Numbers gathered at a time: a stack of a few thousand neighborhoods, some 30 MB."""
+MAX_STACK_ENTRIES = 4_000_000
+"""Maximum number of entries of a stack: a few thousand neighborhoods, some 30 MB."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Stack:
     Parameters
     ----------
     centers : ndarray of shape (m,)
-        The points whose neighborhoods these are.
+        The center of each neighborhood.
     members : ndarray of shape (m, s)
         The members of each, in the order of the lists.
     """
@@ -34,14 +34,14 @@ class Stack:
 
 
 def stacks(neighbors: NeighborGraph, width: int, *, own: bool) -> Iterator[Stack]:
-    """Cut the lists of ``neighbors`` into stacks of equal length; with ``own`` each point leads its list.
+    """Group the lists of ``neighbors`` into stacks of equal length; with ``own`` each point is first in its list.
 
     Parameters
     ----------
     neighbors : NeighborGraph
         Lists, perhaps of different lengths. Empty ones are left out unless ``own``.
     width : int
-        Numbers gathered per member, to keep the stacks small.
+        Entries per member, which bounds the size of a stack.
     own : bool
         Whether a point belongs to its neighborhood.
     """
@@ -51,7 +51,7 @@ def stacks(neighbors: NeighborGraph, width: int, *, own: bool) -> Iterator[Stack
             continue
         centers = np.flatnonzero(degrees == degree)
         size = int(degree) + own
-        step = max(1, ENTRIES // (size * max(size, width)))
+        step = max(1, MAX_STACK_ENTRIES // (size * max(size, width)))
         for lo in range(0, len(centers), step):
             chosen = centers[lo : lo + step]
             members = neighbors.indices[neighbors.indptr[chosen][:, None] + np.arange(degree)]
@@ -74,10 +74,14 @@ def local_grams(sample: Sample, stack: Stack, *, about_center: bool) -> FloatArr
 
 
 def gather(X: Any, members: IntArray) -> FloatArray:
-    """Return rows of ``X`` in float64, dense: the shape of ``members`` and one axis more."""
-    if issparse(X):
-        return np.asarray(X[members.reshape(-1)].toarray(), dtype=np.float64).reshape(*members.shape, -1)
-    return X[members].astype(np.float64)
+    """Return the rows ``members`` of ``X``, dense in float64: the shape of ``members`` and one axis more.
+
+    Only these rows are made dense, once per mention: callers bound their number, as `stacks` does.
+    """
+    if not issparse(X):
+        return np.asarray(X[members], dtype=np.float64)
+    rows = X[members.reshape(-1)].astype(np.float64)
+    return rows.toarray().reshape(*members.shape, -1)
 
 
 def dense_rows(X: Any, run: Run) -> Any:
@@ -99,7 +103,7 @@ def _from_distances(D: FloatArray, stack: Stack, about_center: bool) -> FloatArr
 
 
 def sum_blocks(pieces: list[tuple[IntArray, FloatArray]], n_points: int) -> csr_array:
-    """Return the n x n sum of small matrices (m, s, s), each put at its members' (m, s) rows and columns."""
+    """Return the n x n sum of small matrices (m, s, s), each at the rows and columns of its members (m, s)."""
     rows = [np.repeat(members.astype(np.int32), members.shape[1], axis=1).ravel() for members, _ in pieces]
     columns = [np.tile(members.astype(np.int32), (1, members.shape[1])).ravel() for members, _ in pieces]
     data = [blocks.ravel() for _, blocks in pieces]

@@ -39,7 +39,7 @@ def convex(grams: FloatArray, reg: float) -> FloatArray:
     """Return the weights of least error among those that are non-negative: an active-set search over the stack.
 
     Starting from the free solution, negative weights are fixed at zero and the others solved for again; a fixed one
-    comes back when the error would fall with it (the Lawson-Hanson rule, on all neighborhoods at once).
+    is released when that lowers the error (the Lawson-Hanson rule, on all neighborhoods at once).
     """
     m, s, _ = grams.shape
     traces = np.einsum("ijj->i", grams)
@@ -159,9 +159,9 @@ def _modified(
 
 
 def alignment(W: csr_array) -> csr_array:
-    """Return M = (I - W)'(I - W), whose quadratic form is the error of reconstructing everyone by W.
+    """Return M = (I - W)'(I - W), whose quadratic form is the reconstruction error of all points.
 
-    Points without any weights are not reconstructed and cost nothing.
+    Points without weights are not reconstructed and contribute nothing.
     """
     reconstructed = (np.diff(W.indptr) > 0).astype(float)
     misfit = csr_array(diags_array(reconstructed) - W)

@@ -1,4 +1,4 @@
-"""Points with their surroundings, as a graph method receives them: rows, neighborhoods, graph and index together."""
+"""The sample of a manifold as a graph method receives it: rows, neighbor lists, graph and index together."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from manifoldry.values import IntArray, NeighborGraph
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample and who is near whom in it.
+    """Sampled points with their neighbors.
 
     Parameters
     ----------
     X : array, sparse matrix or None
         Rows (n, D); pairwise distances (n, n) if ``pairwise``; None where only a graph was given.
     neighbors : NeighborGraph
-        Each point's own list, as the search found it.
+        The neighbor list of each point, as the search found it.
     graph : NeighborGraph
-        The undirected graph made of the lists, with the bridges that joined its components.
+        The undirected graph of the lists, with the bridges that joined its components.
     index : NeighborIndex
         Finds the neighbors of new points.
     pairwise : bool

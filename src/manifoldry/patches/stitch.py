@@ -1,4 +1,4 @@
-"""Stitching: rigid moves of all patches that bring their shared points together, with the proof."""
+"""Stitching: rigid motions of all patches that minimize the matching error of shared points, with a certificate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from manifoldry.values import Certificate, FloatArray, IntArray, Stop, Trace
 
 @dataclass(frozen=True)
 class Stitched:
-    """Where the patches of every component of the patch graph were put.
+    """Rigid motions of all patches, for every component of the patch graph.
 
     Parameters
     ----------

@@ -1,37 +1,30 @@
-"""Tesserae: clusters as rigid tiles, held together across their borders and stretched apart everywhere else."""
+"""Tesserae: clusters as rigid patches, connected across their borders, with the variance between them maximized."""
 
 from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from threadpoolctl import threadpool_limits
 
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import label_pieces
 from manifoldry.patches.charts import fit_charts
 from manifoldry.patches.cover import Membership
 from manifoldry.patches.rigid import RigidPatches
-from manifoldry.run import Run
+from manifoldry.run import Run, one_blas_thread
 from manifoldry.solve.scaling import landmark_scaling, place_columns
-from manifoldry.solve.semidefinite import (
-    FrameLayout,
-    PairDistances,
-    PairStretch,
-    Stretched,
-    StretchOptions,
-    stretch_out,
-)
+from manifoldry.solve.semidefinite import FrameLayout, PairDistances, PairStretch, StretchOptions, stretch_out
+from manifoldry.solve.semidefinite.barrier_path import Stretched
 from manifoldry.values import Array, Certificate, FloatArray, IntArray, NeighborGraph, Stop, Trace
 
-START_LANDMARKS = 30
-"""Points whose geodesics give the start: it only has to be unrolled, not right."""
+N_TESSERA_LANDMARKS = 30
+"""Landmarks of the Isomap initialization, which need not be accurate."""
 
 
 def whole_tesserae(labels: IntArray, graph: NeighborGraph, least: int) -> IntArray:
-    """Return labels of which every one is in one piece on the graph.
+    """Return labels of which every one is connected on the graph.
 
-    Clusters in several pieces are divided; a piece of fewer than ``least`` points joins the tessera across its
-    shortest edge.
+    Disconnected clusters are divided; a component of fewer than ``least`` points joins the tessera across its shortest
+    edge.
     """
     pieces, _ = label_pieces(labels, graph)
     small = np.bincount(pieces) < least
@@ -48,7 +41,7 @@ def whole_tesserae(labels: IntArray, graph: NeighborGraph, least: int) -> IntArr
 
 
 def lay_tesserae(X: Array, labels: IntArray, width: int, kind: str, run: Run) -> tuple[RigidPatches, FloatArray]:
-    r"""Return every tessera in coordinates :math:`P_\ell` of its own, at most ``width`` of them, and what they miss.
+    r"""Return every tessera in local coordinates :math:`P_\ell`, at most ``width`` of them, and the residuals.
 
     The homogeneous coordinates of all points are the rows of ``RigidPatches.images``, U' of (3.9).
 
@@ -59,9 +52,9 @@ def lay_tesserae(X: Array, labels: IntArray, width: int, kind: str, run: Run) ->
     labels : ndarray of shape (n,)
         The tessera of each, 0 to c - 1.
     width : int
-        Most dimensions of a tessera.
+        Maximum dimension of a tessera.
     kind : {"flat", "curved", "geodesic"}
-        The chart, as `fit_charts` says.
+        The kind of chart, as in `fit_charts`.
     run : Run
         Threads.
     """
@@ -76,9 +69,8 @@ def lay_tesserae(X: Array, labels: IntArray, width: int, kind: str, run: Run) ->
 def border_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int) -> PairDistances:
     """Return edges between each two tesserae (3.16): the shortest, and up to ``most`` spread out along the border.
 
-    More would fasten tesserae to each other where they should turn, and if all were close together the tesserae would
-    turn about that place instead of about the border. Coincident points count as a thousandth of the usual distance
-    apart.
+    With more, tesserae could not rotate about their border, and if all were close together they would rotate about that
+    place instead. Coincident points count as a thousandth of the usual distance apart.
     """
     rows, columns = graph.rows(), graph.indices.astype(np.int64)
     across = np.flatnonzero(labels[rows] < labels[columns])
@@ -91,7 +83,7 @@ def border_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int) ->
 
 
 def _spread_out(places: FloatArray, groups: IntArray, most: int) -> IntArray:
-    """Return up to ``most`` places of each group, in rising order: its first, then always the farthest from those."""
+    """Return up to ``most`` places of each group, ascending: the first, then farthest point sampling."""
     if not len(groups):
         return np.empty(0, dtype=np.int64)
     starts = np.flatnonzero(np.append(True, np.diff(groups) > 0))
@@ -110,7 +102,7 @@ def _spread_out(places: FloatArray, groups: IntArray, most: int) -> IntArray:
 
 
 def far_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int, run: Run) -> PairDistances:
-    """Return pairs of different tesserae to stretch: those that are no neighbors, or about ``most`` drawn of them.
+    """Return pairs of different tesserae whose distances are maximized: no neighbors, or about ``most`` random ones.
 
     Where all points are neighbors, all pairs of different tesserae are taken.
     """
@@ -132,7 +124,7 @@ def far_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int, run: 
 def geodesic_start(pieces: RigidPatches, graph: NeighborGraph, n_components: int, run: Run) -> FloatArray:
     """Return frames and shifts that bring the tesserae closest to Isomap's coordinates by landmarks."""
     n = graph.n_points
-    drawn = np.sort(run.rng("landmarks of the start").permutation(n)[: max(START_LANDMARKS, n_components + 2)])
+    drawn = np.sort(run.rng("landmarks of the start").permutation(n)[: max(N_TESSERA_LANDMARKS, n_components + 2)])
     lengths, landmarks = geodesic_lengths(graph, run, drawn, at_least=n_components + 2)
     scaling = landmark_scaling(lengths, landmarks, n_components, run)
     return pieces.fitted(place_columns(scaling, lengths, run), proper=False)
@@ -146,7 +138,7 @@ def tessellate(
     options: StretchOptions,
     run: Run,
 ) -> Stretched:
-    r"""Return the tessellation that stretches most with borders kept as well as they can be (3.18).
+    r"""Return the tessellation of maximal variance with border distances kept as well as possible (3.18).
 
     Maximizes the mean of :math:`|y_i - y_j|^2/\tau_{ij}^2` over the ``far`` pairs, with the same numbers of the
     ``borders`` at one: first with the least error, then the most stretch.
@@ -157,5 +149,5 @@ def tessellate(
         return Stretched(start, whole, Trace(np.zeros(1), Stop.CONVERGED), np.zeros(0), 0.0)
     apart = far.matrix(images)
     form = PairStretch(sp.csr_array(apart.T @ apart / len(far)))
-    with threadpool_limits(1):
+    with one_blas_thread():
         return stretch_out(form, borders.bands(options.slack, images), pieces.layout, start, options, run)

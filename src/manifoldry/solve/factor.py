@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
@@ -14,19 +12,6 @@ from manifoldry.values import FloatArray
 
 DENSE_FACTOR_SHARE, MAX_DENSE_FACTOR_SIZE = 0.08, 8000
 """Share of nonzero entries above which a matrix of up to this order is factored as a dense one."""
-
-
-class Factor(Protocol):
-    """A factored symmetric matrix."""
-
-    @property
-    def n_negative(self) -> int | None:
-        """Number of negative eigenvalues; None if the factor does not tell."""
-        ...
-
-    def solve(self, B: FloatArray) -> FloatArray:
-        """Return the solution of A X = B for a column or a block of columns."""
-        ...
 
 
 class SymmetricFactor:
@@ -52,11 +37,6 @@ class SymmetricFactor:
             return None
         return int((self._lu.U.diagonal() < 0).sum())
 
-    @property
-    def definite(self) -> bool:
-        """Whether the pivots prove the matrix positive definite."""
-        return self.n_negative == 0
-
 
 class CholeskyFactor:
     """The Cholesky factor of a dense positive definite matrix.
@@ -75,6 +55,9 @@ class CholeskyFactor:
     def solve(self, B: FloatArray) -> FloatArray:
         """Return the solution of A X = B for a column or a block of columns."""
         return scipy.linalg.cho_solve(self._factor, B, check_finite=False)
+
+
+Factor = SymmetricFactor | CholeskyFactor
 
 
 def proven_factor(matrix: sp.csc_array, max_negative: int = 0) -> Factor | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -46,11 +46,6 @@ class Bands:
         """Return the squared relative lengths."""
         return np.square(self.differences @ V).sum(axis=1)
 
-    def inside(self, V: FloatArray) -> bool:
-        """Tell whether all lengths are strictly within their bands."""
-        lengths = self.lengths(V)
-        return bool((lengths < self.upper).all() and (lengths > self.lower).all())
-
     @cached_property
     def _products(self) -> tuple[sp.csr_array, sp.csr_array]:
         """The pattern of B'FB, and the matrix that takes the diagonal F to its entries."""
@@ -86,43 +81,17 @@ class Bands:
         return replace(self, lower=center - slack, upper=center + slack)
 
 
-@dataclass(frozen=True)
-class LengthDerivatives:
-    """Half the gradient and half the Hessian of a function of squared lengths at V.
+class LengthDerivatives(NamedTuple):
+    """Derivatives of a function of squared lengths at V.
 
-    Parameters
-    ----------
-    gradient : ndarray of shape (m, p)
-        Half the gradient.
-    form : csr_array of shape (m, m)
-        The part of half the Hessian that acts on all columns alike.
-    weights : ndarray of shape (E,)
-        Weights of the outer products of the lengths' gradients: the other part.
-    centered : bool
-        Whether the form holds for centered V only; the constant then has curvature -1 in it.
+    Half the gradient; the part of half the Hessian that acts on all columns alike; the weights of the outer products of
+    the lengths' gradients, its other part; and whether all that holds for centered V only.
     """
 
     gradient: FloatArray
     form: sp.csr_array
     weights: FloatArray
     centered: bool = False
-
-
-class LengthObjective(Protocol):
-    """A function of V that is smooth in the squared lengths of its bands."""
-
-    @property
-    def bands(self) -> Bands:
-        """The lengths."""
-        ...
-
-    def value(self, V: FloatArray) -> float:
-        """Return the function at V; infinite where it is not defined."""
-        ...
-
-    def derivatives(self, V: FloatArray) -> LengthDerivatives:
-        """Return its derivatives at V."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from manifoldry.solve.semidefinite.barrier import Bands, Barrier, Misfit
 from manifoldry.solve.semidefinite.certificate import certify_stretch, lowest_direction, stretch_dual
 from manifoldry.solve.semidefinite.forms import Stretch
 from manifoldry.solve.semidefinite.frames import FrameLayout
-from manifoldry.solve.semidefinite.newton import Damping, Newton, NewtonSystem
-from manifoldry.solve.semidefinite.systems import LengthProblem
+from manifoldry.solve.semidefinite.newton import Damping, Newton, leave_saddle
+from manifoldry.solve.semidefinite.systems import LengthProblem, NewtonSystem
 from manifoldry.values import Certificate, FloatArray, Stop, Trace
 
 BARRIER_DAMPING, MAX_HALVINGS = Damping(least=1e-9, most=1e8, growth=4.0, decay=4.0, restart=1e-3), 5
@@ -115,7 +115,7 @@ def stretch_out(
     V = layout.orthonormal(_widened(start, options.max_rank if kept else start.shape[1], layout, run))
     objective = [-stretch.total(V)]
     slacks = _slacks(options.slack) if kept else [1.0]
-    fitting, climbing = (Newton(layout, BARRIER_DAMPING, MAX_HALVINGS, run) for _ in range(2))
+    fitting, stretching = (Newton(layout, BARRIER_DAMPING, MAX_HALVINGS, run) for _ in range(2))
     for slack in slacks:
         if kept:
             V, bands = _least_misfit(fitting, bands, V, slack)
@@ -124,7 +124,7 @@ def stretch_out(
         final = slack == slacks[-1]
         here = options if final else replace(options, tol=WIDE_GAP * slack, max_rank=0, max_iter=MAX_WIDE_STEPS)
         barrier = Barrier(stretch, bands, (stretch.total(V) or 1.0) / len(bands) * slack)
-        V, barrier, good = _follow_path(climbing, barrier, V, here, objective)
+        V, barrier, good = _follow_path(stretching, barrier, V, here, objective)
         if run.stopped:
             break
     above, below = barrier.multipliers(V)
@@ -173,7 +173,7 @@ def _follow_path(
 def _center(newton: Newton, barrier: Barrier, V: FloatArray, level: float, max_iter: int) -> tuple[FloatArray, bool]:
     """Minimize one barrier function until a step predicts no more than ``level``; also whether that was reached."""
     problem = LengthProblem(barrier, newton.layout)
-    found = newton.minimize(problem, V, converged=lambda _, decrease: decrease <= level, max_iter=max_iter)
+    found = newton.minimize(problem, V, lambda _, decrease: decrease <= level, max_iter)
     return found.V, found.stop is Stop.CONVERGED and not found.stalled
 
 
@@ -194,8 +194,7 @@ def _least_misfit(newton: Newton, bands: Bands, V: FloatArray, slack: float) -> 
         error = np.abs(bands.lengths(system.V) - 1).max(initial=0.0)
         return bool(np.isfinite(decrease) and (error < slack / 2 or decrease < 1e-10 * misfit.value(system.V)))
 
-    problem = LengthProblem(misfit, newton.layout)
-    V = newton.minimize(problem, V, converged=converged, max_iter=MAX_MISFIT_STEPS).V
+    V = newton.minimize(LengthProblem(misfit, newton.layout), V, converged, MAX_MISFIT_STEPS).V
     lengths = bands.lengths(V)
     fits = np.abs(lengths - 1).max(initial=0.0) < slack
     return V, bands.narrowed(np.ones_like(lengths) if fits else lengths, slack)
@@ -222,10 +221,4 @@ def _off_saddle(barrier: Barrier, layout: FrameLayout, V: FloatArray, *, widen: 
     flat = np.pad(V, ((0, 0), (0, 1))) if widen else V @ np.linalg.svd(V, full_matrices=False)[2].T
     aside = np.zeros_like(flat)
     aside[:, -1] = direction * np.sqrt(float(np.vdot(V, V)) / len(V))
-    value, length = barrier.value(V), 1.0
-    while length > 1e-6:
-        there = layout.orthonormal(flat + length * aside)
-        if barrier.value(there) < value:
-            return there
-        length /= 4
-    return None
+    return leave_saddle(barrier.value, layout, flat, aside, 0.25 ** np.arange(10))

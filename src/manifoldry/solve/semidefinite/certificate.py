@@ -65,7 +65,7 @@ def certify_placement(lagrangian: AugmentedLagrangian, layout: FrameLayout, V: F
     if np.isinf(shift):
         lowest, _ = lowest_directions(S, layout, unit, of_frames, min(1, layout.n_frame_rows))
         first = EIGENVALUE_MARGIN * max(float(-lowest[0]), PLACEMENT_SHIFTS[-1] * unit) if len(lowest) else np.inf
-        shift = _least_proven_shift(grounded, on_frames, _doubled(first))
+        shift = _least_proven_shift(grounded, on_frames, (first * 2.0**k for k in range(1000)))
     bound, violation = float(of_frames.trace()) - shift * count, 0.0
     if lagrangian.distances is not None:
         bound -= float(multipliers @ (lagrangian.distances.squares / lagrangian.distances.units))
@@ -228,12 +228,6 @@ def _least_proven_shift(
         if np.isfinite(shift) and proven_factor(sp.csc_array(S + shift * direction), max_negative) is not None:
             return float(shift)
     return np.inf
-
-
-def _doubled(shift: float) -> Iterable[float]:
-    while np.isfinite(shift):
-        yield shift
-        shift *= 2
 
 
 def _ground(layout: FrameLayout, unit: float) -> sp.dia_array:

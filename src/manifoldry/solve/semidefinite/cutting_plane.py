@@ -27,7 +27,7 @@ def cutting_plane_stretch(
 ) -> tuple[FloatArray, Certificate, Trace]:
     """Return rows V of the largest stretch with no length above 1, the certificate, and minus the stretch by rounds.
 
-    Only the ``first`` pairs are constrained at first; the longest of those that exceed 1 join them, until none does. The
+    Only the ``first`` pairs are constrained at first; the longest of those that exceed 1 join, until none does. The
     multipliers of a part of the pairs prove a bound for all.
 
     Parameters

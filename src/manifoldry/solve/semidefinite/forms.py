@@ -1,36 +1,13 @@
-"""What is maximized: a positive semidefinite form of the points' coordinates, their stretch."""
+"""What is maximized: a positive semidefinite form W of the rows of V, their stretch <V, W V>."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
 from manifoldry.values import FloatArray
-
-
-class Stretch(Protocol):
-    """A form W on the rows of V; the stretch of V is <V, W V>."""
-
-    @property
-    def matrix(self) -> sp.csr_array:
-        """A sparse matrix equal to W, on centered V at least."""
-        ...
-
-    @property
-    def centered(self) -> bool:
-        """Whether the matrix equals W on centered V only, as the identity does for the variance."""
-        ...
-
-    def times(self, V: FloatArray) -> FloatArray:
-        """Return W V."""
-        ...
-
-    def total(self, V: FloatArray) -> float:
-        """Return the stretch <V, W V>."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -84,3 +61,7 @@ class PairStretch:
     def total(self, V: FloatArray) -> float:
         """Return the stretch <V, W V>."""
         return float(np.vdot(V, self.times(V)))
+
+
+Stretch = Variance | PairStretch
+"""A form with a sparse ``matrix`` that equals W: on all V, or on V whose mean is zero where it is ``centered``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -136,22 +136,6 @@ class _GramOperator:
         return found
 
 
-class _LengthTerm(Protocol):
-    """How the lengths enter: constraints with slacks, or a term of the objective."""
-
-    n_bounds: int
-    equal_steps: bool
-
-    def start(self, multipliers: FloatArray, mu: float) -> None: ...
-    def complementarity(self) -> float: ...
-    def linearize(self, lengths: FloatArray, multipliers: FloatArray, mu: float) -> tuple[FloatArray, FloatArray]: ...
-    def set_direction(self, change: FloatArray) -> None: ...
-    def max_steps(self) -> tuple[float, float]: ...
-    def advance(self, primal: float, dual: float) -> None: ...
-    def bound(self, multipliers: FloatArray) -> float: ...
-    def infeasibility(self, lengths: FloatArray, multipliers: FloatArray) -> float: ...
-
-
 class _SquaredErrors:
     """Half the sum of squared errors: the multiplier of a length is its error."""
 
@@ -232,6 +216,10 @@ class _LengthBands:
 
     def infeasibility(self, lengths: FloatArray, multipliers: FloatArray) -> float:  # noqa: ARG002
         return float(np.maximum(np.abs(lengths - self.center) - self.slack, 0.0).max(initial=0.0)) / self.slack
+
+
+_LengthTerm = _SquaredErrors | _LengthBands
+"""How the lengths enter: as a term of the objective, or as constraints with slacks."""
 
 
 class _SchurSystem:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -171,7 +171,3 @@ class AugmentedLagrangian:
             B = abs(self.distances.differences)
             pattern = abs(pattern) + B.T @ B
         return float(pattern.nnz) / self.quadratic.shape[0] ** 2
-
-    def updated(self, multipliers: FloatArray, penalty: float) -> AugmentedLagrangian:
-        """Return the same with other multipliers and penalty."""
-        return replace(self, multipliers=multipliers, penalty=penalty)

@@ -1,63 +1,19 @@
-"""Damped Newton's method over frames and shifts, for the objectives of `systems`."""
+"""Damped Newton's method over frames and shifts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from manifoldry.run import Run
-from manifoldry.solve.factor import Factor
 from manifoldry.solve.semidefinite.frames import FrameLayout
+from manifoldry.solve.semidefinite.systems import NewtonProblem, NewtonStep, NewtonSystem
 from manifoldry.values import FloatArray, Stop
 
 SUFFICIENT_DECREASE = 0.01
 """Share of the predicted decrease that a step has to reach (Armijo)."""
-
-
-class NewtonStep(NamedTuple):
-    """A tangent vector, the decrease of the objective that its slope predicts, and the factor it came from."""
-
-    move: FloatArray
-    decrease: float
-    factor: Factor | None = None
-
-
-class NewtonSystem(Protocol):
-    """Newton's equation of an objective at V."""
-
-    V: FloatArray
-
-    @property
-    def gradient_norm(self) -> float:
-        """Largest entry of half the Riemannian gradient."""
-        ...
-
-    def solve(self, damping: float) -> NewtonStep | None:
-        """Return the step of the damped equation; None if its matrix is not positive definite."""
-        ...
-
-    def correction(self, step: NewtonStep) -> FloatArray | None:
-        """Return the second-order term of the path along the step; None for a straight path."""
-        ...
-
-
-class NewtonProblem(Protocol):
-    """An objective over frames and shifts."""
-
-    def value(self, V: FloatArray) -> float:
-        """Return the objective; infinite where it is not defined."""
-        ...
-
-    def system(self, V: FloatArray) -> NewtonSystem:
-        """Return Newton's equation at V."""
-        ...
-
-    def rounding(self, V: FloatArray, value: float) -> float:
-        """Return the rounding error of the value."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -86,19 +42,7 @@ class Damping:
 
 @dataclass(frozen=True)
 class NewtonResult:
-    """Where Newton's method ended.
-
-    Parameters
-    ----------
-    V : ndarray of shape (m, p)
-        Frames and shifts.
-    values : list of float
-        The objective from iteration to iteration.
-    stop : Stop
-        Why it ended.
-    stalled : bool
-        Whether it ended because no damping gave a decrease.
-    """
+    """Where Newton's method ended: V, the objective by iterations, why, and whether no damping gave a decrease."""
 
     V: FloatArray
     values: list[float]
@@ -109,16 +53,7 @@ class NewtonResult:
 class Newton:
     """Newton's method, which remembers its damping from one objective to the next.
 
-    Parameters
-    ----------
-    layout : FrameLayout
-        Which rows of V are frames and which are shifts.
-    damping : Damping
-        How the damping changes.
-    max_halvings : int
-        How often a step is halved before it is damped instead.
-    run : Run
-        Progress.
+    A step is halved up to ``max_halvings`` times before it is damped instead.
     """
 
     def __init__(self, layout: FrameLayout, damping: Damping, max_halvings: int, run: Run) -> None:
@@ -127,12 +62,7 @@ class Newton:
         self._damping, self._restart, self._indefinite = damping.least, damping.restart, False
 
     def minimize(
-        self,
-        problem: NewtonProblem,
-        V: FloatArray,
-        *,
-        converged: Callable[[NewtonSystem, float], bool],
-        max_iter: int,
+        self, problem: NewtonProblem, V: FloatArray, converged: Callable[[NewtonSystem, float], bool], max_iter: int
     ) -> NewtonResult:
         """Minimize the objective from V until ``converged(system, decrease)``, the decrease predicted by the last step.
 
@@ -148,6 +78,8 @@ class Newton:
                 return NewtonResult(system.V, values, Stop.ASKED)
             found = self._step(problem, system, value)
             if found is None:
+                if not np.isfinite(system.gradient_norm):
+                    raise ValueError("The gradient is not finite; look for infinities in the data.")
                 self._damping = self._schedule.least
                 return NewtonResult(system.V, values, Stop.CONVERGED, stalled=True)
             there, reached, decrease = found
@@ -198,3 +130,12 @@ class Newton:
             if values[best] < value - SUFFICIENT_DECREASE * length * step.decrease:
                 return ends[best], values[best]
         return None
+
+
+def leave_saddle(
+    value: Callable[[FloatArray], float], layout: FrameLayout, V: FloatArray, direction: FloatArray, lengths: FloatArray
+) -> FloatArray | None:
+    """Return V moved along a direction of negative curvature by the first of the lengths that lowers the value."""
+    ends = (layout.orthonormal(V + length * direction) for length in lengths)
+    here = value(V)
+    return next((end for end in ends if value(end) < here), None)

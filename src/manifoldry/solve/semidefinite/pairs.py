@@ -16,7 +16,7 @@ MIN_LENGTH_SHARE = 1e-3
 """Shorter distances, as a share of the median, count as this: those of duplicates would have no relative error."""
 
 REFINE_TOL = 1e-9
-"""Decrease in one step of the refinement, as a share of the pull, at which it ends."""
+"""Decrease in one step of the refinement, relative to the variance term, at which it ends."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class PairDistances:
         return Bands(self.matrix(images), (1 - slack) * ones, (1 + slack) * ones)
 
 
-def refine(pairs: PairDistances, Y: FloatArray, pull: float, max_iter: int, run: Run) -> tuple[FloatArray, Trace]:
+def refine(pairs: PairDistances, Y: FloatArray, weight: float, max_iter: int, run: Run) -> tuple[FloatArray, Trace]:
     r"""Return points moved until they keep their distances, while a weak variance term pulls them apart.
 
     Minimizes :math:`\tfrac12 \sum_e (l_e - 1)^2 - \nu \sum_i |y_i - \bar y|^2` by conjugate gradients
@@ -85,7 +85,7 @@ def refine(pairs: PairDistances, Y: FloatArray, pull: float, max_iter: int, run:
         The distances.
     Y : ndarray of shape (n, d)
         Initial points.
-    pull : float
+    weight : float
         By how much the variance term lengthens squared distances on the whole, relative.
     max_iter : int
         Maximum number of steps.
@@ -96,11 +96,11 @@ def refine(pairs: PairDistances, Y: FloatArray, pull: float, max_iter: int, run:
     laplacian = sp.csc_array(B.T @ B)
     factor, _ = definite_factor(laplacian, float(laplacian.diagonal().mean()), 1e-10, 10.0)
     Y = Y - Y.mean(axis=0)
-    nu = pull * len(pairs) / max(float(np.vdot(Y, Y)), np.finfo(float).tiny)
+    nu = weight * len(pairs) / max(float(np.vdot(Y, Y)), np.finfo(float).tiny)
     ends = B @ Y
     values = [_value(ends, Y, nu)]
     before = move = np.zeros_like(Y)
-    weight, stop = 0.0, Stop.LIMIT
+    norm, stop = 0.0, Stop.LIMIT
     for iteration in range(max_iter):
         if not run.step(iteration, max_iter):
             stop = Stop.ASKED
@@ -108,14 +108,14 @@ def refine(pairs: PairDistances, Y: FloatArray, pull: float, max_iter: int, run:
         gradient = B.T @ ((np.square(ends).sum(axis=1) - 1)[:, None] * ends) - nu * Y
         z = factor.solve(gradient)
         new = float(np.vdot(gradient, z))
-        share = max(0.0, (new - float(np.vdot(before, z))) / weight) if weight else 0.0
-        move, before, weight = share * move - z, gradient, new
+        share = max(0.0, (new - float(np.vdot(before, z))) / norm) if norm else 0.0
+        move, before, norm = share * move - z, gradient, new
         move -= move.mean(axis=0)
         along = B @ move
         length = _line_minimum(ends, along, Y, move, nu)
         Y, ends = Y + length * move, ends + length * along
         values.append(_value(ends, Y, nu))
-        if values[-2] - values[-1] <= REFINE_TOL * pull * len(pairs):
+        if values[-2] - values[-1] <= REFINE_TOL * weight * len(pairs):
             stop = Stop.CONVERGED
             break
     return Y, Trace(np.array(values), stop)

@@ -11,7 +11,7 @@ from manifoldry.run import Run
 from manifoldry.solve.semidefinite.certificate import certify_placement, lowest_directions, placement_dual
 from manifoldry.solve.semidefinite.frames import FrameLayout
 from manifoldry.solve.semidefinite.lagrangian import AugmentedLagrangian, DistanceConstraints
-from manifoldry.solve.semidefinite.newton import Damping, Newton, NewtonResult
+from manifoldry.solve.semidefinite.newton import Damping, Newton, NewtonResult, leave_saddle
 from manifoldry.solve.semidefinite.systems import LagrangianProblem
 from manifoldry.values import Certificate, FloatArray, IntArray, Stop, Trace
 
@@ -19,7 +19,7 @@ GRADIENT_TOL = 1e-11
 MAX_NEWTON_STEPS, MAX_MULTIPLIER_STEPS, MAX_STAIRCASE_STEPS = 200, 60, 30
 
 PLACEMENT_DAMPING = Damping(least=1e-10, most=1e6, growth=10.0, decay=100.0)
-CONSTRAINED_DECAY = 10.0
+CONSTRAINED_DAMPING = replace(PLACEMENT_DAMPING, decay=10.0)
 """With distances the damping decays more slowly: the active set changes from step to step."""
 
 START_EIGENVALUE_RATIO = 4.0
@@ -176,7 +176,7 @@ def _staircase(
             break
         V = higher
         if contradicted:
-            worst, lagrangian = certificate.violation, lagrangian.updated(multipliers, unit)
+            worst, lagrangian = certificate.violation, replace(lagrangian, multipliers=multipliers, penalty=unit)
     frames, shifts = layout.split(V)
     return Placement(frames, shifts, certificate, Trace(np.array(path), stop), lagrangian.next_multipliers(V))
 
@@ -211,21 +211,18 @@ def _minimize(
         falling = error <= SUFFICIENT_ERROR_DECREASE * last
         if not falling and lagrangian.penalty >= MAX_PENALTY * unit:
             break
-        lagrangian = lagrangian.updated(multipliers, lagrangian.penalty * (1.0 if falling else PENALTY_GROWTH))
+        penalty = lagrangian.penalty * (1.0 if falling else PENALTY_GROWTH)
+        lagrangian = replace(lagrangian, multipliers=multipliers, penalty=penalty)
         last, current = error, max(final, INEXACTNESS * min(error, 1.0))
     return V, lagrangian, Stop.LIMIT, values
 
 
 def _newton(lagrangian: AugmentedLagrangian, layout: FrameLayout, V: FloatArray, tol: float, run: Run) -> NewtonResult:
     """Minimize one augmented Lagrangian until the gradient is ``tol`` times the problem's unit."""
-    problem, damping = LagrangianProblem(lagrangian, layout, V), PLACEMENT_DAMPING
-    if lagrangian.distances is not None:
-        damping = replace(damping, decay=CONSTRAINED_DECAY)
-    newton = Newton(layout, damping, 0, run)
-    level = tol * problem.unit
-    return newton.minimize(
-        problem, V, converged=lambda system, _: system.gradient_norm <= level, max_iter=MAX_NEWTON_STEPS
-    )
+    problem = LagrangianProblem(lagrangian, layout, V)
+    damping = PLACEMENT_DAMPING if lagrangian.distances is None else CONSTRAINED_DAMPING
+    level, newton = tol * problem.unit, Newton(layout, damping, 0, run)
+    return newton.minimize(problem, V, lambda system, _: system.gradient_norm <= level, MAX_NEWTON_STEPS)
 
 
 def _in_more_dimensions(
@@ -242,12 +239,6 @@ def _in_more_dimensions(
     directions = directions[:, negative]
     # Unit length per frame on average, so that a step of 1 turns the frames by a radian or so.
     directions = directions * np.sqrt(layout.n_patches) / np.linalg.norm(directions[: layout.n_frame_rows], axis=0)
-    value, length = lagrangian.value(V), 0.5
     flat = np.pad(V, ((0, 0), (0, directions.shape[1])))
     aside = np.pad(directions, ((0, 0), (V.shape[1], 0)))
-    while length > 1e-8:
-        there = layout.orthonormal(flat + length * aside)
-        if lagrangian.value(there) < value:
-            return there
-        length /= 2
-    return None
+    return leave_saddle(lagrangian.value, layout, flat, aside, 0.5 ** np.arange(1, 27))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from manifoldry.solve.factor import Factor, definite_factor, proven_factor
-from manifoldry.solve.semidefinite.barrier import LengthObjective
+from manifoldry.solve.semidefinite.barrier import Barrier, Misfit
 from manifoldry.solve.semidefinite.frames import FrameLayout
 from manifoldry.solve.semidefinite.lagrangian import AugmentedLagrangian
-from manifoldry.solve.semidefinite.newton import NewtonStep, NewtonSystem
 from manifoldry.solve.semidefinite.tangent import reduced, tangent_basis, tangent_dimensions
 from manifoldry.values import FloatArray
 
@@ -34,17 +34,21 @@ PRECONDITIONER_SHIFT = 1e-6
 """Added to the diagonal of the preconditioner, in units of the problem."""
 
 
+class NewtonStep(NamedTuple):
+    """A tangent vector, the decrease of the objective that its slope predicts, and the factor it came from."""
+
+    move: FloatArray
+    decrease: float
+    factor: Factor | None = None
+
+
 class FactoredSystem:
     """Newton's equation in an orthonormal basis of the tangent space, solved by a factor.
 
     Parameters
     ----------
-    layout : FrameLayout
-        Which rows of V are frames and which are shifts.
-    V : ndarray of shape (m, p)
-        Frames and shifts.
-    slope : ndarray of shape (m, p)
-        Half the Riemannian gradient.
+    layout, V, slope
+        Frames and shifts, and half the Riemannian gradient there.
     hessian : callable
         Returns half the Riemannian Hessian in the basis given to it.
     unit : float
@@ -67,11 +71,7 @@ class FactoredSystem:
     ) -> None:
         self.V, self._layout, self._slope, self._hessian = V, layout, slope, hessian
         self._unit, self._centered, self._curving = unit, centered, curving
-
-    @property
-    def gradient_norm(self) -> float:
-        """Largest entry of half the Riemannian gradient."""
-        return float(np.abs(self._slope).max(initial=0.0))
+        self.gradient_norm = float(np.abs(slope).max(initial=0.0))
 
     @cached_property
     def basis(self) -> sp.csr_array:
@@ -119,16 +119,8 @@ class FactoredSystem:
 class IterativeSystem:
     """Newton's equation by conjugate gradients on the tangent space, which end at negative curvature (Steihaug).
 
-    Parameters
-    ----------
-    layout, V, slope, unit
-        As in `FactoredSystem`.
-    product : callable
-        Returns the product of half the Euclidean Hessian, less the multipliers of the frames, with a move.
-    preconditioner : Factor
-        Of a matrix for one column of V.
-    tol : float
-        Largest relative residual.
+    Takes the product of half the Euclidean Hessian, less the multipliers of the frames, with a move; the factor of a
+    preconditioner for one column of V; and the largest relative residual.
     """
 
     def __init__(
@@ -143,11 +135,7 @@ class IterativeSystem:
     ) -> None:
         self.V, self._layout, self._slope, self._product = V, layout, slope, product
         self._unit, self._preconditioner, self._tol = unit, preconditioner, tol
-
-    @property
-    def gradient_norm(self) -> float:
-        """Largest entry of half the Riemannian gradient."""
-        return float(np.abs(self._slope).max(initial=0.0))
+        self.gradient_norm = float(np.abs(slope).max(initial=0.0))
 
     def solve(self, damping: float) -> NewtonStep:
         """Return the step of the damped equation."""
@@ -178,18 +166,11 @@ class IterativeSystem:
         """Return None: the path is straight."""
 
 
-class LagrangianProblem:
-    """An augmented Lagrangian to be minimized from V on.
+NewtonSystem = FactoredSystem | IterativeSystem
 
-    Parameters
-    ----------
-    lagrangian : AugmentedLagrangian
-        The objective.
-    layout : FrameLayout
-        Which rows of V are frames and which are shifts.
-    V : ndarray of shape (m, p)
-        Where the minimization begins.
-    """
+
+class LagrangianProblem:
+    """An augmented Lagrangian to be minimized over frames and shifts, from V on."""
 
     def __init__(self, lagrangian: AugmentedLagrangian, layout: FrameLayout, V: FloatArray) -> None:
         self.value, self.unit = lagrangian.value, layout.mean_diagonal(lagrangian.quadratic)
@@ -232,17 +213,9 @@ class LagrangianProblem:
 
 
 class LengthProblem:
-    """A function of squared lengths to be minimized over frames and shifts.
+    """A function of squared lengths to be minimized over frames and shifts."""
 
-    Parameters
-    ----------
-    function : LengthObjective
-        The objective.
-    layout : FrameLayout
-        Which rows of V are frames and which are shifts.
-    """
-
-    def __init__(self, function: LengthObjective, layout: FrameLayout) -> None:
+    def __init__(self, function: Barrier | Misfit, layout: FrameLayout) -> None:
         self.value, self._function, self._layout = function.value, function, layout
 
     def rounding(self, V: FloatArray, value: float) -> float:  # noqa: ARG002
@@ -267,3 +240,6 @@ class LengthProblem:
 
         unit = float(np.abs(here.form.diagonal()).mean()) or 1.0
         return FactoredSystem(layout, V, layout.tangent(V, here.gradient), hessian, unit, here.centered, curving)
+
+
+NewtonProblem = LagrangianProblem | LengthProblem

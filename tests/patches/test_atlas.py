@@ -1,4 +1,4 @@
-"""Surveys: changes of edges against a slow twin, and as many patches as a surface asks for."""
+"""Atlases: distortions of edges against a slow twin, and as many patches as a surface asks for."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,16 @@ import scipy.sparse as sp
 
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
+from manifoldry.patches.atlas import (
+    DISTORTION_TOL,
+    ChartOptions,
+    choose_atlas,
+    cluster_atlas,
+    edge_distortions,
+    voronoi_atlas,
+)
 from manifoldry.patches.cover import Membership
 from manifoldry.patches.overlaps import find_overlaps
-from manifoldry.patches.survey import ENOUGH, Charting, choose_cells, edge_changes, try_cells, try_labels
 from manifoldry.run import Run
 
 
@@ -18,7 +25,7 @@ def graph_and_index(X, k=8):
 
 
 def charting(width=2, kind="curved", overlap=0.3, share=None, even=False):
-    return Charting(width, kind, share, overlap, even)
+    return ChartOptions(width, kind, share, overlap, even)
 
 
 def test_changes_of_edges_are_those_of_the_heaviest_patch_that_holds_both_ends():
@@ -45,7 +52,7 @@ def test_changes_of_edges_are_those_of_the_heaviest_patch_that_holds_both_ends()
         else:
             pair = sorted((int(np.argmax(belongs[i])), int(np.argmax(belongs[j]))))
             expected.append(np.nan if tuple(pair) in tied else 1.0)
-    found = edge_changes(graph, members, f, overlaps, 6)
+    found = edge_distortions(graph, members, f, overlaps, 6)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert np.isnan(found).any()
 
@@ -54,12 +61,12 @@ def test_patches_of_a_plane_change_nothing():
     rng = np.random.default_rng(2)
     X = rng.uniform(size=(400, 2)) @ np.linalg.qr(rng.normal(size=(5, 2)))[0].T
     graph, _ = graph_and_index(X)
-    survey = try_cells(X, graph, 10, charting(), Run(0, 1))
-    assert survey.change < 1e-10
-    assert (survey.members.n_points, survey.charts.n_patches) == (400, survey.cover.n_patches)
-    chosen, history = choose_cells(X, graph, charting(), Run(0, 1))
+    atlas = voronoi_atlas(X, graph, 10, charting(), Run(0, 1))
+    assert atlas.distortion < 1e-10
+    assert (atlas.members.n_points, atlas.charts.n_patches) == (400, atlas.cover.n_patches)
+    chosen, history = choose_atlas(X, graph, charting(), Run(0, 1))
     assert len(history) == 1  # the first number of patches is enough
-    assert chosen.change < 1e-10
+    assert chosen.distortion < 1e-10
 
 
 def rolled(n, seed):
@@ -71,20 +78,20 @@ def rolled(n, seed):
 def test_a_roll_gets_more_patches_until_its_edges_are_kept():
     X = rolled(1500, 3)
     graph, _ = graph_and_index(X)
-    chosen, history = choose_cells(X, graph, charting(), Run(0, 1))
-    changes = [change for _, change in history]
+    chosen, history = choose_atlas(X, graph, charting(), Run(0, 1))
+    distortions = [change for _, change in history]
     assert history[0][0] < chosen.charts.n_patches
-    assert chosen.change == min(changes)
-    assert chosen.change < 2 * ENOUGH
-    flat, _ = choose_cells(X, graph, charting(kind="flat"), Run(0, 1))
+    assert chosen.distortion == min(distortions)
+    assert chosen.distortion < 2 * DISTORTION_TOL
+    flat, _ = choose_atlas(X, graph, charting(kind="flat"), Run(0, 1))
     assert flat.charts.n_patches >= chosen.charts.n_patches
-    assert flat.change > chosen.change
+    assert flat.distortion > chosen.distortion
 
 
 def test_a_callback_that_asks_to_stop_gets_the_patches_so_far():
     X = rolled(800, 4)
     graph, _ = graph_and_index(X)
-    chosen, history = choose_cells(X, graph, charting(), Run(0, 1, callback=lambda _: True))
+    chosen, history = choose_atlas(X, graph, charting(), Run(0, 1, callback=lambda _: True))
     assert len(history) == 1
     assert chosen.charts.n_patches == history[0][0]
 
@@ -95,14 +102,14 @@ def test_given_clusters_are_grown_until_they_hold_together(even):
     X = rng.uniform(size=(500, 2))
     graph, index = graph_and_index(X)
     labels = (X[:, 0] * 3).astype(int) * 3 + (X[:, 1] * 3).astype(int)
-    survey = try_labels(X, graph, labels, index, charting(even=even), Run(0, 1))
-    assert survey.charts.n_patches == 9
-    assert survey.change < 1e-10
+    atlas = cluster_atlas(X, graph, labels, index, charting(even=even), Run(0, 1))
+    assert atlas.charts.n_patches == 9
+    assert atlas.distortion < 1e-10
     # Every point still belongs to its own cluster, and with even weights all its patches count alike.
-    own = survey.members.patches == labels[survey.members.points]
-    assert np.array_equal(np.unique(survey.members.points[own]), np.arange(500))
-    assert (len(np.unique(survey.members.weights)) == 1) == even
+    own = atlas.members.patches == labels[atlas.members.points]
+    assert np.array_equal(np.unique(atlas.members.points[own]), np.arange(500))
+    assert (len(np.unique(atlas.members.weights)) == 1) == even
 
 
 def test_the_number_of_points_a_patch_needs_grows_with_its_dimension():
-    assert [charting(width).least_points for width in (1, 2, 5)] == [6, 9, 18]
+    assert [charting(width).min_points for width in (1, 2, 5)] == [6, 9, 18]

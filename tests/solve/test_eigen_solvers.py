@@ -3,22 +3,16 @@ import pytest
 import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator, splu
-from threadpoolctl import threadpool_limits
 
 from manifoldry.run import Run
-from manifoldry.solve.eigen import ladder, largest, smallest
+from manifoldry.solve.eigen import largest, smallest, solvers
 from manifoldry.solve.eigen.davidson import Ritz, Tolerance, davidson, orthonormal
-from manifoldry.solve.eigen.ladder import level_widths, predicted_fill
 from manifoldry.solve.eigen.pencil import SYMMETRIC_MODE, Pencil, Root, column_space
+from manifoldry.solve.eigen.solvers import level_widths, predicted_fill
+
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
 TOLERANCE = Tolerance.of(None, np.finfo(float).eps)
-
-
-@pytest.fixture(autouse=True)
-def _one_blas_thread():
-    """The twins are LAPACK's, whose threads wait long for each other on a busy machine."""
-    with threadpool_limits(1):
-        yield
 
 
 def _grid_weights(rows, columns, seed):
@@ -52,31 +46,31 @@ def _start(pencil, width):
 
 
 def _krylov(*task):
-    return ladder._krylov(*task, steps=500)
+    return solvers._krylov(*task, steps=500)
 
 
-@pytest.mark.parametrize("rung", [_krylov, ladder._shift_invert, ladder._multigrid, ladder._lapack])
+@pytest.mark.parametrize("solver", [_krylov, solvers._shift_invert, solvers._multigrid, solvers._lapack])
 @pytest.mark.parametrize("mass", ["none", "diagonal", "sparse"])
-def test_every_rung_alone_gives_the_same_pairs(rung, mass):
+def test_every_solver_alone_gives_the_same_pairs(solver, mass):
     A = _grid_laplacian(16, 29)
     n = A.shape[0]
     B = {"none": None, "diagonal": np.linspace(1, 2, n), "sparse": _grid_laplacian(16, 29, 1) + sp.eye_array(n)}[mass]
     full = np.eye(n) if B is None else np.diag(B) if mass == "diagonal" else B.toarray()
     pencil = Pencil.of(A, B, 1.0, np.ones(n))
     rough = davidson(pencil, _start(pencil, 5), 3, lambda R: R, 5, TOLERANCE, Run())
-    found = rung(pencil, rough, 3, TOLERANCE, Run())
+    found = solver(pencil, rough, 3, TOLERANCE, Run())
     exact = scipy.linalg.eigvalsh(A.toarray(), full)
     # A value errs by at most its residual; those accepted are 1e-12 of a norm of at most 16.
     assert found.error(3) < TOLERANCE.accept
     np.testing.assert_allclose(found.values[:3], exact[1:4], atol=16e-12)
 
 
-@pytest.mark.parametrize("rung", [ladder._shift_invert, ladder._lapack])
-def test_dense_rungs_at_the_upper_end(rung):
+@pytest.mark.parametrize("solver", [solvers._shift_invert, solvers._lapack])
+def test_dense_solvers_at_the_upper_end(solver):
     X = np.random.default_rng(0).standard_normal((300, 300))
     pencil = Pencil.of(X + X.T, None, -1.0, None)
     rough = davidson(pencil, _start(pencil, 8), 3, lambda R: R, 3, TOLERANCE, Run())
-    found = rung(pencil, rough, 3, TOLERANCE, Run())
+    found = solver(pencil, rough, 3, TOLERANCE, Run())
     np.testing.assert_allclose(-found.values[:3], np.linalg.eigvalsh(X + X.T)[::-1][:3], rtol=1e-11)
 
 
@@ -95,14 +89,14 @@ def test_a_singular_factor_is_not_the_end(monkeypatch):
 
     A = _grid_laplacian(20, 31)
     exact = np.linalg.eigvalsh(A.toarray())[1:4]
-    monkeypatch.setattr(ladder, "splu", singular)
+    monkeypatch.setattr(solvers, "splu", singular)
     found = smallest(A, 3, null=np.ones(620), run=Run())
     assert found.solver == "multigrid"
     np.testing.assert_allclose(found.values, exact, atol=16e-12)
 
 
-def test_a_preconditioner_that_breaks_down_is_left_for_the_next_rung(monkeypatch):
-    monkeypatch.setattr(ladder, "_inverse", lambda *_: lambda R: np.full_like(R, np.nan))
+def test_a_preconditioner_that_breaks_down_is_left_for_the_next_solver(monkeypatch):
+    monkeypatch.setattr(solvers, "_inverse", lambda *_: lambda R: np.full_like(R, np.nan))
     A = _grid_laplacian(20, 31)
     found = smallest(A, 2, null=np.ones(620), run=Run())
     assert found.solver != "shift-invert"
@@ -110,7 +104,7 @@ def test_a_preconditioner_that_breaks_down_is_left_for_the_next_rung(monkeypatch
 
 
 def test_without_memory_for_a_factor_the_search_goes_on(monkeypatch):
-    monkeypatch.setattr(ladder, "physical_memory", lambda: 1000)
+    monkeypatch.setattr(solvers, "physical_memory", lambda: 1000)
     A = _grid_laplacian(20, 31)
     found = smallest(A, 2, null=np.ones(620), run=Run())
     assert found.solver in ("multigrid", "krylov")
@@ -156,7 +150,7 @@ def test_predicted_fill_is_a_guess_from_above(make):
 
 def test_the_factor_fits_the_graph():
     def chosen(A):
-        return ladder._factor(Pencil.of(A, None, 1.0, None), Run())
+        return solvers._factor(Pencil.of(A, None, 1.0, None), Run())
 
     assert chosen(_grid_laplacian(40, 40)) == "sparse"
     assert chosen(_expander(1200, 0)) == "dense"
@@ -200,7 +194,7 @@ def test_column_space_drops_what_depends_and_what_is_rounding():
 
 
 def test_multigrid_gives_the_same_bits_and_leaves_the_global_generator_alone(monkeypatch):
-    monkeypatch.setattr(ladder, "_factor", lambda *_: None)
+    monkeypatch.setattr(solvers, "_factor", lambda *_: None)
     A = _grid_laplacian(25, 31)
     before = np.random.get_state()  # noqa: NPY002 - the global state is what is checked
     first = smallest(A, 3, null=np.ones(775), run=Run(seed=0))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from manifoldry.quality.rows import distance_rows, distances_to_others, nearest, sample_rows
+from manifoldry.neighbors.pairwise import distance_rows, distances_to_others, nearest, sample_rows
 
 
 @pytest.mark.parametrize("levels", [3, 50, 10**6])

@@ -1,4 +1,4 @@
-"""Distances from some points to all points, a block of rows at a time, and the nearest in each row."""
+"""Pairwise distances a block of rows at a time, without the whole matrix, and the nearest points of each row."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
 
 BLOCK = 2**17
-"""Distances held at once per thread and space: 1 MB, the fastest of 2**16 to 2**22 at n = 10,000."""
+"""Distances in a block, per thread and space: 1 MB, the fastest of 2**16 to 2**22 at n = 10,000."""
 
-EXACT_COLUMNS = 32
-"""Up to here distances come from differences, beyond from products (410 against 70 ns each at 784)."""
+MAX_DIFFERENCE_COLUMNS = 32
+"""Maximum number of columns for distances from differences; beyond, from inner products (410 against 70 ns at 784)."""
 
 DistanceRows = Callable[[IntArray], FloatArray]
 """Indices (b,) to the distances (b, n) of those points to all; the caller may write into the answer."""
 
 
 def as_points(name: str, points: Any) -> FloatArray:
-    """Return finite float64 points of shape (n, d) in C order, or say what was wrong with them."""
+    """Return finite float64 points of shape (n, d) in C order, or refuse them."""
     return _finite_table(name, np.asarray(points, dtype=np.float64, order="C"))
 
 
@@ -56,7 +56,7 @@ def distance_rows(points: FloatArray, metric: str = "euclidean") -> DistanceRows
         from sklearn.metrics import pairwise_distances
 
         return lambda rows: pairwise_distances(points[rows], points, metric=metric)
-    if points.shape[1] <= EXACT_COLUMNS:
+    if points.shape[1] <= MAX_DIFFERENCE_COLUMNS:
         return lambda rows: cdist(points[rows], points)
     centered = points - points.mean(axis=0)
     squares = np.einsum("ij,ij->i", centered, centered)

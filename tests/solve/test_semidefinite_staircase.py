@@ -5,8 +5,9 @@ import pytest
 import scipy.sparse as sp
 
 from manifoldry.run import Run
-from manifoldry.solve.semidefinite import AugmentedLagrangian, DistanceConstraints, FrameLayout, place
+from manifoldry.solve.semidefinite import DistanceConstraints, FrameLayout, place
 from manifoldry.solve.semidefinite.certificate import lowest_directions
+from manifoldry.solve.semidefinite.lagrangian import AugmentedLagrangian
 from manifoldry.solve.semidefinite.systems import LagrangianProblem
 from manifoldry.solve.semidefinite.tangent import tangent_basis
 from manifoldry.values import Stop

@@ -1,0 +1,138 @@
+"""Tables of measurements: printed row by row, then stored in benchmarks/results with the machine, versions and commit.
+
+``docs/build.py`` includes the stored tables in the pages that name them, so no number of a page is typed by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import manifoldry
+from manifoldry.run import physical_memory
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+BASE_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "faiss-cpu")
+
+
+class Table:
+    """One table of a benchmark.
+
+    Parameters
+    ----------
+    name : str
+        File name in ``benchmarks/results``, and what pages call it.
+    caption : str
+        A sentence on what was measured and how.
+    columns : dict
+        Format of the cells by heading: "" for text, ".2f" for seconds.
+    packages : sequence of str
+        Packages compared with, whose versions are stored beside those of the base.
+    """
+
+    def __init__(self, name: str, caption: str, columns: Mapping[str, str], packages: Sequence[str] = ()) -> None:
+        self.name, self.caption, self.columns = name, caption, columns
+        self.packages = (*BASE_PACKAGES, *packages)
+        self.rows: list[dict[str, Any]] = []
+        print(f"\n{name}: {caption}\n\n{_line(columns)}\n{_line(['---'] * len(columns))}", flush=True)
+
+    def add(self, error: str = "", **cells: Any) -> None:
+        """Append a row, cells by heading (an underscore for a space), and print it; an error fills the last cell."""
+        row = {heading.replace("_", " "): cell for heading, cell in cells.items()}
+        unknown = set(row) - set(self.columns)
+        if unknown:
+            raise ValueError(f"{self.name} has no column {sorted(unknown)}.")
+        self.rows.append({**row, "error": error} if error else row)
+        print(_line(self._cells(self.rows[-1])), flush=True)
+
+    def store(self) -> None:
+        """Write the table as Markdown, for the pages, and as JSON, for programs."""
+        RESULTS.mkdir(exist_ok=True)
+        found = circumstances(self.packages)
+        lines = [
+            _line(self.columns),
+            _line(["---"] * len(self.columns)),
+            *(_line(self._cells(row)) for row in self.rows),
+        ]
+        text = "\n".join([self.caption, "", *lines, "", f"*{describe(found)}*", ""])
+        (RESULTS / f"{self.name}.md").write_text(text, encoding="utf-8")
+        stored = {"caption": self.caption, **found, "rows": self.rows}
+        (RESULTS / f"{self.name}.json").write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+
+    def _cells(self, row: Mapping[str, Any]) -> list[str]:
+        cells = [_text(row.get(heading), spec) for heading, spec in self.columns.items()]
+        if "error" in row:
+            cells[-1] = row["error"].replace("|", "/")
+        return cells
+
+
+def circumstances(packages: Sequence[str]) -> dict[str, Any]:
+    """Return what a measurement depends on: machine, versions, commit, day."""
+    versions = {"manifoldry": manifoldry.__version__}
+    for package in packages:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return {
+        "machine": {
+            "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+            "memory_gb": round(physical_memory() / 1e9),
+            "cpu": _cpu(),
+            "system": platform.system(),
+        },
+        "python": platform.python_version(),
+        "versions": versions,
+        "commit": _commit(),
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def describe(found: Mapping[str, Any]) -> str:
+    """Return the circumstances as a sentence."""
+    machine = found["machine"]
+    versions = ", ".join(f"{package} {number}" for package, number in found["versions"].items())
+    return (
+        f"{machine['cores']} cores of {machine['cpu']}, {machine['memory_gb']} GB, {machine['system']}; "
+        f"Python {found['python']}, {versions}; commit {found['commit']}, {found['date']}."
+    )
+
+
+def _line(cells: Any) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _text(cell: Any, spec: str) -> str:
+    return "" if cell is None else format(cell, spec)
+
+
+def _cpu() -> str:
+    try:
+        listed = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:  # macOS, Windows
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in listed if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _commit() -> str:
+    """Return the short name of the commit, and whether the source differs from it; "unknown" outside of a clone."""
+    try:
+        name = _git("rev-parse", "--short", "HEAD")
+        changed = _git("status", "--porcelain", "--", "src")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return f"{name} with changes" if changed else name
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.strip()

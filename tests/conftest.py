@@ -1,0 +1,46 @@
+"""Fixtures that several modules of tests use."""
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from helpers import DEADLINE
+from manifoldry.geometry import neighborhoods
+from manifoldry.run import Run
+from manifoldry.run import one_blas_thread as blas_limit
+
+SMALL_TASK = 16
+"""Rows per task. A grid's bands of rows, of 6 or more, must stay wider than what a point touches."""
+
+
+@pytest.fixture
+def one_blas_thread():
+    """Hold LAPACK to one thread: its threads wait long for each other on a busy machine."""
+    with blas_limit():
+        yield
+
+
+@pytest.fixture
+def small_tasks(monkeypatch):
+    """Cut the work on few points into tasks, and let two threads begin together; ``shared`` counts such maps."""
+    ranges, run_map, seen = Run.ranges, Run.map, SimpleNamespace(shared=0)
+
+    def map_together(self, work, tasks, **how):
+        if min(self.n_jobs, len(tasks)) < 2:
+            return run_map(self, work, tasks, **how)
+        meeting, met = threading.Barrier(2), set()
+
+        def begin(*task):
+            if threading.get_ident() not in met:
+                met.add(threading.get_ident())
+                meeting.wait(DEADLINE)
+            return work(*task)
+
+        seen.shared += 1
+        return run_map(self, begin, tasks, **how)
+
+    monkeypatch.setattr(neighborhoods, "ENTRIES", SMALL_TASK * 10 * 10)
+    monkeypatch.setattr(Run, "ranges", lambda self, n, grain: ranges(self, n, min(grain, SMALL_TASK)))
+    monkeypatch.setattr(Run, "map", map_together)
+    return seen

@@ -1,0 +1,96 @@
+"""What several modules of tests use: data, distances by definition, comparisons, graphs of points."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from manifoldry.neighbors.graph import symmetrize
+from manifoldry.neighbors.sample import Sample
+from manifoldry.neighbors.search import NeighborRule, neighbor_graph
+from manifoldry.quality import procrustes
+from manifoldry.run import Run
+
+DEADLINE = 50.0  # seconds after which a wait counts as a hang; nothing that waits for it takes more than a few
+
+
+def among(cards):
+    """Run a test once for each card."""
+    return pytest.mark.parametrize("card", cards, ids=lambda card: card.name)
+
+
+def make(card, **settings):
+    """Return the card's estimator with its parameters for tests and these."""
+    return card.cls(**{**card.test_params, **settings})
+
+
+def bent_sheet(n=40, columns=4, seed=0):
+    """Return points of a bent sheet with a little noise: connected, no ties, no symmetry."""
+    rng = np.random.default_rng(seed)
+    t, h = rng.uniform(0, 3, n), rng.uniform(0, 1, n)
+    sheet = np.column_stack([np.cos(t), np.sin(t), h, t * h])[:, :columns]
+    return sheet + 0.01 * rng.standard_normal(sheet.shape)
+
+
+def tilted(flat, columns, seed=0):
+    """Return flat points in a space of more columns, turned at random."""
+    turn = np.linalg.qr(np.random.default_rng(seed).standard_normal((columns, columns)))[0]
+    return flat @ turn[: flat.shape[1]]
+
+
+def distances_by_differences(X):
+    """Return all Euclidean distances by their definition."""
+    return np.sqrt(((X[:, None] - X) ** 2).sum(axis=2))
+
+
+def up_to_sign(A, B):
+    """Return the largest difference of columns after the best choice of signs, relative to the size of B."""
+    signs = np.sign((A * B).sum(axis=0))
+    return np.abs(A * signs - B).max() / np.abs(B).max()
+
+
+def rigid_error(Y, truth):
+    """Return the root of the rigid Procrustes error, relative to the spread of the truth."""
+    return float(np.sqrt(procrustes(Y, truth).error))
+
+
+def knn_lists(X, k):
+    """Return the directed graph of the k nearest neighbors."""
+    return neighbor_graph(X, NeighborRule(k).resolve(len(X)), Run(0, 1))[0]
+
+
+def knn_graph(X, k):
+    """Return the symmetric graph of the k nearest neighbors."""
+    return symmetrize(knn_lists(X, k))
+
+
+def sample_of(X, k=None, radius=None):
+    """Return points with their neighbors, within a radius if one is given."""
+    neighbors, index = neighbor_graph(X, NeighborRule(k, radius).resolve(len(X)), Run(0))
+    return Sample(X, neighbors, symmetrize(neighbors), index)
+
+
+def edges_of(graph):
+    """Return the edges (i, j, length) of a graph in order."""
+    return sorted(zip(graph.rows().tolist(), graph.indices.tolist(), graph.lengths.tolist(), strict=True))
+
+
+def bytes_of(graph):
+    """Return the arrays of a graph as bytes, to compare bit for bit."""
+    return graph.indptr.tobytes(), graph.indices.tobytes(), graph.lengths.tobytes()
+
+
+def in_new_process(script, **variables):
+    """Run a script where a hang can be ended and a fork is harmless; return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+        env={**os.environ, **variables},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()

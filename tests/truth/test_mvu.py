@@ -233,10 +233,9 @@ def test_a_model_of_a_given_graph_has_no_map_for_new_points(method, graph, disco
     model = clone(method).set_params(disconnected=disconnected).fit(graph)
     assert not hasattr(model, "transform")
     assert not hasattr(model, "inverse_transform")
-    with pytest.raises(AttributeError, match="'transform'"):
+    with pytest.raises(AttributeError, match="no attribute 'transform'") as refused:
         model.transform(np.eye(3))
-    length = [len(np.unique(model.embedding_[:9, 0].round(2))), np.ptp(model.embedding_[:9, 0])]
-    assert length == pytest.approx([9, 8.0], rel=0.05)
+    assert "fit rows or distances" in str(refused.value.__cause__)
 
 
 @pytest.mark.filterwarnings("ignore::manifoldry.warnings.DisconnectedWarning")
@@ -250,4 +249,4 @@ def test_a_model_of_rows_maps_new_points_to_their_neighbors(method, disconnected
     np.testing.assert_allclose(model.transform(sheet), model.embedding_[:40], atol=1e-9)
     # Once fitted on a graph, the same estimator has no map any more.
     if not isinstance(method, LandmarkMVU):
-        assert not hasattr(model.set_params(n_components=1).fit(chains(9, 7)), "transform")
+        assert not hasattr(model.set_params(n_components=1).fit(chains(9)), "transform")

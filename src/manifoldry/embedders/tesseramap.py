@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Literal
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.base import Embedder, estimator
 from manifoldry.extend.kernel_image import ShiftedProjection, fit_kernel_map
 from manifoldry.extend.kernel_projection import Kernel
+from manifoldry.extend.pieces import embed_pieces
 from manifoldry.geometry.neighborhoods import dense_rows
+from manifoldry.neighbors.graph import symmetrize
+from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.parameters import ClusterEstimator, Described, NonNegative, Positive, PositiveInt
@@ -55,7 +59,7 @@ AUTO_SIGMA_RATIO = 3.0
     test_params={"n_components": 2, "n_neighbors": 6},
 )
 @estimator
-class TesseraMap(GraphEmbedder):
+class TesseraMap(Embedder):
     r"""TesseraMap: maximum stretch of rigid clusters, the tesserae, with the distances across their borders kept.
 
     Each cluster :math:`\ell` of the points, a tessera, gets coordinates :math:`P_\ell` of at most n_components
@@ -187,14 +191,17 @@ class TesseraMap(GraphEmbedder):
     coef0: float = 1.0
     n_landmarks: PositiveInt = 1000
     reg: NonNegative = 1e-10
-    metric: ClassVar[str] = "euclidean"  # type: ignore[misc]
-    metric_params: ClassVar[None] = None  # type: ignore[misc]
+    n_neighbors: PositiveInt | Literal["auto"] | None = "auto"
+    radius: Positive | None = None
+    search: Literal["auto", "exact", "approximate"] = "auto"
+    symmetry: Literal["or", "and"] = "or"
+    disconnected: Policy = "bridge"
 
-    _takes_graphs = False
     _invertible = _local_inverse = True
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
+        self._neighbor_rule(n_points)
         if not isinstance(self.n_patches, str):
             check.integer("n_patches", self.n_patches, 1, n_points)
         if self.max_rank is not None:
@@ -212,7 +219,14 @@ class TesseraMap(GraphEmbedder):
             )
 
     def _embed(self, X: Any, run: Run) -> Embedding:
-        return super()._embed(np.asarray(dense_rows(X, run), dtype=float), run)
+        X = np.asarray(dense_rows(X, run), dtype=float)
+        neighbors, index = neighbor_graph(X, self._neighbor_rule(len(X)), run)
+        sample = Sample(X, neighbors, symmetrize(neighbors, self.symmetry), index)
+        embedding = embed_pieces(sample, self._unfold, self.n_components, self.disconnected, run)
+        return replace(embedding, notes={**index.notes, **embedding.notes})
+
+    def _neighbor_rule(self, n_points: int) -> NeighborRule:
+        return NeighborRule(self.n_neighbors, self.radius, search=self.search).resolve(n_points)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         X, graph, width = sample.X, sample.graph, min(self.patch_components or n_components, sample.n_points - 1)

@@ -51,6 +51,7 @@ OUR_NAMES: dict[str, tuple[str, ...]] = {
     "sigma": ("gamma", "bandwidth"),
     "slope": ("gamma",),
     "target_metric_kwds": ("target_metric",),
+    "tesserae": ("patches",),
     "theta": ("accuracy",),
     "tqdm_kwds": ("verbose",),
 }

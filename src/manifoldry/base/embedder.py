@@ -26,7 +26,9 @@ Metric = str | Callable[..., Any]
 
 def _has_map(model: Any) -> bool:
     """Tell whether ``transform`` exists: a fitted estimator has it if its fit left a map for new points."""
-    return not hasattr(model, "embedding_") or model._extension is not None
+    if hasattr(model, "embedding_") and model._extension is None:
+        raise AttributeError(f"{type(model).__name__} has no map for new points of a graph: fit rows or distances.")
+    return True
 
 
 def _has_inverse(model: Any) -> bool:
@@ -85,7 +87,6 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         """Embed the rows of ``X`` and return their coordinates, shape (n_samples, n_components)."""
         return self.fit(X, y).embedding_
 
-    @available_if(_has_map)
     def transform(self, X: Any) -> FloatArray:
         """Place new points in the embedding found by ``fit``; one by one or in a batch gives the same.
 
@@ -214,6 +215,10 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         tags.input_tags.pairwise = self._pairwise
         tags.input_tags.sparse = self._takes_sparse
         return tags
+
+
+# scikit-learn wraps ``transform`` for set_output when the class is made, and what it wraps is always available.
+Embedder.transform = available_if(_has_map)(Embedder.transform)  # type: ignore[method-assign]
 
 
 def count_points(X: Any) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array, issparse
 
 from manifoldry.neighbors.sample import Sample
+from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
 MAX_STACK_ENTRIES = 4_000_000
@@ -96,6 +97,14 @@ def row_width(sample: Sample) -> int:
 def _require_points(sample: Sample) -> None:
     if sample.X is None:
         raise ValueError("Local geometry needs points or all pairwise distances; got only a graph.")
+
+
+def dense_rows(X: Any, run: Run) -> Any:
+    """Return ``X`` if it is dense, else as a dense array whose size is announced."""
+    if not issparse(X):
+        return X
+    run.announce("dense rows", 8 * X.shape[0] * X.shape[1])
+    return X.toarray()
 
 
 def _from_distances(D: FloatArray, stack: Stack, about_center: bool) -> FloatArray:

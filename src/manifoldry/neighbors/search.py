@@ -56,12 +56,12 @@ class NeighborRule:
     metric_params: dict[str, Any] | None = None
     search: str = "auto"
 
-    def resolve(self, n_points: int) -> NeighborRule:
+    def resolve(self, n_points: int, auto: int = DEFAULT_N_NEIGHBORS) -> NeighborRule:
         """Return the rule with "auto" resolved for ``n_points``, or refuse it."""
         check.choice("search", self.search, ("auto", "exact", "approximate"))
         k = self.n_neighbors
         if k == "auto":
-            k = None if self.radius is not None else min(DEFAULT_N_NEIGHBORS, n_points - 1)
+            k = None if self.radius is not None else min(auto, n_points - 1)
         if k is None and self.radius is None:
             raise ValueError("A neighborhood needs n_neighbors or radius; got None for both.")
         if k is not None:

@@ -1,7 +1,7 @@
 """A tree of cells over points in space, with the moments of their charges.
 
 Cells stand in the order of their first point, every cell before its parts, and ``skip`` leads past a cell's parts:
-a walk needs no stack.
+a traversal needs no stack.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-LEVELS = 21
-"""Bits of a code per axis."""
+MAX_DEPTH = 21
+"""Bits of a Morton code per axis."""
 
 
 @nb.njit("int64(int64[::1], int64, int64[:, ::1])", nogil=True, cache=True)
-def divide(codes, leaf, cells):  # type: ignore[no-untyped-def]
-    """Write first point, end and skip of every cell over sorted codes; return how many cells there are.
+def build_cells(codes, leaf_size, cells):  # type: ignore[no-untyped-def]
+    """Write first point, end and skip of every cell over sorted Morton codes; return how many cells there are.
 
-    A cell is the smallest that holds its points, and is divided if they are more than ``leaf`` and not all in
+    A cell is the smallest that holds its points, and is divided if they are more than ``leaf_size`` and not all in
     one smallest cell; it has at least two parts, so there are fewer than two cells for each point.
     """
     n = len(codes)
-    stack = np.empty((8 * LEVELS + 8, 2), np.int64)
+    stack = np.empty((8 * MAX_DEPTH + 8, 2), np.int64)
     stack[0, 0], stack[0, 1] = 0, n
     waiting, count = 1, 0
     while waiting > 0:
@@ -30,7 +30,7 @@ def divide(codes, leaf, cells):  # type: ignore[no-untyped-def]
         cells[count, 0], cells[count, 1] = lo, hi
         count += 1
         differ = codes[lo] ^ codes[hi - 1]
-        if hi - lo <= leaf or differ == 0:
+        if hi - lo <= leaf_size or differ == 0:
             continue
         shift = 0
         while differ >> (shift + 3) != 0:
@@ -57,7 +57,7 @@ def divide(codes, leaf, cells):  # type: ignore[no-untyped-def]
 
 
 @nb.njit("void(float64[:, ::1], int64[:, ::1], float64[:, ::1], int64, int64)", nogil=True, cache=True)
-def measure(points, cells, moments, lo, hi):  # type: ignore[no-untyped-def]
+def cell_moments(points, cells, moments, lo, hi):  # type: ignore[no-untyped-def]
     """For cells lo..hi write center (3), charge, the six second moments about it, and the squared size.
 
     The size is the longest side of the box of the points. Points without charge count for the center only if there

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from manifoldry.run import Run
-from manifoldry.solve.fields import Profile
-from manifoldry.solve.fields.tree import LEAF, TreeLandscape, morton
+from manifoldry.solve.repulsion import LayoutKernel
+from manifoldry.solve.repulsion.barnes_hut import LEAF_SIZE, BarnesHutPotential, morton_codes
 
 
-def tree(Y, charges=None, angle=0.5, profile=None):
-    return TreeLandscape.of(profile or Profile.student(), angle, Y, charges, Run(0, n_jobs=2))
+def tree(Y, charges=None, angle=0.5, kernel=None):
+    return BarnesHutPotential.of(kernel or LayoutKernel.student_t(), angle, Y, charges, Run(0, n_jobs=2))
 
 
 def test_codes_interleave_the_bits_of_the_coordinates():
     unit = np.random.default_rng(1).uniform(size=(3, 50))
     unit[:, 0], unit[:, 1] = 0.0, 1.0
-    for code, point in zip(morton(unit).tolist(), (unit * (2**21 - 1)).astype(int).T.tolist(), strict=True):
+    for code, point in zip(morton_codes(unit).tolist(), (unit * (2**21 - 1)).astype(int).T.tolist(), strict=True):
         assert code == sum(((x >> bit) & 1) << (3 * bit + axis) for axis, x in enumerate(point) for bit in range(21))
 
 
@@ -31,7 +31,7 @@ def test_cells_divide_their_points_among_their_parts(d):
     np.testing.assert_array_equal(np.sort(built.order), np.arange(900))
     assert cells[0].tolist() == [0, 900, len(cells)]
     unit = (built.points[:3] - built.points[:3].min(axis=1, keepdims=True)) / np.ptp(Y, axis=0).max()
-    codes = morton(unit)
+    codes = morton_codes(unit)
     assert (np.diff(codes) >= 0).all()
     leaf_points = 0
     for k, (lo, hi, skip) in enumerate(cells.tolist()):
@@ -49,7 +49,7 @@ def test_cells_divide_their_points_among_their_parts(d):
             level = ((codes[lo] ^ codes[hi - 1]).item().bit_length() - 1) // 3
             assert len({code >> (3 * level) for code in codes[lo:hi].tolist()}) == len(parts)
         else:
-            assert hi - lo <= LEAF or codes[lo] == codes[hi - 1]
+            assert hi - lo <= LEAF_SIZE or codes[lo] == codes[hi - 1]
             leaf_points += hi - lo
     assert leaf_points == 900
 
@@ -67,8 +67,8 @@ def test_moments_are_those_of_the_charges():
         np.testing.assert_allclose(m, wanted, rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize("profile", [Profile.student(), Profile.student(0.5), Profile.gaussian()])
-def test_a_far_cell_acts_by_its_second_order(profile):
+@pytest.mark.parametrize("kernel", [LayoutKernel.student_t(), LayoutKernel.student_t(0.5), LayoutKernel.gaussian()])
+def test_a_far_cell_acts_by_its_second_order(kernel):
     """With the points drawn towards their center by t, the potential is even in t to third order: f(0) + f''(0) / 2."""
     rng = np.random.default_rng(4)
     Y, charges = rng.normal(size=(40, 3)) * 0.1, rng.uniform(size=40)
@@ -77,11 +77,11 @@ def test_a_far_cell_acts_by_its_second_order(profile):
 
     def potential(t):
         s = ((place - center - t * (Y - center)) ** 2).sum(axis=1)
-        return charges @ profile.weight(s)
+        return charges @ kernel.value(s)
 
     h = 1e-3
     wanted = potential(0.0) + (potential(h) - 2 * potential(0.0) + potential(-h)) / (2 * h**2)
-    phi, _ = tree(Y, charges, 2.0, profile)(place, Run(0))
+    phi, _ = tree(Y, charges, 2.0, kernel)(place, Run(0))
     # The difference quotient is off by EPS f / h^2 = 1e-9 and by h^2 / 12 of the fourth order, which is below 1.
     np.testing.assert_allclose(phi, wanted, rtol=1e-7)
     assert abs(phi[0] - potential(1.0)) > 1e-6  # so it is the cell that answers, and not its points
@@ -89,6 +89,6 @@ def test_a_far_cell_acts_by_its_second_order(profile):
 
 def test_gaussians_out_of_sight_are_left_out():
     Y = np.vstack([np.random.default_rng(5).normal(size=(100, 2)), [[300.0, 0.0]]])
-    phi, grad = tree(Y, None, 0.5, Profile.gaussian()).at_points(Y, Run(0))
+    phi, grad = tree(Y, None, 0.5, LayoutKernel.gaussian()).at_points(Y, Run(0))
     assert phi[-1] == 0
     assert not grad[-1].any()

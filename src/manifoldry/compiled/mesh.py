@@ -1,4 +1,4 @@
-"""Between points and a regular grid: charges spread on it and values gathered from it by quintic B-splines.
+"""Between points and a regular mesh: charges spread on it and values gathered from it by quintic B-splines.
 
 A point in cell (i, j), at the fraction (u, v) of it, touches the nodes i..i+5 by j..j+5.
 """
@@ -68,8 +68,8 @@ def sort_by_row(position, first, order, cell, part):  # type: ignore[no-untyped-
     cache=True,
     fastmath=_flags,
 )
-def spread(cell, part, charges, order, grid, lo, hi):  # type: ignore[no-untyped-def]
-    """Add the charges of the sorted points lo..hi to the grid."""
+def spread_charges(cell, part, charges, order, grid, lo, hi):  # type: ignore[no-untyped-def]
+    """Add the charges of the sorted points lo..hi to the nodes ``grid``."""
     for k in range(lo, hi):
         u, v = part[k, 0], part[k, 1]
         i, j = cell[k, 0], cell[k, 1]
@@ -95,7 +95,7 @@ def spread(cell, part, charges, order, grid, lo, hi):  # type: ignore[no-untyped
     cache=True,
     fastmath=_flags,
 )
-def gather(cell, part, order, grid, out, lo, hi):  # type: ignore[no-untyped-def]
+def gather_values(cell, part, order, grid, out, lo, hi):  # type: ignore[no-untyped-def]
     """For the sorted points lo..hi write the spline's value and its two slopes (per cell) at rows ``order``."""
     for k in range(lo, hi):
         u, v = part[k, 0], part[k, 1]

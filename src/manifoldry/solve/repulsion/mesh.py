@@ -1,6 +1,6 @@
-"""A regular grid in the plane: charges spread on it, convolved with a kernel in free space, and gathered again.
+"""A regular mesh in the plane: charges spread on it, convolved with a kernel in free space, and gathered again.
 
-As in smooth particle mesh Ewald (essmann1995), but not periodic: the kernel, sampled on a grid twice as wide, is
+As in smooth particle mesh Ewald (essmann1995), but not periodic: the kernel, sampled on a mesh twice as wide, is
 divided by the splines' transform once for spreading and once for gathering, which makes the answer the spline
 that interpolates the kernel in both of its arguments. Its gradient comes with it, so one scalar convolution does.
 """
@@ -15,23 +15,21 @@ import scipy.fft
 from numpy.typing import DTypeLike
 
 from manifoldry.run import Run
-from manifoldry.solve.fields.pairs import extent
-from manifoldry.solve.fields.profile import Profile
+from manifoldry.solve.repulsion.exact import bounding_box
+from manifoldry.solve.repulsion.layout_kernel import LayoutKernel
 from manifoldry.values import Array, FloatArray, IntArray
 
-REACH = 5
-"""Nodes beyond its own that a point touches along each axis."""
-GUARD = 8
-"""Further nodes: the splines' inverse decays by 0.43 per node, and the kernel has a kink where the grid closes."""
-NARROWEST, WIDEST = 1e-150, 2**30
-"""A width whose square is still a number, and nodes beyond which no grid is told from another: none is made."""
-POINTS = 8192
-LINES = 32
-BANDS = 16
-"""Cuts of the work: points, lines of a transform, and bands of the grid."""
+SPLINE_DEGREE = 5
+"""Of the B-splines, which is the number of nodes beyond its own that a point touches along each axis."""
+N_GUARD_NODES = 8
+"""More nodes per axis: the splines' inverse decays by 0.43 per node, and the kernel has a kink where the mesh ends."""
+MIN_WIDTH, MAX_NODES_PER_SIDE = 1e-150, 2**30
+"""A width whose square is still a number, and a number of nodes that is refused anyway."""
+POINTS_PER_TASK, LINES_PER_TASK, N_BANDS = 8192, 32, 16
+"""Of gathering, of a transform, and of spreading."""
 
 
-class Scratch:
+class Workspace:
     """Arrays to write into, kept from call to call: fresh memory would cost a third of the time."""
 
     def __init__(self) -> None:
@@ -46,8 +44,8 @@ class Scratch:
 
 
 @dataclass(frozen=True)
-class Box:
-    """The part of the plane that a grid covers.
+class Mesh:
+    """Place, spacing and size of a regular mesh in the plane.
 
     Parameters
     ----------
@@ -64,24 +62,24 @@ class Box:
     halves: tuple[int, int]
 
     @classmethod
-    def around(cls, plane: FloatArray, spacing: float, cells: int, margin: float = 0.0) -> Box:
-        """Return the box of columns (2, n), at least ``cells`` wide, with a margin in units of its width."""
-        corner, sides = extent(plane)
+    def around(cls, plane: FloatArray, spacing: float, min_cells: int, margin: float = 0.0) -> Mesh:
+        """Return a mesh over columns (2, n), at least ``min_cells`` wide, with a margin in units of its width."""
+        corner, sides = bounding_box(plane)
         width = float(sides.max())
-        h = min(spacing, width / cells) if width > NARROWEST else spacing
+        h = min(spacing, width / min_cells) if width > MIN_WIDTH else spacing
         corner, sides = corner - margin * width, sides + 2 * margin * width
-        nodes = np.minimum(np.floor(sides / h), WIDEST).astype(int) + 1 + REACH
-        halves = [int(scipy.fft.next_fast_len(int(k) + GUARD, real=True)) for k in nodes]
+        nodes = np.minimum(np.floor(sides / h), MAX_NODES_PER_SIDE).astype(int) + 1 + SPLINE_DEGREE
+        halves = [int(scipy.fft.next_fast_len(int(k) + N_GUARD_NODES, real=True)) for k in nodes]
         return cls((float(corner[0]), float(corner[1])), h, (halves[0], halves[1]))
 
     @property
     def shape(self) -> tuple[int, int]:
         """Nodes along both axes."""
-        return self.halves[0] - GUARD, self.halves[1] - GUARD
+        return self.halves[0] - N_GUARD_NODES, self.halves[1] - N_GUARD_NODES
 
     @property
     def size(self) -> int:
-        """Nodes of the doubled grid."""
+        """Nodes of the doubled mesh."""
         return 4 * self.halves[0] * self.halves[1]
 
     def positions(self, plane: FloatArray, out: FloatArray | None = None) -> FloatArray:
@@ -91,30 +89,30 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Response:
-    """The transform of a profile on a box, ready to multiply with.
+class KernelTransform:
+    """The Fourier transform of a kernel on a mesh, divided by that of the splines.
 
     Parameters
     ----------
-    transform : ndarray of shape (half + 1, half + 1)
-        Of (w - far) / span, where w is the weight, far its value at the farthest corner and span = 1 - far: so
-        that float32 has its digits where the kernel varies, however small the box. Even, so a quarter is all.
+    values : ndarray of shape (half + 1, half + 1)
+        Of (w - far) / span, where w is the kernel, far its value at the farthest corner and span = 1 - far: so
+        that float32 has its digits where the kernel varies, however small the mesh. Even, so a quarter is all.
     far, span : float
         As above.
     """
 
-    transform: FloatArray
+    values: FloatArray
     far: float
     span: float
 
     @classmethod
-    def of(cls, profile: Profile, box: Box) -> Response:
-        """Return the response of ``profile`` on the spacing and size of ``box``."""
-        r, c = (np.arange(half + 1) * box.spacing for half in box.halves)
-        drop = profile.drop(r[:, None] ** 2 + c**2)
+    def of(cls, kernel: LayoutKernel, mesh: Mesh) -> KernelTransform:
+        """Return the transform of ``kernel`` for the spacing and size of ``mesh``."""
+        r, c = (np.arange(half + 1) * mesh.spacing for half in mesh.halves)
+        drop = kernel.value_minus_one(r[:, None] ** 2 + c**2)
         lowest = float(drop[-1, -1])
         sampled = scipy.fft.dctn(1 - drop / lowest, type=1, overwrite_x=True)
-        for axis, half in enumerate(box.halves):
+        for axis, half in enumerate(mesh.halves):
             angle = np.pi * np.arange(half + 1) / half
             # The spline at the nodes is (1, 26, 66, 26, 1) / 120.
             spline = (66 + 52 * np.cos(angle) + 2 * np.cos(2 * angle)) / 120
@@ -142,53 +140,53 @@ class SortedPoints:
     part: FloatArray
 
     @classmethod
-    def of(cls, positions: FloatArray, n_rows: int, scratch: Scratch) -> SortedPoints:
+    def of(cls, positions: FloatArray, n_rows: int, workspace: Workspace) -> SortedPoints:
         """Sort ``positions`` (2, n), in units of cells."""
-        from manifoldry.compiled.grid import sort_by_row
+        from manifoldry.compiled.mesh import sort_by_row
 
         n = positions.shape[1]
-        order, first = scratch("order", (n,), np.int64), np.empty(n_rows + 1, np.int64)
-        cell, part = scratch("cell", (n, 2), np.int32), scratch("part", (n, 2), np.float32)
+        order, first = workspace("order", (n,), np.int64), np.empty(n_rows + 1, np.int64)
+        cell, part = workspace("cell", (n, 2), np.int32), workspace("part", (n, 2), np.float32)
         sort_by_row(positions, first, order, cell, part)
         return cls(order, first, cell, part)
 
     def spread(self, charges: FloatArray, grid: FloatArray, run: Run) -> None:
-        """Spread the charges over the grid, whatever is on it, in float64: a node may sum those of all points.
+        """Overwrite ``grid`` with the charges spread over its nodes, in float64: a node may sum those of all points.
 
         Every other band of rows, then those between: a band writes a few rows of the next one only, so that no
         two bands at work meet, and every node sums in the same order for any number of threads.
         """
-        from manifoldry.compiled.grid import spread
+        from manifoldry.compiled.mesh import spread_charges
 
         grid[:] = 0
         rows = len(self.first) - 1
-        bands = run.ranges(rows, max(REACH + 1, -(-rows // BANDS)))
+        bands = run.ranges(rows, max(SPLINE_DEGREE + 1, -(-rows // N_BANDS)))
         tasks = [(self.first[lo], self.first[hi]) for lo, hi in bands]
         for turn in (tasks[::2], tasks[1::2]):
-            run.map(lambda lo, hi: spread(self.cell, self.part, charges, self.order, grid, lo, hi), turn)
+            run.map(lambda lo, hi: spread_charges(self.cell, self.part, charges, self.order, grid, lo, hi), turn)
 
-    def gather(self, grid: FloatArray, run: Run, scratch: Scratch) -> FloatArray:
+    def gather(self, grid: FloatArray, run: Run, workspace: Workspace) -> FloatArray:
         """Return the spline's value and its two slopes per cell at the points, shape (n, 3), in their own order."""
-        from manifoldry.compiled.grid import gather
+        from manifoldry.compiled.mesh import gather_values
 
-        out = scratch("values", (len(self.order), 3), np.float32)
+        out = workspace("values", (len(self.order), 3), np.float32)
         run.map(
-            lambda lo, hi: gather(self.cell, self.part, self.order, grid, out, lo, hi),
-            run.ranges(len(out), POINTS),
+            lambda lo, hi: gather_values(self.cell, self.part, self.order, grid, out, lo, hi),
+            run.ranges(len(out), POINTS_PER_TASK),
         )
         return out
 
 
-def convolved(grid: FloatArray, response: Response, box: Box, run: Run, scratch: Scratch) -> FloatArray:
-    """Return the grid of charges convolved with the response, in free space.
+def convolve(grid: FloatArray, transform: KernelTransform, mesh: Mesh, run: Run, workspace: Workspace) -> FloatArray:
+    """Return the charges on the nodes convolved with the kernel, in free space.
 
-    Half of the doubled grid is zero on the way in and not wanted on the way out, so those rows are left out.
+    Half of the doubled mesh is zero on the way in and not wanted on the way out, so those rows are left out.
     The cuts are ours and not the transform's, so that the bits cannot depend on the number of threads.
     """
-    (n_rows, _), (tall, wide) = grid.shape, (2 * half for half in box.halves)
-    waves = scratch("waves", (n_rows, wide // 2 + 1), np.complex64)
-    result = scratch("result", (n_rows, wide), np.float32)
-    factor = response.transform
+    (n_rows, _), (tall, wide) = grid.shape, (2 * half for half in mesh.halves)
+    waves = workspace("waves", (n_rows, wide // 2 + 1), np.complex64)
+    result = workspace("result", (n_rows, wide), np.float32)
+    factor = transform.values
 
     def along_rows(lo: int, hi: int) -> None:
         waves[lo:hi] = scipy.fft.rfft(grid[lo:hi].astype(np.float32), wide, axis=1)
@@ -203,8 +201,8 @@ def convolved(grid: FloatArray, response: Response, box: Box, run: Run, scratch:
     def back(lo: int, hi: int) -> None:
         result[lo:hi] = scipy.fft.irfft(waves[lo:hi], wide, axis=1)
 
-    rows = run.ranges(n_rows, LINES)
+    rows = run.ranges(n_rows, LINES_PER_TASK)
     run.map(along_rows, rows)
-    run.map(along_columns, run.ranges(waves.shape[1], LINES))
+    run.map(along_columns, run.ranges(waves.shape[1], LINES_PER_TASK))
     run.map(back, rows)
     return result

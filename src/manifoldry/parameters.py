@@ -16,7 +16,7 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints, runtime_checkable
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,19 @@ NonNegativeInt = Annotated[int, Range(0)]
 Positive = Annotated[float, Range(0, open_low=True)]
 NonNegative = Annotated[float, Range(0)]
 Fraction = Annotated[float, Range(0, 1)]
+PositiveShare = Annotated[float, Range(0, 1, open_low=True)]
 ArrayLike = Annotated[Any, Described("an array")]
+
+
+@runtime_checkable
+class FitPredict(Protocol):
+    """A clustering with scikit-learn's interface."""
+
+    def fit_predict(self, X: Any) -> Any:
+        """Return a label for each row."""
+
+
+ClusterEstimator = Annotated[FitPredict, Described("an estimator with fit_predict")]
 
 
 def declared(cls: type) -> Mapping[str, Any]:
@@ -139,7 +151,8 @@ def _admits(option: Any, value: Any) -> bool:
             return False
         return float(value) in (extra or Range())
     if isinstance(extra, Described):
-        return not isinstance(value, (str, bytes, bool, numbers.Number, types.NoneType))
+        bare = isinstance(value, (str, bytes, bool, numbers.Number, types.NoneType))
+        return not bare and (kind is Any or isinstance(value, kind))
     if kind is Any:
         return True
     origin = get_origin(kind) or kind

@@ -74,11 +74,11 @@ def test_certificate_holds_the_truth_and_the_points_themselves():
     assert eat.certificate_.violation <= 1.001e-4
 
 
-@pytest.mark.parametrize("sigma", [0.3, 1.0, 2.0, "auto"])
-def test_full_rank_kernels_give_one_embedding(sigma):
+@pytest.mark.parametrize("gamma", [11.0, 1.0, 0.25, "auto"])
+def test_full_rank_kernels_give_one_embedding(gamma):
     X = datasets.s_curve(50, random_state=3).X
-    narrow = EAT(sigma=0.1, n_neighbors=5).fit(X)
-    other = EAT(sigma=sigma, n_neighbors=5).fit(X)
+    narrow = EAT(gamma=100.0, n_neighbors=5).fit(X)
+    other = EAT(gamma=gamma, n_neighbors=5).fit(X)
     assert narrow.rank_ratio_ == other.rank_ratio_ == 1
     assert np.array_equal(narrow.embedding_, other.embedding_)
 
@@ -166,7 +166,7 @@ def test_given_distances_are_reached_on_the_globe():
     globe = datasets.half_globe(60, grid=True)
     inside = np.abs(globe.parameters[:, 0]) < 1.3
     X, place = globe.X[inside], globe.parameters[inside]
-    eat = EAT(n_components=2, kernel="rbf", sigma=0.5, distances=lengths(place), n_neighbors=8).fit(X)
+    eat = EAT(n_components=2, kernel="rbf", gamma=4.0, distances=lengths(place), n_neighbors=8).fit(X)
     # Full rank: all kept distances are reached to the slack, and the map, rigid under 8 neighbors, with them.
     assert eat.rank_ratio_ == 1
     assert eat.error_ < 1.001e-8
@@ -190,12 +190,22 @@ def test_free_pairs_do_not_matter():
     assert EAT(distances=changed, keep=pairs).fit(X).stretch_ != one.stretch_
 
 
-@pytest.mark.parametrize("settings", [{"kernel": "rbf"}, {"kernel": "linear"}, {"kernel": "poly", "degree": 2}])
+@pytest.mark.parametrize(
+    "settings", [{"kernel": "rbf"}, {"kernel": "linear"}, {"kernel": "poly", "degree": 2, "gamma": 0.5, "coef0": 2.0}]
+)
 def test_fitted_points_return_to_their_places(settings):
     X = datasets.s_curve(60, random_state=2).X
     eat = EAT(n_components=2, **settings).fit(X)
     # Eigenvalues of the kernel down to 1e-10 of the largest are divided by: 60 roundings of 1e-16 over that.
     np.testing.assert_allclose(eat.transform(X), eat.embedding_, rtol=0, atol=6e-5 * np.abs(eat.embedding_).max())
+
+
+def test_an_automatic_gamma_is_that_of_the_mean_distance_of_kept_pairs():
+    X = datasets.s_curve(40, random_state=4).X
+    auto = EAT(kernel="rbf").fit(X)
+    assert auto.diagnostics_["gamma"] == pytest.approx(auto.graph_.lengths.mean() ** -2, rel=1e-12)
+    stated = EAT(kernel="rbf", gamma=auto.diagnostics_["gamma"]).fit(X)
+    assert np.array_equal(auto.transform(X), stated.transform(X))
 
 
 def test_a_function_and_a_matrix_are_kernels_too():
@@ -204,7 +214,7 @@ def test_a_function_and_a_matrix_are_kernels_too():
     def kernel(A, B):
         return np.exp(-(pairwise(A, B, "euclidean", None, Run(0)) ** 2))
 
-    named = EAT(kernel="rbf", sigma=1.0).fit(X)
+    named = EAT(kernel="rbf", gamma=1.0).fit(X)
     called = EAT(kernel=kernel).fit(X)
     given = EAT(kernel="precomputed", distances=lengths(X)).fit(kernel(X, X))
     # The same problem up to rounding of the kernel, magnified by its condition, about 1e4.
@@ -214,9 +224,9 @@ def test_a_function_and_a_matrix_are_kernels_too():
 
 def test_advice_on_kernels_too_narrow_and_too_poor():
     roll = datasets.swiss_roll(60).X
-    assert "widen" in EAT(sigma=0.5).fit(roll).diagnostics_["advice"][0]
+    assert "lower gamma" in EAT(gamma=4.0).fit(roll).diagnostics_["advice"][0]
     poor = EAT(kernel="linear").fit(roll)
-    assert "narrow sigma or raise degree" in poor.diagnostics_["advice"][0]
+    assert "raise gamma or degree" in poor.diagnostics_["advice"][0]
     assert poor.rank_ratio_ == pytest.approx(3 / 59)
 
 
@@ -236,8 +246,8 @@ def test_dimension_suggested_for_a_strip():
         ({"keep": [[0, 7]]}, "below 6"),
         ({"stretch": [[0.5, 1]]}, "pairs of indices"),
         ({"keep": [[0, 1], [2, 3], [4, 5]]}, "2 directions of the map free"),
-        ({"kernel": "gauss"}, "kernel must be one of"),
-        ({"sigma": 0.0}, "sigma must be"),
+        ({"kernel": "gauss"}, "kernel must be 'auto', 'linear', 'poly', 'rbf', 'precomputed' or a function"),
+        ({"gamma": 0.0}, "gamma must be a number above 0, 'auto' or None"),
         ({"slack": -1.0}, "slack must be"),
         ({"tol": 0.0}, "tol must be"),
     ],

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from helpers import rigid_error
 from manifoldry import MVU, FastMVU, LandmarkMVU, NeighborGraph, datasets
@@ -47,7 +48,7 @@ def test_a_chain_becomes_straight(constraints):
     """Nothing holds the angles, so the largest variance is that of points on a line at the summed lengths."""
     lengths = np.random.default_rng(0).uniform(0.5, 2.0, 14)
     chain = graph_of(15, [(k, k + 1, d) for k, d in enumerate(lengths)])
-    mvu = MVU(n_components=1, constraints=constraints, slack=1e-6, gap=1e-8).fit(chain)
+    mvu = MVU(n_components=1, constraints=constraints, slack=1e-6, tol=1e-8).fit(chain)
     straight = np.concatenate([[0.0], np.cumsum(lengths)])
     # The stretch is known to the gap and, where bands have a width, to that width.
     assert mvu.stretch_ == pytest.approx(spread(straight), rel=3e-6)
@@ -69,7 +70,7 @@ def test_arms_of_a_star_go_to_the_corners_of_a_simplex(n_arms, constraints):
         first = 1 + arm * per_arm
         edges += [(0, first, 1.0)] + [(first + k, first + k + 1, 1.0) for k in range(per_arm - 1)]
     n = 1 + n_arms * per_arm
-    mvu = MVU(n_arms - 1, constraints=constraints, slack=1e-6, gap=1e-8).fit(graph_of(n, edges))
+    mvu = MVU(n_components=n_arms - 1, constraints=constraints, slack=1e-6, tol=1e-8).fit(graph_of(n, edges))
     assert mvu.stretch_ == pytest.approx(n_arms * sum(k**2 for k in range(1, per_arm + 1)), rel=3e-6)
     if n_arms == 3:  # four arms may also balance in pairs of opposite ones, or anywhere between
         tips = mvu.embedding_[[3, 6, 9]] - mvu.embedding_[0]
@@ -84,13 +85,13 @@ def test_a_square_grid_without_diagonals_is_sheared_to_a_line_but_with_them_stay
     x, y = np.divmod(np.arange(side**2), side)
     grid = np.column_stack([x, y]).astype(float)
     along = [(a, b, 1.0) for a in range(side**2) for b in (a + 1, a + side) if b < side**2 and (b - a > 1 or b % side)]
-    hinged = MVU(n_components=1, constraints="at most", gap=1e-8).fit(graph_of(side**2, along))
+    hinged = MVU(n_components=1, constraints="at most", tol=1e-8).fit(graph_of(side**2, along))
     assert hinged.stretch_ == pytest.approx(spread(x + y), rel=1e-6)
     diagonals = [
         (a, b, np.sqrt(2.0)) for a in range(side**2) for b in range(a) if np.square(grid[a] - grid[b]).sum() == 2.0
     ]
     for constraints in ("equal", "at most"):
-        braced = MVU(n_components=2, constraints=constraints, slack=1e-6, gap=1e-8).fit(
+        braced = MVU(n_components=2, constraints=constraints, slack=1e-6, tol=1e-8).fit(
             graph_of(side**2, along + diagonals)
         )
         assert braced.stretch_ == pytest.approx(spread(grid), rel=1e-5)
@@ -102,7 +103,7 @@ def test_small_problems_agree_with_an_interior_point_solver(constraints):
     for seed in range(20):
         n = 9
         X = np.random.default_rng(seed).standard_normal((n, 5))
-        settings = {"constraints": constraints, "slack": 1e-6, "gap": 1e-8, "max_rank": n - 1}
+        settings = {"constraints": constraints, "slack": 1e-6, "tol": 1e-8, "max_rank": n - 1}
         mvu = MVU(n_components=3, n_neighbors=3, disconnected="raise", **settings)
         pairs = PairDistances.of_graph(mvu.fit(X).graph_)
         best = reference(n, pairs.i, pairs.j, pairs.lengths**2, constraints == "equal")
@@ -135,12 +136,12 @@ def test_common_neighbors_hold_angles():
     """A bent chain whose second neighbors are held too cannot become straight."""
     angle = np.linspace(0, np.pi, 10)
     arc = np.column_stack([np.cos(angle), np.sin(angle)])
-    free = MVU(n_components=1, n_neighbors=2, slack=1e-5, gap=1e-7).fit(arc)
-    held = MVU(n_components=1, n_neighbors=2, slack=1e-5, gap=1e-7, common_neighbors=True).fit(arc)
-    assert held.diagnostics_["held"] > free.diagnostics_["held"]
+    free = MVU(n_components=1, n_neighbors=2, slack=1e-5, tol=1e-7).fit(arc)
+    held = MVU(n_components=1, n_neighbors=2, slack=1e-5, tol=1e-7, common_neighbors=True).fit(arc)
+    assert held.diagnostics_["n_constraints"] > free.diagnostics_["n_constraints"]
     assert held.stretch_ < free.stretch_ * (1 - 1e-2)
     distances = np.sqrt(np.square(arc[:, None] - arc).sum(axis=2))
-    given = MVU(n_components=1, n_neighbors=2, slack=1e-5, gap=1e-7, common_neighbors=True, metric="precomputed").fit(
+    given = MVU(n_components=1, n_neighbors=2, slack=1e-5, tol=1e-7, common_neighbors=True, metric="precomputed").fit(
         distances
     )
     assert given.stretch_ == pytest.approx(held.stretch_, rel=1e-4)
@@ -192,14 +193,16 @@ def test_all_points_as_landmarks_are_the_whole_problem():
     ("method", "settings", "words"),
     [
         (MVU, {"constraints": "less"}, "constraints must be one of"),
-        (MVU, {"slack": 0.0}, "slack must be above"),
+        (MVU, {"slack": 0.0}, "slack must be a number above 0"),
         (MVU, {"slack": 1.0}, "slack must be below 1"),
-        (MVU, {"gap": -1.0}, "gap must be above"),
+        (MVU, {"tol": -1.0}, "tol must be a number above 0"),
         (MVU, {"max_rank": 1}, "max_rank must be at least 2"),
         (MVU, {"common_neighbors": True, "metric": "manhattan"}, "common_neighbors needs"),
         (FastMVU, {"n_basis": 1}, "n_basis must be at least 2"),
-        (FastMVU, {"max_iter": -1}, "max_iter must be"),
+        (FastMVU, {"max_iter": -1}, "max_iter must be an integer of at least 0"),
         (LandmarkMVU, {"n_landmarks": 2}, "n_landmarks must be at least 3"),
+        (LandmarkMVU, {"reg": -1.0}, "reg must be a number of at least 0"),
+        (LandmarkMVU, {"tol": 0.0}, "tol must be a number above 0"),
     ],
 )
 def test_bad_words_are_refused(method, settings, words):
@@ -212,3 +215,38 @@ def test_what_a_graph_cannot_tell_is_asked_for(method):
     chain = graph_of(6, [(k, k + 1, 1.0) for k in range(5)])
     with pytest.raises(ValueError, match="needs points or all pairwise distances"):
         method.fit(chain)
+
+
+def chains(*sizes):
+    """Return the graph of separate chains with edges of length 1."""
+    ends = np.cumsum(sizes)
+    steps = [(k, k + 1, 1.0) for k in range(int(ends[-1]) - 1) if k + 1 not in ends]
+    return graph_of(int(ends[-1]), steps)
+
+
+@pytest.mark.filterwarnings("ignore::manifoldry.warnings.DisconnectedWarning")
+@pytest.mark.parametrize("method", [MVU(n_components=1, constraints="at most"), FastMVU(n_components=1, n_basis=4)])
+@pytest.mark.parametrize(
+    ("graph", "disconnected"), [(chains(9), "raise"), (chains(9, 7), "largest"), (chains(9, 7, 2), "apart")]
+)
+def test_a_model_of_a_given_graph_has_no_map_for_new_points(method, graph, disconnected):
+    model = clone(method).set_params(disconnected=disconnected).fit(graph)
+    assert not hasattr(model, "transform")
+    assert not hasattr(model, "inverse_transform")
+    with pytest.raises(AttributeError, match="no attribute 'transform'") as refused:
+        model.transform(np.eye(3))
+    assert "fit rows or distances" in str(refused.value.__cause__)
+
+
+@pytest.mark.filterwarnings("ignore::manifoldry.warnings.DisconnectedWarning")
+@pytest.mark.parametrize("method", [MVU(constraints="at most"), FastMVU(), LandmarkMVU(n_landmarks=6)])
+@pytest.mark.parametrize("disconnected", ["raise", "largest", "apart"])
+def test_a_model_of_rows_maps_new_points_to_their_neighbors(method, disconnected):
+    sheet = np.random.default_rng(9).uniform(size=(40, 2))
+    X = sheet if disconnected == "raise" else np.concatenate([sheet, sheet[:20] + 50.0])
+    model = clone(method).set_params(n_neighbors=5, disconnected=disconnected).fit(X)
+    # A fitted point is its own reconstruction.
+    np.testing.assert_allclose(model.transform(sheet), model.embedding_[:40], atol=1e-9)
+    # Once fitted on a graph, the same estimator has no map any more.
+    if not isinstance(method, LandmarkMVU):
+        assert not hasattr(model.set_params(n_components=1).fit(chains(9)), "transform")

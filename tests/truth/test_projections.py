@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import scipy.linalg
 from sklearn.datasets import load_digits
+from sklearn.metrics import pairwise_distances
+from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.neighbors import kneighbors_graph
 
 import manifoldry
@@ -165,7 +167,7 @@ def test_invertible_kernel_is_laplacian_eigenmaps():
     assert np.linalg.cond(np.exp(-(spacing**2) / (2 * width**2))) < 1e3
     W = affinities(X, 6)
     values, vectors = scipy.linalg.eigh(np.diag(W.sum(axis=1)) - W, np.diag(W.sum(axis=1)))
-    model = KernelLPP(n_components=3, n_neighbors=6, kernel_bandwidth=width).fit(X)
+    model = KernelLPP(n_components=3, n_neighbors=6, gamma=0.5 / width**2).fit(X)
     np.testing.assert_allclose(model.spectrum_.values, values[1:11], rtol=ROUNDING)
     assert up_to_sign(model.embedding_, vectors[:, 1:4]) < ROUNDING
     assert (
@@ -182,10 +184,32 @@ def test_polynomial_kernel_is_lpp_of_the_monomials():
     monomials = np.column_stack([np.sqrt(2) * centered, centered**2, np.sqrt(2) * centered[:, i] * centered[:, j]])
     W = affinities(X, 6)
     values, coordinates = pencil(monomials, np.diag(W.sum(axis=1)) - W, W.sum(axis=1))
-    model = KernelLPP(n_components=2, n_neighbors=6, kernel="polynomial", degree=2).fit(X)
+    model = KernelLPP(n_components=2, n_neighbors=6, kernel="poly", degree=2).fit(X)
     assert model.diagnostics_["rank"] == 9
     np.testing.assert_allclose(model.spectrum_.values, values, rtol=1e-7)
     assert up_to_sign(model.embedding_, coordinates[:, :2]) < 1e-7
+
+
+@pytest.mark.parametrize(
+    ("kernel", "parameters"),
+    [("rbf", {"gamma": 0.1}), ("poly", {"gamma": 0.3, "degree": 2}), ("sigmoid", {"gamma": 0.01}), ("cosine", {})],
+)
+def test_a_kernel_function_equals_the_named_kernel_about_the_mean_and_that_of_distances(kernel, parameters):
+    X, Q = bent(60), bent(7, seed=2)
+    mean = X.mean(axis=0)
+
+    def function(A, B):
+        return pairwise_kernels(A - mean, B - mean, metric=kernel, **{"coef0": 1.0, **parameters}, filter_params=True)
+
+    named = KernelLPP(n_neighbors=6, kernel=kernel, **parameters).fit(X)
+    called = KernelLPP(n_neighbors=6, kernel=function).fit(X)
+    given = KernelLPP(n_neighbors=6, kernel=kernel, metric="precomputed", **parameters).fit(pairwise_distances(X))
+    for other, new in ((called, Q), (given, pairwise_distances(Q, X))):
+        # The range of a kernel ends at 1e-6 of its largest eigenvalue, which magnifies rounding as much.
+        assert up_to_sign(other.embedding_, named.embedding_) < 1e-6
+        assert up_to_sign(other.transform(new), named.transform(Q)) < 1e-6
+    with pytest.raises(ValueError, match="function needs points"):
+        KernelLPP(kernel=function, metric="precomputed").fit(pairwise_distances(X))
 
 
 def test_precomputed_kernel_equals_the_computed_one():
@@ -473,14 +497,14 @@ def test_a_graph_alone_is_refused(method):
 @pytest.mark.parametrize(
     ("method", "settings", "match"),
     [
-        (LPP, {"variance": 0.0}, "variance must be above 0"),
-        (NPP, {"variance": 1.5}, "variance must be a share"),
+        (LPP, {"variance": 0.0}, "variance must be a number above 0 and at most 1"),
+        (NPP, {"variance": 1.5}, "variance must be a number above 0 and at most 1"),
         (LPP, {"weights": "heavy"}, "weights must be one of"),
-        (LPP, {"bandwidth": 0.0}, "bandwidth must be above 0"),
-        (NPP, {"reg": -1.0}, "reg must be at least 0"),
-        (KernelLPP, {"kernel": "magic"}, "kernel must be one of"),
-        (KernelLPP, {"kernel_bandwidth": -1.0}, "kernel_bandwidth must be above 0"),
-        (KernelLPP, {"degree": 0}, "degree must be at least 1"),
+        (LPP, {"bandwidth": 0.0}, "bandwidth must be a number above 0 or 'auto'"),
+        (NPP, {"reg": -1.0}, "reg must be a number of at least 0"),
+        (KernelLPP, {"kernel": "magic"}, "kernel must be 'rbf', .* or a function"),
+        (KernelLPP, {"gamma": -1.0}, "gamma must be a number above 0"),
+        (KernelLPP, {"degree": 0}, "degree must be an integer of at least 1"),
     ],
 )
 def test_settings_that_cannot_be(method, settings, match):

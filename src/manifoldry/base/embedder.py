@@ -26,7 +26,9 @@ Metric = str | Callable[..., Any]
 
 def _has_map(model: Any) -> bool:
     """Tell whether ``transform`` exists: a fitted estimator has it if its fit left a map for new points."""
-    return not hasattr(model, "embedding_") or model._extension is not None
+    if hasattr(model, "embedding_") and model._extension is None:
+        raise AttributeError(f"{type(model).__name__} has no map for new points of a graph: fit rows or distances.")
+    return True
 
 
 def _has_inverse(model: Any) -> bool:
@@ -85,7 +87,6 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         """Embed the rows of ``X`` and return their coordinates, shape (n_samples, n_components)."""
         return self.fit(X, y).embedding_
 
-    @available_if(_has_map)
     def transform(self, X: Any) -> FloatArray:
         """Place new points in the embedding found by ``fit``; one by one or in a batch gives the same.
 
@@ -146,12 +147,12 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
 
     @property
     def _pairwise(self) -> bool:
-        """Whether ``X`` holds distances or inner products instead of rows of features."""
-        return isinstance(self._metric, str) and self._metric in ("precomputed", "gram")
+        """Whether ``X`` holds distances, inner products or affinities instead of rows of features."""
+        return isinstance(self._metric, str) and self._metric in ("precomputed", "gram", "affinity")
 
     def _has_rows(self, points: Any) -> bool:
         """Tell whether validated input is rows of features, and not distances, affinities or a graph."""
-        return not (self._pairwise or isinstance(points, NeighborGraph) or self._metric in self._extra_metrics)
+        return not (self._pairwise or isinstance(points, NeighborGraph))
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         """Return ``X`` checked: finite numbers in two dimensions, square where it must be, not all the same."""
@@ -168,6 +169,8 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
     def _refuse_degenerate(self, X: Any) -> None:
         if not self._pairwise:
             check.distinct_points(X)
+        elif self._metric == "affinity":
+            check.square_affinities(X)
         elif issparse(X):
             if not self._takes_graphs:
                 raise ValueError(
@@ -191,6 +194,9 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
                 setattr(self, f"{name}_", value)
             elif hasattr(self, f"{name}_"):
                 delattr(self, f"{name}_")  # of an earlier fit
+        for name in getattr(self, "_fitted", ()):
+            self.__dict__.pop(name, None)  # of an earlier fit
+        self._fitted = tuple(embedding.fitted)
         for name, value in embedding.fitted.items():
             setattr(self, name, value)
         if embedding.trace is not None:
@@ -209,6 +215,10 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         tags.input_tags.pairwise = self._pairwise
         tags.input_tags.sparse = self._takes_sparse
         return tags
+
+
+# scikit-learn wraps ``transform`` for set_output when the class is made, and what it wraps is always available.
+Embedder.transform = available_if(_has_map)(Embedder.transform)  # type: ignore[method-assign]
 
 
 def count_points(X: Any) -> int:

@@ -11,10 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.base import Embedder, estimator
+from manifoldry.extend.linear import LinearMap
 from manifoldry.extend.placement import (
-    Distances,
+    FittedDistances,
     GramPlacement,
-    LinearPlacement,
     ScalingPlacement,
     StressPlacement,
     pairwise,
@@ -112,7 +112,7 @@ class ClassicalMDS(Embedder):
         d, n_pairs = self.n_components, max(self.n_components, min(LOOKED_AT, X.shape[0] - 1))
         if self.metric == "euclidean" and not issparse(X):
             scaling, directions = principal_scaling(X, n_pairs, run)
-            extension: Any = LinearPlacement(X.mean(axis=0), np.ascontiguousarray(directions[:, :d]))
+            extension: Any = LinearMap(X.mean(axis=0, dtype=np.float64), np.ascontiguousarray(directions[:, :d].T))
             total = float(((X - X.mean(axis=0)) ** 2).sum())
             return _scaled(scaling, d, extension, total, {})
         if self.metric == "gram":
@@ -126,8 +126,8 @@ class ClassicalMDS(Embedder):
             extension = ScalingPlacement(self._distances_to(X), scaling.head(d))
         return _scaled(scaling, d, extension, float(np.trace(gram)), {"negative": negative_part(gram, run)})
 
-    def _distances_to(self, X: Any) -> Distances:
-        return Distances(None if self._pairwise else X, self.metric, self.metric_params)
+    def _distances_to(self, X: Any) -> FittedDistances:
+        return FittedDistances(None if self._pairwise else X, self.metric, self.metric_params)
 
 
 def _scaled(scaling: Scaling, d: int, extension: Any, total: float, notes: dict[str, Any]) -> Embedding:
@@ -231,7 +231,7 @@ class MDS(Embedder):
         stress = float(trace.objective[-1])
         spread = float(((wanted**2) if weights is None else weights * wanted**2).sum() / 2)
         notes = {"stress": stress, "normalized_stress": float(np.sqrt(stress / spread))}
-        distances = Distances(None if self._pairwise else X, self.metric, self.metric_params)
+        distances = FittedDistances(None if self._pairwise else X, self.metric, self.metric_params)
         return Embedding(Y, trace=trace, extension=StressPlacement(distances, Y), notes=notes)
 
 
@@ -311,7 +311,7 @@ class NonmetricMDS(Embedder):
                 _starts(self, given, run),
                 run,
             )
-        distances = Distances(None if self._pairwise else X, self.metric, self.metric_params)
+        distances = FittedDistances(None if self._pairwise else X, self.metric, self.metric_params)
         notes = {"stress": float(trace.objective[-1])}
         return Embedding(Y, trace=trace, extension=StressPlacement(distances, Y, curve), notes=notes)
 

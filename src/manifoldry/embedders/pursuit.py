@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from scipy.sparse import issparse
 
-from manifoldry import check
 from manifoldry.base import Embedder, estimator
-from manifoldry.extend.kernel_projection import LinearPreimage
-from manifoldry.extend.placement import LinearPlacement
+from manifoldry.extend.linear import LinearInverse, LinearMap, with_components
+from manifoldry.geometry.neighborhoods import dense
+from manifoldry.parameters import Positive, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.eigen import fix_signs
@@ -111,32 +110,15 @@ class ProjectionPursuit(Embedder):
     3
     """
 
-    index: str = "negentropy"
-    n_init: int = 20
-    max_iter: int = 200
-    tol: float = 1e-08
+    index: Literal["negentropy", "kurtosis"] = "negentropy"
+    n_init: PositiveInt = 20
+    max_iter: PositiveInt = 200
+    tol: Positive = 1e-08
 
     _invertible = True
 
-    @property
-    def components_(self) -> FloatArray:
-        """The directions, in rows."""
-        return self._extension.directions.T
-
-    @property
-    def mean_(self) -> FloatArray:
-        """The mean of the fitted points."""
-        return self._extension.mean
-
-    def _check_parameters(self, n_points: int) -> None:
-        super()._check_parameters(n_points)
-        check.choice("index", self.index, tuple(CONTRASTS))
-        check.integer("n_init", self.n_init, 1)
-        check.integer("max_iter", self.max_iter, 1)
-        check.number("tol", self.tol, 0.0, open_low=True)
-
     def _embed(self, X: Any, run: Run) -> Embedding:
-        rows = np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)
+        rows = dense(X)
         mean = rows.mean(axis=0)
         with run.stage("whitening"):
             whitened, whiten, color = _whitened(rows - mean)
@@ -145,13 +127,14 @@ class ProjectionPursuit(Embedder):
         scores = fix_signs(whitened @ found)
         signs = np.where((scores * (whitened @ found)).sum(axis=0) < 0, -1.0, 1.0)
         found = found * signs
-        return Embedding(
+        embedding = Embedding(
             scores,
-            extension=LinearPlacement(mean, whiten @ found),
-            inverse=LinearPreimage(mean, found.T @ color),
+            extension=LinearMap(mean, np.ascontiguousarray((whiten @ found).T)),
+            inverse=LinearInverse(mean, found.T @ color),
             trace=_together(traces),
             notes={"index": values},
         )
+        return with_components(embedding)
 
     def _pursue(self, Z: FloatArray, run: Run) -> tuple[FloatArray, FloatArray, list[Trace]]:
         """Return orthonormal directions (r, n_components), their index, and how each was found."""

@@ -1,16 +1,17 @@
-"""Nystrom's rule for geodesic methods: a new point by its path lengths to the fitted ones."""
+"""Embeddings by geodesic distances, and new points by their path lengths to the fitted ones or to landmarks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from manifoldry.neighbors.geodesic import geodesics_from_outside
 from manifoldry.neighbors.search import NeighborIndex
 from manifoldry.run import Run
-from manifoldry.solve.scaling import Scaling
-from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
+from manifoldry.solve.scaling import Scaling, landmark_scaling, place_columns
+from manifoldry.values import Array, Embedding, FloatArray, IntArray, NeighborGraph
 
 BLOCK = 20_000_000
 """Path lengths held at a time."""
@@ -92,3 +93,32 @@ class LandmarkPlacement:
 
         run.map(block, run.ranges(len(neighbors), 256), blas=True)
         return placed
+
+
+def embed_by_scaling(extension: GeodesicNystrom, **notes: Any) -> Embedding:
+    """Return the embedding by the classical scaling that ``extension`` carries."""
+    scaling = extension.scaling
+    return Embedding(
+        scaling.coordinates, graph=extension.graph, spectrum=scaling.spectrum, extension=extension, notes=notes
+    )
+
+
+def embed_by_landmarks(
+    index: NeighborIndex,
+    lengths: FloatArray,
+    landmarks: IntArray,
+    n_components: int,
+    run: Run,
+    scale: FloatArray | None = None,
+) -> Embedding:
+    """Return the embedding of all points by their geodesic distances (l, n) from the landmarks.
+
+    Notes
+    -----
+    References: desilva2004.
+    """
+    scaling = landmark_scaling(lengths, landmarks, min(n_components, len(landmarks) - 1), run)
+    with run.stage("placement"):
+        coordinates = place_columns(scaling, lengths, run)
+    extension = LandmarkPlacement(index, lengths, scaling, scale)
+    return Embedding(coordinates, spectrum=scaling.spectrum, extension=extension, notes={"landmarks": landmarks})

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array, issparse
 
 from manifoldry.neighbors.sample import Sample
+from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
 MAX_STACK_ENTRIES = 4_000_000
@@ -63,8 +64,7 @@ def local_grams(sample: Sample, stack: Stack, *, about_center: bool) -> FloatArr
     About the center point, :math:`\langle x_j - x_i, x_k - x_i \rangle`, or about the mean of the members. From
     rows or, where only distances are known, from :math:`\frac12 (d_{ij}^2 + d_{ik}^2 - d_{jk}^2)`.
     """
-    if sample.X is None:
-        raise ValueError("Local geometry needs points or all pairwise distances; got only a graph.")
+    _require_points(sample)
     if sample.pairwise:
         return _from_distances(sample.X, stack, about_center)
     rows = gather(sample.X, stack.members)
@@ -81,6 +81,30 @@ def gather(X: Any, members: IntArray) -> FloatArray:
         return np.asarray(X[members], dtype=np.float64)
     rows = X[members.reshape(-1)].astype(np.float64)
     return rows.toarray().reshape(*members.shape, -1)
+
+
+def dense(X: Any) -> FloatArray:
+    """Return rows as a dense array of float64."""
+    return np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)
+
+
+def row_width(sample: Sample) -> int:
+    """Return the number of columns gathered per member of a neighborhood: 1 where distances are given."""
+    _require_points(sample)
+    return 1 if sample.pairwise else int(sample.X.shape[1])
+
+
+def _require_points(sample: Sample) -> None:
+    if sample.X is None:
+        raise ValueError("Local geometry needs points or all pairwise distances; got only a graph.")
+
+
+def dense_rows(X: Any, run: Run) -> Any:
+    """Return ``X`` if it is dense, else as a dense array whose size is announced."""
+    if not issparse(X):
+        return X
+    run.announce("dense rows", 8 * X.shape[0] * X.shape[1])
+    return X.toarray()
 
 
 def _from_distances(D: FloatArray, stack: Stack, about_center: bool) -> FloatArray:

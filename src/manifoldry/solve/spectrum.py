@@ -45,6 +45,11 @@ def elbow(values: FloatArray, what: str) -> Suggestion:
     )
 
 
+def unexplained(values: FloatArray) -> FloatArray:
+    """Return the share of the sum of ``values`` that the first d = 1, 2, ... of them leave out."""
+    return np.maximum(1 - np.cumsum(values) / (values.sum() or 1.0), 0.0)
+
+
 def enough(left: FloatArray, what: str, share: float = 0.05) -> Suggestion:
     """Return the first dimension d = 1, 2, ... that leaves at most ``share`` of the whole, or the last one."""
     left = np.asarray(left, dtype=float)

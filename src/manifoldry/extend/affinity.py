@@ -1,23 +1,30 @@
-"""Nystrom's rule for affinities: a new point is the average of those it is joined to, magnified by the eigenvalue."""
+"""Nystrom's formula for affinities: a new point is a weighted mean of its neighbors, divided by the eigenvalue."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from manifoldry.extend.placement import Distances
-from manifoldry.geometry.affinity import MIN_EDGE_AFFINITY, gaussian
+from manifoldry.extend.pieces import LonePoint, embed_pieces
+from manifoldry.extend.placement import FittedDistances
+from manifoldry.geometry.affinity import MIN_EDGE_AFFINITY, affinity_lengths, gaussian
 from manifoldry.geometry.laplacian import LaplacianKind
-from manifoldry.neighbors.search import NeighborIndex
+from manifoldry.neighbors.graph import symmetrize
+from manifoldry.neighbors.pieces import Policy
+from manifoldry.neighbors.sample import Sample
+from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.run import Run
-from manifoldry.values import Array, FloatArray, IntArray
+from manifoldry.values import Array, Embedding, Extension, FloatArray, IntArray, NeighborGraph
 
-FADED = 0.1
-"""Eigenvalue of a walk below which an average over few neighbors is not divided by it: the division would magnify
-what is wrong with the average more than tenfold. The plain average is the place of least energy."""
-ROUNDING = 1e-10
-"""The same for averages over everyone, which are exact: there the division magnifies rounding only."""
+MIN_SPARSE_DIVISOR = 0.1
+"""Eigenvalue of a walk below which a mean over few neighbors is not divided by it: the division would magnify the error
+of the mean more than tenfold. The plain mean minimizes the energy."""
+MIN_COMPLETE_DIVISOR = 1e-10
+"""The same for means over all fitted points, which are exact: there the division magnifies rounding only."""
 BLOCK = 4_000_000
 """Affinities held at a time."""
 
@@ -70,7 +77,7 @@ class LaplacianNystrom:
         symmetric = self.kind == "symmetric"
         averaged = self.coordinates / np.sqrt(self.degrees)[:, None] if symmetric else self.coordinates
         ratio = self.values / np.where(degrees > 0, degrees, 1.0) if self.kind == "unnormalized" else self.values
-        placed = averages(neighbors, affinities, averaged) / _divisors(1.0 - ratio, FADED)
+        placed = averages(neighbors, affinities, averaged) / _divisors(1.0 - ratio, MIN_SPARSE_DIVISOR)
         if symmetric:
             placed *= np.sqrt(degrees)
         return _settled(placed, neighbors, lengths, self.coordinates) if self.coincide else placed
@@ -95,7 +102,7 @@ class DiffusionNystrom:
         Of the fitted points.
     values : ndarray of shape (d,)
         Eigenvalues of the walk.
-    distances : Distances, optional
+    distances : FittedDistances, optional
         To all fitted points, for the complete kernel; the sparse one needs only neighbors.
 
     Notes
@@ -108,7 +115,7 @@ class DiffusionNystrom:
     thinning: FloatArray
     coordinates: FloatArray
     values: FloatArray
-    distances: Distances | None = None
+    distances: FittedDistances | None = None
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
         """Place new points; one without any neighbor has no place (NaN)."""
@@ -125,7 +132,7 @@ class DiffusionNystrom:
                 for lo, hi in rows
             ]
             means = np.concatenate([np.empty((0, len(self.values))), *parts])
-        placed = means / _divisors(self.values, FADED if self.distances is None else ROUNDING)
+        placed = means / _divisors(self.values, MIN_SPARSE_DIVISOR if self.distances is None else MIN_COMPLETE_DIVISOR)
         return _settled(placed, neighbors, lengths, self.coordinates)
 
     def _from_everyone(self, lengths: FloatArray, own: FloatArray | None) -> FloatArray:
@@ -173,3 +180,60 @@ def _settled(placed: FloatArray, neighbors: IntArray, lengths: FloatArray, coord
     rows = np.arange(len(placed))
     same = lengths[rows, nearest] == 0
     return np.where(same[:, None], coordinates[neighbors[rows, nearest]], placed)
+
+
+@dataclass(frozen=True)
+class AffinityExtension:
+    """New points given by their affinities to the fitted ones, placed by the lengths that stand for these.
+
+    Parameters
+    ----------
+    strongest : float
+        The affinity of length 0.
+    extension : callable
+        Places new points by a sparse matrix of lengths.
+    """
+
+    strongest: float
+    extension: Extension
+
+    def __call__(self, X: Any, run: Run) -> FloatArray:
+        """Place new points."""
+        if X.shape[0] and X.min() < 0:
+            raise ValueError(f"Affinities must be non-negative; got {X.min():g} among them.")
+        lengths: Any = affinity_lengths(X, self.strongest)
+        return self.extension(lengths, run)
+
+
+def embed_affinities(
+    W: Any, rule: NeighborRule, embed: Callable[..., Embedding], n_components: int, disconnected: Policy, run: Run
+) -> Embedding:
+    """Embed a graph given by its affinities, which take the way of lengths.
+
+    Parameters
+    ----------
+    W : array or sparse matrix of shape (n, n)
+        Symmetric affinities.
+    rule : NeighborRule
+        Whose radius bounds the lengths.
+    embed : callable
+        Embeds a connected sample, ``embed(sample, n_components, run, strongest=...)`` with the affinity of length 0.
+    n_components, disconnected, run
+        As in `embed_pieces`.
+    """
+    if isinstance(W, NeighborGraph):
+        raise ValueError("metric='affinity' needs a matrix of affinities; got a neighbor graph, which has lengths.")
+    strongest = float(W.max())
+    neighbors, index = neighbor_graph(affinity_lengths(W, strongest), replace(rule, metric="precomputed"), run)
+    sample = Sample(None, neighbors, symmetrize(neighbors), index, True)
+    embedding = embed_pieces(sample, partial(embed, strongest=strongest), n_components, disconnected, run)
+    extension = None if embedding.extension is None else AffinityExtension(strongest, embedding.extension)
+    return replace(embedding, extension=extension, notes={**index.notes, **embedding.notes})
+
+
+def embed_copies(sample: Sample, n_components: int, affinities: Any) -> Embedding | None:
+    """Return the embedding of copies of one point, all at the origin; None where the points are not all one."""
+    if sample.X is None or sample.graph.lengths.any():
+        return None
+    fitted = {"affinity_matrix_": affinities}
+    return Embedding(np.zeros((sample.n_points, n_components)), extension=LonePoint(n_components), fitted=fitted)

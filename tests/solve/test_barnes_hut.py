@@ -7,7 +7,7 @@ import pytest
 
 from manifoldry.run import Run
 from manifoldry.solve.repulsion import LayoutKernel
-from manifoldry.solve.repulsion.barnes_hut import LEAF_SIZE, BarnesHutPotential, morton_codes
+from manifoldry.solve.repulsion.barnes_hut import MAX_LEAF_POINTS, BarnesHutPotential, morton_codes
 
 
 def tree(Y, charges=None, angle=0.5, kernel=None):
@@ -49,7 +49,7 @@ def test_cells_divide_their_points_among_their_parts(d):
             level = ((codes[lo] ^ codes[hi - 1]).item().bit_length() - 1) // 3
             assert len({code >> (3 * level) for code in codes[lo:hi].tolist()}) == len(parts)
         else:
-            assert hi - lo <= LEAF_SIZE or codes[lo] == codes[hi - 1]
+            assert hi - lo <= MAX_LEAF_POINTS or codes[lo] == codes[hi - 1]
             leaf_points += hi - lo
     assert leaf_points == 900
 

@@ -267,10 +267,10 @@ def test_the_callback_stops_it_and_an_interrupt_keeps_the_layout(method):
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"perplexity": 0.5}, "perplexity must be a number of at least 1, 'auto' or several numbers; got 0.5"),
+        ({"perplexity": 0.5}, "perplexity must be at least 1; got 0.5"),
         ({"perplexity": 90}, "perplexity must be at most n - 1 = 89"),
         ({"perplexity": 30, "n_neighbors": 20}, "perplexity 30 needs lists of at least that many neighbors; got 20"),
-        ({"perplexity": "many"}, "perplexity must be a number of at least 1, 'auto' or several numbers; got 'many'"),
+        ({"perplexity": "many"}, "perplexity must be a number above 0, 'auto' or several numbers; got 'many'"),
         ({"perplexity": []}, "perplexity must be a number, several, or 'auto'"),
         ({"bandwidth": -1.0}, "bandwidth must be a number above 0, an array of shape .n_samples,. or None; got -1.0"),
         ({"bandwidth": np.ones(3)}, "bandwidth must be a positive number, or one for each of the 90 points"),

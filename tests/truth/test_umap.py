@@ -1,12 +1,14 @@
 """UMAP: its tables, its sweeps against a plain twin, and what a layout must show."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-from manifoldry import UMAP, NeighborGraph, Stop
+from manifoldry import TSNE, UMAP, NeighborGraph, Stop
 from manifoldry.compiled import negative_sampling as compiled
 from manifoldry.compiled import umap_layout, umap_layout_2d
 from manifoldry.run import Run
@@ -274,6 +276,20 @@ def test_a_graph_is_as_good_as_its_points():
     near = model._extension.index.query(Q, Run())
     rows = csr_array((near[1].reshape(-1), near[0].reshape(-1), np.arange(0, 25, 6)), shape=(4, 80))
     assert np.array_equal(given.transform(rows), model.transform(Q))
+
+
+@pytest.mark.parametrize("model", [UMAP(metric="cosine", n_epochs=5), TSNE(metric="cosine", max_iter=5)])
+def test_sparse_rows_stay_sparse(model):
+    rng = np.random.default_rng(25)
+    n, columns = 1500, 50_000
+    entries = rng.uniform(0.1, 1.0, 20 * n), (np.repeat(np.arange(n), 20), rng.integers(columns, size=20 * n))
+    X = csr_array(entries, shape=(n, columns))
+    model.fit(X[:50])  # compile first
+    tracemalloc.start()
+    model.fit(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * n * columns / 4
 
 
 def test_a_callback_stops_the_layout():

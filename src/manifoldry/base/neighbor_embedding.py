@@ -10,7 +10,7 @@ from manifoldry.base.embedder import Embedder
 from manifoldry.base.estimator import estimator
 from manifoldry.geometry.entropic import NEIGHBORS_PER_PERPLEXITY, check_list_length, resolve_perplexities
 from manifoldry.neighbors.search import NeighborRule
-from manifoldry.parameters import Described, NonNegative, Positive, PositiveInt, Range
+from manifoldry.parameters import Described, NonNegative, Positive, PositiveInt
 from manifoldry.solve.initialization import Init
 from manifoldry.solve.repulsion import RepulsionName, resolve_repulsion
 
@@ -26,7 +26,8 @@ class NeighborEmbedding(Embedder):
     metric_params: dict[str, Any] | None = None
     search: Literal["auto", "exact", "approximate"] = "auto"
     init: Init = "auto"
-    perplexity: Annotated[float, Range(1)] | Literal["auto"] | Annotated[Any, Described("several numbers")] = "auto"
+    # At least 1, by `resolve_perplexities`: scikit-learn's checks give 0.5 to any TSNE of one sample.
+    perplexity: Positive | Literal["auto"] | Annotated[Any, Described("several numbers")] = "auto"
     bandwidth: Positive | Annotated[Any, Described("an array of shape (n_samples,)")] | None = None
     n_neighbors: PositiveInt | Literal["auto"] = "auto"
     learning_rate: Positive | Literal["auto"] = "auto"

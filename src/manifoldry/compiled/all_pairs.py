@@ -7,7 +7,7 @@ import numpy as np
 
 from manifoldry.compiled.layout_kernels import FAST, kernel_and_slope
 
-BLOCK = 512
+POINTS_PER_PASS = 512
 """Points summed at a time: their squared distances, kernel values and slopes stay in the first-level cache."""
 
 
@@ -24,13 +24,13 @@ def sum_all_pairs(places, columns, charges, own, gaussian, dof, phi, grad, lo, h
     memory. Place i leaves out the layout's point ``own[i]``, or none if that is negative.
     """
     n_dims, n = columns.shape
-    squares, values, slopes = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
+    squares, values, slopes = np.empty(POINTS_PER_PASS), np.empty(POINTS_PER_PASS), np.empty(POINTS_PER_PASS)
     for i in range(lo, hi):
         phi[i] = 0.0
         for c in range(n_dims):
             grad[i, c] = 0.0
-        for start in range(0, n, BLOCK):
-            end = min(start + BLOCK, n)
+        for start in range(0, n, POINTS_PER_PASS):
+            end = min(start + POINTS_PER_PASS, n)
             # Indices into slices need no test for negative ones.
             square, value, slope = squares[: end - start], values[: end - start], slopes[: end - start]
             for j in range(len(square)):

@@ -55,8 +55,8 @@ class SNE(NeighborEmbedding):
     n_components : int
         Target dimension.
     perplexity : float, sequence of float or "auto"
-        Effective number of neighbors of each point; of several, the probabilities are averaged. "auto" is 30, or a
-        third of n - 1 for fewer points, or of the neighbors that a given graph lists.
+        Effective number of neighbors of each point, at least 1; of several, the probabilities are averaged. "auto" is
+        30, or a third of n - 1 for fewer points, or of the neighbors that a given graph lists.
     bandwidth : float or array of shape (n_samples,), optional
         Fixed :math:`\sigma` of all points or of each; then the perplexity only sets the number of listed neighbors.
     n_neighbors : int or "auto"

@@ -12,7 +12,7 @@ from manifoldry.run import Run
 from manifoldry.solve.negative_sampling import LayoutParameters, sampling_rates
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
-ROWS_PER_TASK = 512
+NEW_ROWS_PER_TASK = 512
 N_SWEEPS, LEARNING_RATE_SHARE = 30, 0.25
 """Sweeps of a new point, and the share of the learning rate with which they begin."""
 
@@ -93,7 +93,7 @@ class UMAPPlacement:
         layout, seeds = np.require(self.layout, requirements="W"), np.require(self.seeds, requirements="W")
         run.map(
             lambda lo, hi: place_rows(*edges, layout, placed, *how, seeds, lo, hi),
-            run.ranges(len(placed), ROWS_PER_TASK),
+            run.ranges(len(placed), NEW_ROWS_PER_TASK),
         )
         known = away[:, 0] == 0
         placed[known] = self.layout[near[known, 0]]

@@ -20,7 +20,7 @@ NEIGHBORS_PER_PERPLEXITY = 3.0
 """Listed neighbors per unit of perplexity: beyond, the probabilities are below a few thousandths."""
 ENTROPY_TOL = 1e-7
 """Error of a row's entropy in nats, which is the relative error of its perplexity."""
-ROWS_PER_TASK = 4096
+LISTS_PER_TASK = 4096
 MAX_FLOAT64_PAIRS = 10_000_000
 """Listed pairs beyond which probabilities are kept in single precision."""
 
@@ -158,7 +158,7 @@ def probability_rows(
     def block(lo: int, hi: int) -> None:
         perplexity_rows(ends, distances, float(perplexity), ENTROPY_TOL, *results, lo, hi)
 
-    run.map(block, run.ranges(n, ROWS_PER_TASK))
+    run.map(block, run.ranges(n, LISTS_PER_TASK))
     return p, np.sqrt(0.5 / precision), reached == 1
 
 

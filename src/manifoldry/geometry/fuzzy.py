@@ -12,7 +12,7 @@ from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
-ROWS_PER_TASK = 4096
+LISTS_PER_TASK = 4096
 MIN_SIGMA_SHARE = 1e-3
 """Least sigma, as a share of a mean distance."""
 UNKNOWN_DISTANCE = 1.0
@@ -71,7 +71,7 @@ def membership_strengths(
     rho, sigma = np.empty(n), np.empty(n)
     mean = mean_length(indptr, lengths) if mean is None else mean
     rows = indptr, lengths, float(local_connectivity), MIN_SIGMA_SHARE, mean, values, rho, sigma
-    run.map(lambda lo, hi: membership_rows(*rows, lo, hi), run.ranges(n, ROWS_PER_TASK))
+    run.map(lambda lo, hi: membership_rows(*rows, lo, hi), run.ranges(n, LISTS_PER_TASK))
     return MembershipStrengths(values, rho, sigma)
 
 

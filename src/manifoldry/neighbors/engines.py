@@ -8,15 +8,13 @@ differences, never from inner products, so duplicates are exactly 0 apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import sklearn
 from scipy.sparse import issparse
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
-from sklearn import config_context
 
 from manifoldry.run import Run, one_blas_thread
 from manifoldry.values import Array, FloatArray, IntArray
@@ -31,9 +29,9 @@ N_RECALL_ROWS = 1000
 """Rows on which the recall of an approximate search is measured."""
 N_CENTER_ROWS = 1000
 """Rows whose median serves as the center."""
-SPARSE_BLOCK_MEGABYTES = 128
-"""Distances between sparse rows computed at a time; their sparse product takes two or three times as much beside them.
-With scikit-learn's own 1024, 20,000 x 50,000 rows of 80 entries take 2.8 GB and the same time."""
+SPARSE_WORKING_MB = 128
+"""Block of distances that scikit-learn holds: with its 1024 MB the cosines of 20,000 sparse rows take 2.4 GB, and
+half as long again."""
 
 
 class KDTree:
@@ -88,23 +86,20 @@ class Brute:
     def _centered(self, Q: Any) -> Any:
         return Q if self.shift is None else np.subtract(Q, self.shift, dtype=np.float64)
 
+    def _bounded(self) -> Any:
+        """Bound the memory of scikit-learn's distances between sparse rows, while this context lasts."""
+        return sklearn.config_context(working_memory=SPARSE_WORKING_MB if issparse(self.X) else None)
+
     def _rounding(self, centered: Any) -> FloatArray:
         """Bound, per row, the error of |q|^2 + |x|^2 - 2 q.x: columns x eps x (|q| + |x|)^2."""
         eps = np.finfo(np.float64).eps
         return 4 * centered.shape[1] * eps * np.maximum(_squares(centered), self.largest)
 
-    @contextmanager
-    def _bounded(self) -> Iterator[None]:
-        """Hold BLAS to one thread, and the blocks of distances between sparse rows to some memory."""
-        megabytes = SPARSE_BLOCK_MEGABYTES if issparse(self.X) else None
-        with one_blas_thread(openmp=False), config_context(working_memory=megabytes):
-            yield
-
     def nearest(self, Q: Any, k: int, run: Run, own: bool = False) -> tuple[FloatArray, IntArray]:  # noqa: ARG002
         """Return the k nearest fitted points of each row of Q."""
         self.search.n_jobs = run.n_jobs
         centered = self._centered(Q)
-        with self._bounded():
+        with one_blas_thread(openmp=False), self._bounded():
             distances, indices = self.search.kneighbors(centered, k)
         if not self.euclidean:
             return distances, indices
@@ -123,10 +118,10 @@ class Brute:
         centered = self._centered(Q)
         if self.euclidean:
             reach = np.sqrt((radius * (1 + RADIUS_SLACK)) ** 2 + self._rounding(centered).max())
-            with self._bounded():
+            with one_blas_thread(openmp=False):
                 lists = self.search.radius_neighbors(centered, reach, return_distance=False)
             return _within_radius(lists, Q, self.X, radius)
-        with self._bounded():
+        with one_blas_thread(openmp=False), self._bounded():
             distances, lists = self.search.radius_neighbors(centered, radius)
         rows = np.repeat(np.arange(len(lists)), [len(row) for row in lists])
         return rows, np.concatenate(lists).astype(np.int64), np.concatenate(distances)

@@ -22,7 +22,7 @@ from manifoldry.solve.order import local_order, renumbered
 from manifoldry.solve.repulsion import LayoutKernel, Repulsion, choose_repulsion
 from manifoldry.values import FloatArray, IntArray, Trace
 
-ROWS_PER_TASK = 2048
+LAYOUT_ROWS_PER_TASK = 2048
 MIN_POTENTIAL = 1e-30
 """A point so far from all others that its potential underflows is held by its attraction alone."""
 MAX_POINTS_EXACT_VALUE = 20_000
@@ -78,7 +78,7 @@ class Divergence(ABC):
 
         places, attraction = self._places(Y), np.empty(Y.shape, dtype=self.dtype)
         how = *self._rows, places, *self.kernel.compiled, attraction
-        self.run.map(lambda lo, hi: attraction_rows(*how, lo, hi), self.run.ranges(len(Y), ROWS_PER_TASK))
+        self.run.map(lambda lo, hi: attraction_rows(*how, lo, hi), self.run.ranges(len(Y), LAYOUT_ROWS_PER_TASK))
         return 4.0 * exaggeration * attraction.astype(np.float64) + self._repulsive_term(places)
 
     def value(self, Y: FloatArray) -> float:
@@ -87,7 +87,7 @@ class Divergence(ABC):
 
         places, logs = self._places(Y), np.empty(len(Y))
         how = *self._rows, places, *self.kernel.compiled, logs
-        self.run.map(lambda lo, hi: log_kernel_rows(*how, lo, hi), self.run.ranges(len(Y), ROWS_PER_TASK))
+        self.run.map(lambda lo, hi: log_kernel_rows(*how, lo, hi), self.run.ranges(len(Y), LAYOUT_ROWS_PER_TASK))
         return self.information - float(logs.sum()) + self._log_normalizer(places)
 
     def final_value(self, Y: FloatArray) -> tuple[float, str]:

@@ -13,7 +13,7 @@ from manifoldry.solve.descent import Phase, descend
 from manifoldry.solve.order import renumbered
 from manifoldry.values import FloatArray, IntArray, Trace
 
-ROWS_PER_TASK = 2048
+LAYOUT_ROWS_PER_TASK = 2048
 REPULSION_OFFSET = 1e-3
 """Added to squared distances where points repel, so that no gradient is infinite."""
 N_PARTNERS = 16
@@ -129,7 +129,8 @@ class NegativeSampling:
         sweep = np.uint32((self._first_sweep + 2 * epoch + half) % 2**32)
         how = self._tables, p.negative_sample_rate, length, sweep, self._seeds[epoch, half]
         self.run.map(
-            lambda lo, hi: move(*self._rows, before, after, *how, lo, hi), self.run.ranges(len(before), ROWS_PER_TASK)
+            lambda lo, hi: move(*self._rows, before, after, *how, lo, hi),
+            self.run.ranges(len(before), LAYOUT_ROWS_PER_TASK),
         )
 
     def objective(self, Y: FloatArray) -> float:
@@ -150,7 +151,7 @@ class NegativeSampling:
             degrees = np.bincount(rows - lo, shares, minlength=hi - lo)
             return float(shares @ attraction + factor * (degrees @ repulsion.mean(axis=1)))
 
-        return float(sum(self.run.map(block, self.run.ranges(n, ROWS_PER_TASK), blas=True)) / n)
+        return float(sum(self.run.map(block, self.run.ranges(n, LAYOUT_ROWS_PER_TASK), blas=True)) / n)
 
     def _power(self, differences: FloatArray) -> FloatArray:
         a, b = self.parameters.a, self.parameters.b

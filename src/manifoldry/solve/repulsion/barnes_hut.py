@@ -14,7 +14,7 @@ from manifoldry.solve.repulsion.exact import bounding_box, compiled_array
 from manifoldry.solve.repulsion.layout_kernel import LayoutKernel
 from manifoldry.values import FloatArray, IntArray
 
-LEAF_SIZE = 16
+MAX_LEAF_POINTS = 16
 """Points of a cell that is not divided further."""
 GROUPS_PER_TASK, CELLS_PER_TASK = 64, 1024
 MORTON_SPREADS = (
@@ -68,7 +68,7 @@ class BarnesHutPotential:
         order = np.argsort(codes, kind="stable")
         points = np.ascontiguousarray(points[:, order])
         cells = np.empty((2 * n, 3), np.int64)
-        cells = cells[: build_cells(codes[order], LEAF_SIZE, cells)].copy()
+        cells = cells[: build_cells(codes[order], MAX_LEAF_POINTS, cells)].copy()
         moments = np.empty((len(cells), 11))
         run.map(lambda lo, hi: cell_moments(points, cells, moments, lo, hi), run.ranges(len(cells), CELLS_PER_TASK))
         return cls(kernel, angle, points, order, cells, moments)
@@ -89,7 +89,7 @@ class BarnesHutPotential:
         from manifoldry.compiled.barnes_hut import traverse
 
         sums = np.empty((len(places), 4))
-        tree = compiled_array(self.points), compiled_array(self.cells), compiled_array(self.moments), LEAF_SIZE
+        tree = compiled_array(self.points), compiled_array(self.cells), compiled_array(self.moments), MAX_LEAF_POINTS
         how = *self.kernel.compiled, min(self.kernel.length_scale**2, 1.0), self.angle**-2
         run.map(
             lambda lo, hi: traverse(*tree, places, groups, own, *how, sums, lo, hi),

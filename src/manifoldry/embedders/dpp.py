@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry.base import GraphEmbedder, estimator
-from manifoldry.extend.linear import embed_linearly, feature_rows, with_components
+from manifoldry.extend.linear import embed_linearly, feature_rows
 from manifoldry.neighbors.sample import Sample
 from manifoldry.parameters import PositiveShare
 from manifoldry.registry import register
@@ -96,9 +94,6 @@ class DPP(GraphEmbedder):
         """Return the first dimension that loses at most 5% of the squared length of an edge in the mean, and why."""
         check_is_fitted(self, "embedding_")
         return enough(1.0 - np.cumsum(self.spectrum_.values), "squared length of the tree's edges")
-
-    def _embed(self, X: Any, run: Run) -> Embedding:
-        return with_components(super()._embed(X, run))
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         span = principal_span(feature_rows(sample, run), run, variance=self.variance)

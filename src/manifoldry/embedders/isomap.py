@@ -9,16 +9,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.base import GraphEmbedder, estimator
-from manifoldry.extend.nystrom import GeodesicNystrom, embed_by_landmarks, embed_by_scaling
+from manifoldry.extend.nystrom import (
+    GeodesicNystrom,
+    embed_by_landmarks,
+    embed_by_scaling,
+    geodesic_residual_variances,
+)
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import local_scale, rescaled, short_circuits
 from manifoldry.neighbors.sample import Sample
 from manifoldry.parameters import ArrayLike, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.solve.scaling import additive_constant, classical_scaling, landmark_scaling
-from manifoldry.solve.spectrum import Suggestion, elbow, residual_variance
-from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph
+from manifoldry.solve.scaling import additive_constant, classical_scaling
+from manifoldry.solve.spectrum import Suggestion, elbow
+from manifoldry.values import Embedding, FloatArray
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 _TEST_PARAMS = {"n_components": 2, "n_neighbors": 5}
@@ -37,23 +42,9 @@ def residual_variances(self: GraphEmbedder, max_components: int = 10, *, sample:
         The largest dimension tried.
     sample : int
         Maximum number of points whose geodesic distances are computed.
-
-    Returns
-    -------
-    ndarray of shape (max_components,)
     """
     check_is_fitted(self, "graph_")
-    graph: NeighborGraph = self.graph_
-    run = self._run()
-    count = min(check.integer("sample", sample, 3), graph.n_points)
-    check.integer("max_components", max_components, 1, count - 1)
-    chosen = np.sort(run.rng("residual variance").permutation(graph.n_points)[:count])
-    lengths, _ = geodesic_lengths(graph, run, chosen)
-    among = lengths[:, chosen].astype(np.float64)
-    if not np.isfinite(among).all():
-        raise ValueError("Residual variances need a connected graph; fit with disconnected='bridge'.")
-    coordinates = landmark_scaling(lengths, chosen, max_components, run).coordinates
-    return np.array([residual_variance(among, coordinates[:, :d]) for d in range(1, max_components + 1)])
+    return geodesic_residual_variances(self.graph_, max_components, sample, self._run())
 
 
 def suggest_n_components(self: GraphEmbedder, max_components: int = 10, *, sample: int = 1000) -> Suggestion:
@@ -220,9 +211,8 @@ class LandmarkIsomap(GraphEmbedder):
             check.integer("n_landmarks", self.n_landmarks, self.n_components + 1, None, " (n_components + 1)")
             return
         chosen = np.unique(np.asarray(self.landmarks))
-        if chosen.dtype.kind not in "iu" or len(chosen) <= self.n_components or not (
-            chosen[0] >= 0 and chosen[-1] < n_points
-        ):  # fmt: skip
+        enough = chosen.dtype.kind in "iu" and len(chosen) > self.n_components
+        if not (enough and chosen[0] >= 0 and chosen[-1] < n_points):
             raise ValueError(
                 f"landmarks must be at least {self.n_components + 1} different indices below {n_points}; "
                 f"got {self.landmarks!r}."
@@ -234,15 +224,12 @@ class LandmarkIsomap(GraphEmbedder):
             )
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        landmarks = self._choose_landmarks(sample.n_points, run)
-        lengths, landmarks = geodesic_lengths(sample.graph, run, landmarks, at_least=n_components + 2)
+        chosen = self.landmarks
+        if chosen is None:
+            n = sample.n_points
+            chosen = run.rng("landmarks").choice(n, min(self.n_landmarks, n), replace=False)
+        lengths, landmarks = geodesic_lengths(sample.graph, run, np.unique(chosen), at_least=n_components + 2)
         return embed_by_landmarks(sample.index, lengths, landmarks, n_components, run)
-
-    def _choose_landmarks(self, n_points: int, run: Run) -> IntArray:
-        if self.landmarks is not None:
-            return np.unique(np.asarray(self.landmarks))
-        count = min(self.n_landmarks, n_points)
-        return np.sort(run.rng("landmarks").choice(n_points, count, replace=False))
 
 
 @register(

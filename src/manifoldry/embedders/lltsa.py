@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry.base import GraphEmbedder, estimator
-from manifoldry.extend.linear import embed_linearly, feature_rows, with_components
+from manifoldry.extend.linear import embed_linearly, feature_rows
 from manifoldry.geometry.tangent import assemble, tangent_form, tangents
 from manifoldry.neighbors.sample import Sample
 from manifoldry.parameters import PositiveShare
@@ -83,9 +81,6 @@ class LinearLTSA(GraphEmbedder):
         """Return the dimension before the widest gap of the spectrum, and why."""
         check_is_fitted(self, "embedding_")
         return gap(self.spectrum_.values, "eigenvalue of the projected form")
-
-    def _embed(self, X: Any, run: Run) -> Embedding:
-        return with_components(super()._embed(X, run))
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         span = principal_span(feature_rows(sample, run), run, variance=self.variance)

@@ -17,7 +17,6 @@ from manifoldry.extend.linear import (
     announce_kernel,
     embed_linearly,
     feature_rows,
-    with_components,
 )
 from manifoldry.extend.placement import FittedDistances
 from manifoldry.geometry.affinity import edge_affinity
@@ -121,9 +120,6 @@ class LPP(GraphEmbedder):
     _invertible = True
 
     suggest_n_components = suggest_n_components
-
-    def _embed(self, X: Any, run: Run) -> Embedding:
-        return with_components(super()._embed(X, run))
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         affinity, s = edge_affinity(sample.graph, self.weights, self.bandwidth)

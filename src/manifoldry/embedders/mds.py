@@ -12,13 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from manifoldry import check
 from manifoldry.base import Embedder, Metric, estimator
 from manifoldry.extend.linear import LinearMap
-from manifoldry.extend.placement import (
-    FittedDistances,
-    GramPlacement,
-    ScalingPlacement,
-    StressPlacement,
-    pairwise,
-)
+from manifoldry.extend.placement import FittedDistances, GramPlacement, ScalingPlacement, StressPlacement
 from manifoldry.parameters import ArrayLike, NonNegative, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
@@ -32,14 +26,14 @@ N_ELBOW_EIGENVALUES = 10
 """Minimum number of eigenvalues that classical scaling computes, to suggest a dimension."""
 
 
-def _distances(X: Any, metric: Any, metric_params: dict[str, Any] | None, run: Run) -> FloatArray:
-    """Return the n x n distances: those given, or computed after their size was announced."""
-    if isinstance(metric, str) and metric == "precomputed":
-        return np.asarray(X, dtype=np.float64)
-    n = X.shape[0]
-    run.announce(f"pairwise distances {n} x {n}", 8 * n * n, "use LandmarkIsomap or fewer points")
+def _distances(model: Embedder, X: Any, run: Run) -> tuple[FloatArray, FittedDistances]:
+    """Return the n x n distances, given or computed after their size was announced, and those of new points."""
+    n, given = X.shape[0], model._pairwise
+    distances = FittedDistances(None if given else X, model._metric, getattr(model, "metric_params", None))
+    if not given:
+        run.announce(f"pairwise distances {n} x {n}", 8 * n * n, "use LandmarkIsomap or fewer points")
     with run.stage("distances"):
-        return pairwise(X, X, metric, metric_params, run)
+        return distances(X, run), distances
 
 
 @register(
@@ -121,14 +115,11 @@ class ClassicalMDS(Embedder):
             scaling = Scaling(largest(gram, n_pairs, run=run), -2.0 * X.mean(axis=1))
             extension = GramPlacement(scaling.head(d))
         else:
-            lengths = _distances(X, self.metric, self.metric_params, run)
+            lengths, distances = _distances(self, X, run)
             gram = lengths if issparse(X) or not np.shares_memory(lengths, X) else lengths.copy()
             scaling = classical_scaling(gram, n_pairs, run, overwrite=True)
-            extension = ScalingPlacement(self._distances_to(X), scaling.head(d))
+            extension = ScalingPlacement(distances, scaling.head(d))
         return _scaled(scaling, d, extension, float(np.trace(gram)), {"negative": negative_part(gram, run)})
-
-    def _distances_to(self, X: Any) -> FittedDistances:
-        return FittedDistances(None if self._pairwise else X, self.metric, self.metric_params)
 
 
 def _scaled(scaling: Scaling, d: int, extension: Any, total: float, notes: dict[str, Any]) -> Embedding:
@@ -220,7 +211,7 @@ class MDS(Embedder):
             check.weights(np.asarray(self.weights), n_points)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
-        wanted = _distances(X, self.metric, self.metric_params, run)
+        wanted, distances = _distances(self, X, run)
         weights = None if self.weights is None else np.asarray(self.weights, dtype=np.float64)
         with run.stage("majorization"):
             step = guttman_transform(wanted, weights, run)
@@ -232,7 +223,6 @@ class MDS(Embedder):
         stress = float(trace.objective[-1])
         spread = float(((wanted**2) if weights is None else weights * wanted**2).sum() / 2)
         notes = {"stress": stress, "normalized_stress": float(np.sqrt(stress / spread))}
-        distances = FittedDistances(None if self._pairwise else X, self.metric, self.metric_params)
         return Embedding(Y, trace=trace, extension=StressPlacement(distances, Y), notes=notes)
 
 
@@ -304,7 +294,7 @@ class NonmetricMDS(Embedder):
         _check_init(self, n_points)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
-        given = _distances(X, self.metric, self.metric_params, run)
+        given, distances = _distances(self, X, run)
         with run.stage("majorization"):
             fit = MonotoneFit(given)
             Y, trace, curve = _best_start(
@@ -312,7 +302,6 @@ class NonmetricMDS(Embedder):
                 _starts(self, given, run),
                 run,
             )
-        distances = FittedDistances(None if self._pairwise else X, self.metric, self.metric_params)
         notes = {"stress": float(trace.objective[-1])}
         return Embedding(Y, trace=trace, extension=StressPlacement(distances, Y, curve), notes=notes)
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry.base import GraphEmbedder, estimator
-from manifoldry.extend.linear import embed_linearly, feature_rows, with_components
+from manifoldry.extend.linear import embed_linearly, feature_rows
 from manifoldry.geometry.weights import alignment, reconstruction
 from manifoldry.neighbors.sample import Sample
 from manifoldry.parameters import NonNegative, PositiveShare
@@ -106,9 +105,6 @@ class NPP(GraphEmbedder):
 
     suggest_n_components = suggest_n_components
 
-    def _embed(self, X: Any, run: Run) -> Embedding:
-        return with_components(super()._embed(X, run))
-
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         span = principal_span(feature_rows(sample, run), run, variance=self.variance)
         M = alignment(reconstruction(sample, self.reg, run))
@@ -182,9 +178,6 @@ class ONPP(GraphEmbedder):
     _invertible = True
 
     suggest_n_components = suggest_n_components
-
-    def _embed(self, X: Any, run: Run) -> Embedding:
-        return with_components(super()._embed(X, run))
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         span = principal_span(feature_rows(sample, run), run, variance=self.variance)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from manifoldry.base import Embedder, estimator
-from manifoldry.extend.linear import LinearInverse, LinearMap, with_components
+from manifoldry.extend.linear import LinearInverse, LinearMap
 from manifoldry.geometry.neighborhoods import dense
 from manifoldry.parameters import Positive, PositiveInt
 from manifoldry.registry import register
@@ -127,14 +127,15 @@ class ProjectionPursuit(Embedder):
         scores = fix_signs(whitened @ found)
         signs = np.where((scores * (whitened @ found)).sum(axis=0) < 0, -1.0, 1.0)
         found = found * signs
-        embedding = Embedding(
+        components = np.ascontiguousarray((whiten @ found).T)
+        return Embedding(
             scores,
-            extension=LinearMap(mean, np.ascontiguousarray((whiten @ found).T)),
+            extension=LinearMap(mean, components),
             inverse=LinearInverse(mean, found.T @ color),
             trace=_together(traces),
             notes={"index": values},
+            fitted={"components_": components, "mean_": mean},
         )
-        return with_components(embedding)
 
     def _pursue(self, Z: FloatArray, run: Run) -> tuple[FloatArray, FloatArray, list[Trace]]:
         """Return orthonormal directions (r, n_components), their index, and how each was found."""

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from manifoldry.extend.kernel_projection import Kernel
-from manifoldry.extend.pieces import Piece
 from manifoldry.extend.placement import FittedDistances
 from manifoldry.geometry.neighborhoods import dense
 from manifoldry.neighbors.sample import Sample
@@ -163,22 +162,12 @@ def embed_linearly(
     signed, w = projected * signs, w * signs
     missing = max(0, n_components - w.shape[1])
     components = np.pad((span.directions @ w[:, :n_components]).T, ((0, missing), (0, 0)))
-    forward = LinearMap(span.mean, components, span.features)
+    forward, explicit = LinearMap(span.mean, components, span.features), span.features is None
     return Embedding(
         np.pad(signed[:, :n_components], ((0, 0), (0, missing))),
         spectrum=replace(spectrum, vectors=signed),
         extension=forward,
-        inverse=LinearInverse.of(forward) if span.features is None else None,
+        inverse=LinearInverse.of(forward) if explicit else None,
         notes={"rank": span.rank, **notes},
+        fitted={"components_": components, "mean_": span.mean} if explicit else {},
     )
-
-
-def with_components(embedding: Embedding) -> Embedding:
-    """Return the embedding with ``components_`` and ``mean_`` among its fitted attributes, where one matrix exists."""
-    forward = embedding.extension
-    if isinstance(forward, Piece):
-        forward = forward.extension
-    if not isinstance(forward, LinearMap) or forward.features is not None:
-        return embedding
-    fitted = {**embedding.fitted, "components_": forward.components, "mean_": forward.mean}
-    return replace(embedding, fitted=fitted)

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry.neighbors.geodesic import geodesics_from_outside
+from manifoldry import check
+from manifoldry.neighbors.geodesic import geodesic_lengths, geodesics_from_outside
 from manifoldry.neighbors.search import NeighborIndex
 from manifoldry.run import Run
 from manifoldry.solve.scaling import Scaling, landmark_scaling, place_columns
+from manifoldry.solve.spectrum import residual_variance
 from manifoldry.values import Array, Embedding, FloatArray, IntArray, NeighborGraph
 
 GEODESIC_BLOCK = 20_000_000
@@ -122,3 +124,16 @@ def embed_by_landmarks(
         coordinates = place_columns(scaling, lengths, run)
     extension = LandmarkPlacement(index, lengths, scaling, scale)
     return Embedding(coordinates, spectrum=scaling.spectrum, extension=extension, notes={"landmarks": landmarks})
+
+
+def geodesic_residual_variances(graph: NeighborGraph, max_components: int, sample: int, run: Run) -> FloatArray:
+    """Return the residual variances of 1..max_components dimensions, from geodesics among at most ``sample`` points."""
+    count = min(check.integer("sample", sample, 3), graph.n_points)
+    check.integer("max_components", max_components, 1, count - 1)
+    chosen = np.sort(run.rng("residual variance").permutation(graph.n_points)[:count])
+    lengths, _ = geodesic_lengths(graph, run, chosen)
+    among = lengths[:, chosen].astype(np.float64)
+    if not np.isfinite(among).all():
+        raise ValueError("Residual variances need a connected graph; fit with disconnected='bridge'.")
+    coordinates = landmark_scaling(lengths, chosen, max_components, run).coordinates
+    return np.array([residual_variance(among, coordinates[:, :d]) for d in range(1, max_components + 1)])

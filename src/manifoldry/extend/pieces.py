@@ -82,15 +82,16 @@ def _apart(sample: Sample, parts: list[IntArray], embed: EmbedConnected, width: 
 
 
 def _joint_attributes(pieces: list[Embedding], parts: list[IntArray], n_points: int) -> dict[str, Any]:
-    """Return the fitted attributes of the largest component, sparse matrices of edges joined to one of all points."""
-    fitted = dict(pieces[0].fitted)
-    for name in [name for name, value in fitted.items() if issparse(value)]:
-        blocks = [
-            (piece.fitted[name].tocoo(), members)
-            for piece, members in zip(pieces, parts, strict=False)
-            if name in piece.fitted
-        ]
-        rows, columns = (np.concatenate([members[block.coords[axis]] for block, members in blocks]) for axis in (0, 1))
+    """Return fitted attributes: sparse matrices of edges over all points, numbers of the largest component.
+
+    Of several components no array is kept: its rows would be those of one alone.
+    """
+    fitted = {name: value for name, value in pieces[0].fitted.items() if len(pieces) == 1 or np.ndim(value) == 0}
+    for name in [name for name, value in pieces[0].fitted.items() if issparse(value)]:
+        found = zip((piece.fitted.get(name) for piece in pieces), parts[: len(pieces)], strict=True)
+        blocks = [(block.tocoo(), members) for block, members in found if block is not None]
+        rows = np.concatenate([members[block.row] for block, members in blocks])
+        columns = np.concatenate([members[block.col] for block, members in blocks])
         entries = np.concatenate([block.data for block, _ in blocks])
         fitted[name] = csr_array((entries, (rows, columns)), shape=(n_points, n_points))
     return fitted

@@ -22,7 +22,9 @@ def cities(lab: Lab) -> None:
     rows = np.random.default_rng(0).choice(rows, TRAIN + TEST, replace=False)
     X = data.X[rows]
     with lab.time("fit"):
-        model = TesseraMap(n_components=2, n_clusters=TESSERAE, n_neighbors=8, kernel="rbf", sigma=SIGMA).fit(X[:TRAIN])
+        model = TesseraMap(n_components=2, n_patches=TESSERAE, n_neighbors=8, kernel="rbf", gamma=SIGMA**-2).fit(
+            X[:TRAIN]
+        )
     with lab.time("new"):
         placed = model.transform(X[TRAIN:])
     lab.claim("seconds for 15,000 cities", lab.seconds["fit"], at_most(SECONDS))

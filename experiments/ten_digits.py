@@ -17,7 +17,7 @@ def ten_digits(lab: Lab) -> None:
     kept, linear, layouts = [], [], []
     for digit in range(10):
         X = data.X[np.flatnonzero(labels == digit)[:EACH]] / 255
-        Y = TesseraMap(n_components=2, n_clusters=10, n_neighbors=6).fit_transform(X)
+        Y = TesseraMap(n_components=2, n_patches=10, n_neighbors=6).fit_transform(X)
         layouts.append(Y)
         kept.append(quality.trustworthiness(X, Y, n_neighbors=12))
         linear.append(quality.trustworthiness(X, PCA(n_components=2).fit_transform(X), n_neighbors=12))

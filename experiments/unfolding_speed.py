@@ -9,8 +9,8 @@ LIMITS = {
     "MVU, 1000 points": (lambda: MVU(n_components=2, n_neighbors=6), 1000, 20.0),
     "MVU, 2000 points": (lambda: MVU(n_components=2, n_neighbors=6), 2000, 60.0),
     "EAT, 1000 points": (lambda: EAT(n_components=2, n_neighbors=6), 1000, 30.0),
-    "TesseraMap, 30,000 points": (lambda: TesseraMap(n_components=2, n_clusters=100), 30_000, 10.0),
-    "TesseraMap, 50,000 points": (lambda: TesseraMap(n_components=2, n_clusters=100), 50_000, 20.0),
+    "TesseraMap, 30,000 points": (lambda: TesseraMap(n_components=2, n_patches=100), 30_000, 10.0),
+    "TesseraMap, 50,000 points": (lambda: TesseraMap(n_components=2, n_patches=100), 50_000, 20.0),
     "FastMVU, 50,000 points": (lambda: FastMVU(n_components=2, n_neighbors=6), 50_000, 60.0),
 }
 SLOWER = {

@@ -50,7 +50,7 @@ def v_shape(lab: Lab) -> None:
 
 def thinned(X: np.ndarray, n_points: int) -> np.ndarray:
     """Return the points nearest to the means of as many clusters."""
-    labels = KMeans(n_points, random_state=0).fit_predict(X)
+    labels = KMeans(n_clusters=n_points, random_state=0).fit_predict(X)
     means = np.stack([X[labels == label].mean(axis=0) for label in range(n_points)])
     return np.unique(np.square(X[:, None] - means).sum(axis=2).argmin(axis=0))
 

@@ -18,8 +18,8 @@ from manifoldry.values import Embedding, FloatArray, Stop, Trace
 
 GAUSSIAN_LOGCOSH = 0.37456720749143
 """E log cosh of a standard Gaussian, by quadrature."""
-SLACK = 1e-12
-"""Part of the index by which rounding may lower it in a step that is taken nevertheless."""
+INDEX_TOL = 1e-12
+"""Share of the index by which rounding may lower it in a step that is accepted nevertheless."""
 
 Contrast = Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
 """Projections (n, s) to E G - E G(gaussian) of each column, g = G' of each entry, and E g' of each column."""
@@ -69,15 +69,15 @@ class ProjectionPursuit(Embedder):
     index : {"negentropy", "kurtosis"}
         What is maximized: negentropy is robust, kurtosis is led by the tails.
     n_init : int
-        Starts per direction.
+        Number of random starts per direction.
     max_iter : int
-        Steps per start.
+        Maximum number of iterations per start.
     tol : float
-        A start ends when a step turns it by less than this angle.
+        The iteration stops when the direction turns by less than this angle.
     random_state : int, Generator or None
         Seed of the starts.
     n_jobs, verbose, callback
-        As in `Isomap`; stopping keeps the directions reached so far.
+        As in `Isomap`; stopping keeps the directions found so far.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class ProjectionPursuit(Embedder):
         ``embedding_ = (X - mean_) @ components_.T``.
     mean_ : ndarray of shape (n_features,)
     trace_ : Trace
-        The indices of all columns, added, after each step; never falling.
+        Sum of the indices of all columns after each iteration; never falling.
     diagnostics_ : dict
         Seconds, and the ``index`` of each column.
 
@@ -181,7 +181,7 @@ def _ascend(
     heights = [float(height.max())]
     while active.any() and len(heights) <= max_iter and run.step(len(heights) - 1, max_iter):
         trial, risen, turned = _step(Z, w[:, active], pace[active], contrast)
-        climbs = risen >= height[active] * (1 - SLACK)
+        climbs = risen >= height[active] * (1 - INDEX_TOL)
         w[:, active] = np.where(climbs, trial, w[:, active])
         height[active] = np.where(climbs, risen, height[active])
         pace[active] = np.where(climbs, pace[active], pace[active] / 2)
@@ -203,7 +203,7 @@ def _step(
     by_newton = contrast(Z @ newton)[0] ** 2
     uphill = _unit(w + pace * np.sign(excess) * _unit(pull - w * (w * pull).sum(axis=0)))
     by_gradient = contrast(Z @ uphill)[0] ** 2
-    climbs = by_newton >= excess**2 * (1 - SLACK)
+    climbs = by_newton >= excess**2 * (1 - INDEX_TOL)
     trial = np.where(climbs, newton, uphill)
     return trial, np.where(climbs, by_newton, by_gradient), np.linalg.norm(trial - w, axis=0)
 

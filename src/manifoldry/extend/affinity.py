@@ -25,7 +25,7 @@ MIN_SPARSE_DIVISOR = 0.1
 of the mean more than tenfold. The plain mean minimizes the energy."""
 MIN_COMPLETE_DIVISOR = 1e-10
 """The same for means over all fitted points, which are exact: there the division magnifies rounding only."""
-BLOCK = 4_000_000
+AFFINITY_BLOCK = 4_000_000
 """Affinities held at a time."""
 
 
@@ -126,7 +126,7 @@ class DiffusionNystrom:
             affinities = faint_affinities(neighbors, lengths, scale) * self.thinning[neighbors]
             means = averages(neighbors, affinities, self.coordinates)
         else:
-            rows = run.ranges(X.shape[0], max(1, BLOCK // len(self.coordinates)))
+            rows = run.ranges(X.shape[0], max(1, AFFINITY_BLOCK // len(self.coordinates)))
             parts = [
                 self._from_everyone(self.distances(X[lo:hi], run), None if own is None else own[lo:hi])
                 for lo, hi in rows

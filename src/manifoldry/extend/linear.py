@@ -19,7 +19,7 @@ from manifoldry.values import Array, Embedding, Extension, FloatArray, Spectrum
 
 DISTANCE_RANK_TOL = 1e-10
 """Share of the largest eigenvalue of the Gram matrix of distances between points at which its range ends: at a gap."""
-BLOCK = 4_000_000
+LINEAR_BLOCK = 4_000_000
 """Numbers of dense rows held at a time."""
 
 
@@ -44,7 +44,7 @@ class LinearMap:
     def __call__(self, X: Any, run: Run) -> FloatArray:
         """Place new points."""
         placed = [np.empty((0, len(self.components)))]
-        for lo, hi in run.ranges(X.shape[0], max(1, BLOCK // len(self.mean))):
+        for lo, hi in run.ranges(X.shape[0], max(1, LINEAR_BLOCK // len(self.mean))):
             rows = dense(X[lo:hi]) if self.features is None else self.features(X[lo:hi], run)
             # A stack of products, not one for the batch: a point's place must not depend on its company.
             placed.append(np.matmul(self.components, (rows - self.mean)[:, :, None])[:, :, 0])

@@ -18,9 +18,9 @@ from manifoldry.run import Run
 from manifoldry.solve.scaling import classical_scaling, principal_scaling
 from manifoldry.values import Array, Embedding, FloatArray, Spectrum
 
-REG = 1e-3
+RECONSTRUCTION_REG = 1e-3
 """Regularization of the weights relative to the trace of the local Gram matrix, the field's usual choice."""
-BLOCK = 4_000_000
+RECONSTRUCTION_BLOCK = 4_000_000
 """Numbers gathered at a time."""
 
 
@@ -47,7 +47,7 @@ class LocalReconstruction:
     index: NeighborIndex
     source: Any
     target: Any
-    reg: float = REG
+    reg: float = RECONSTRUCTION_REG
     pairwise: bool = False
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
@@ -59,7 +59,7 @@ class LocalReconstruction:
             rows = np.flatnonzero(counts == count)
             near = neighbors[rows][:, :count]
             weights = barycentric(self._grams(X[rows], near, distances[rows][:, :count]), self.reg)
-            step = max(1, BLOCK // max(1, count * self.target.shape[1]))
+            step = max(1, RECONSTRUCTION_BLOCK // max(1, count * self.target.shape[1]))
             for lo in range(0, len(rows), step):
                 block = slice(lo, lo + step)
                 placed[rows[block]] = np.einsum("ij,ijc->ic", weights[block], gather(self.target, near[block]))
@@ -76,7 +76,7 @@ class LocalReconstruction:
         return rows @ rows.transpose(0, 2, 1)
 
 
-def forward(sample: Sample, coordinates: FloatArray, reg: float = REG) -> LocalReconstruction:
+def forward(sample: Sample, coordinates: FloatArray, reg: float = RECONSTRUCTION_REG) -> LocalReconstruction:
     """Return the rule from points to coordinates."""
     return LocalReconstruction(sample.index, sample.X, coordinates, reg, sample.pairwise)
 
@@ -124,7 +124,7 @@ class LocalInverse:
 
     X: Any
     coordinates: FloatArray
-    reg: float = REG
+    reg: float = RECONSTRUCTION_REG
     _rule: LocalReconstruction | None = None
 
     def __call__(self, Y: Array, run: Run) -> FloatArray:

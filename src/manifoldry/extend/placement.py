@@ -12,7 +12,7 @@ from manifoldry.run import Run
 from manifoldry.solve.scaling import Scaling
 from manifoldry.values import Array, FloatArray
 
-BLOCK = 4_000_000
+PLACEMENT_BLOCK = 4_000_000
 """Distances held at a time."""
 MAX_STRESS_STEPS = 1000
 STRESS_STEP_TOL = 1e-10
@@ -96,7 +96,7 @@ class StressPlacement:
         def block(lo: int, hi: int) -> None:
             placed[lo:hi] = self._place(wanted[lo:hi])
 
-        run.map(block, run.ranges(len(wanted), max(1, BLOCK // len(self.embedding))))
+        run.map(block, run.ranges(len(wanted), max(1, PLACEMENT_BLOCK // len(self.embedding))))
         return placed
 
     def _place(self, wanted: FloatArray) -> FloatArray:

@@ -42,6 +42,7 @@ class Table:
         self.name, self.caption, self.columns = name, caption, columns
         self.packages = (*BASE_PACKAGES, *packages)
         self.rows: list[dict[str, Any]] = []
+        self.load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         print(f"\n{name}: {caption}\n\n{_line(columns)}\n{_line(['---'] * len(columns))}", flush=True)
 
     def add(self, error: str = "", **cells: Any) -> None:
@@ -56,7 +57,7 @@ class Table:
     def store(self) -> None:
         """Write the table as Markdown, for the pages, and as JSON, for programs."""
         RESULTS.mkdir(exist_ok=True)
-        found = circumstances(self.packages)
+        found = {**circumstances(self.packages), "load_before": self.load}
         lines = [
             _line(self.columns),
             _line(["---"] * len(self.columns)),
@@ -98,11 +99,12 @@ def circumstances(packages: Sequence[str]) -> dict[str, Any]:
 
 def describe(found: Mapping[str, Any]) -> str:
     """Return the circumstances as a sentence."""
-    machine = found["machine"]
+    machine, load = found["machine"], found["load_before"]
     versions = ", ".join(f"{package} {number}" for package, number in found["versions"].items())
     return (
         f"{machine['cores']} cores of {machine['cpu']}, {machine['memory_gb']} GB, {machine['system']}; "
-        f"Python {found['python']}, {versions}; commit {found['commit']}, {found['date']}."
+        f"Python {found['python']}, {versions}; commit {found['commit']}, {found['date']}"
+        + ("." if load is None else f"; load average {load:.1f} before the run.")
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import manifoldry
 from manifoldry.base.estimator import estimator
-from manifoldry.base.synonyms import NOT_NEEDED, OUR_NAMES, unknown_parameter
+from manifoldry.base.synonyms import NOT_NEEDED, NOT_NEEDED_BY, OUR_NAMES, unknown_parameter
 from manifoldry.parameters import (
     ArrayLike,
     Described,
@@ -119,6 +119,29 @@ def test_the_constructor_takes_names_only_and_knows_other_words():
         manifoldry.Isomap(eigen_solver="arpack")
 
 
+@pytest.mark.parametrize(
+    ("method", "word", "answer"),
+    [
+        ("Isomap", "neighbors_algorithm", "here it is 'search'"),
+        ("Isomap", "path_method", "shortest paths"),
+        ("Isomap", "p", "metric_params={'p': p}"),
+        ("LLE", "method", "LLE, ModifiedLLE, HessianEigenmaps, LTSA"),
+        ("LLE", "modified_tol", "eigensolvers"),
+        ("LaplacianEigenmaps", "affinity", "here it is 'metric'"),
+        ("LaplacianEigenmaps", "gamma", r"here it is 'bandwidth', bandwidth = 1 / sqrt\(2 \* gamma\)"),
+        ("MDS", "dissimilarity", "here it is 'metric'"),
+        ("MDS", "eps", "here it is 'tol'"),
+        ("MDS", "normalized_stress", "diagnostics_"),
+        ("KernelPCA", "bandwidth", r"here it is 'gamma', gamma = 1 / \(2 \* bandwidth\*\*2\)"),
+        ("KernelPCA", "alpha", "without a ridge"),
+        ("KernelPCA", "fit_inverse_transform", "way back"),
+    ],
+)
+def test_the_words_of_scikit_learn_get_ours(method, word, answer):
+    with pytest.raises(TypeError, match=answer):
+        getattr(manifoldry, method)(**{word: 1})
+
+
 def test_a_word_like_no_other_gets_the_list():
     @estimator
     class Model:
@@ -134,4 +157,6 @@ def test_synonyms_lead_to_words_that_exist():
     for theirs, ours in OUR_NAMES.items():
         assert set(ours) & words, f"{theirs} leads nowhere"
     assert not set(NOT_NEEDED) & words
+    for name, absent in NOT_NEEDED_BY.items():
+        assert not set(absent) & set(declared(getattr(manifoldry, name)))
     assert unknown_parameter("M", "seed", ["random_state"]) == "M has no parameter 'seed'; here it is 'random_state'."

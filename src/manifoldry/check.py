@@ -141,6 +141,18 @@ def square_graph(graph: Any) -> None:
         )
 
 
+def square_affinities(W: Any) -> None:
+    """Refuse a matrix that cannot hold affinities: not square, negative, asymmetric, or without any edge."""
+    if W.shape[0] != W.shape[1]:
+        raise ValueError(f"metric='affinity' needs a square matrix of affinities; got shape {W.shape}.")
+    if W.min() < 0:
+        raise ValueError(f"Affinities must be non-negative; got {W.min():g} among them.")
+    if not abs(W - W.T).max() <= ASYMMETRY * W.max():
+        raise ValueError("Affinities must be the same both ways; pass (W + W.T) / 2 if that is what you mean.")
+    if not W.sum() > W.diagonal().sum():
+        raise ValueError("All affinities between different points are zero, so there is no graph; check the matrix.")
+
+
 def weights(W: Array, n_points: int) -> None:
     """Refuse weights of pairs that are not a symmetric, non-negative, connected n x n matrix."""
     from scipy.sparse.csgraph import connected_components

@@ -62,6 +62,7 @@ NonNegativeInt = Annotated[int, Range(0)]
 Positive = Annotated[float, Range(0, open_low=True)]
 NonNegative = Annotated[float, Range(0)]
 Fraction = Annotated[float, Range(0, 1)]
+PositiveShare = Annotated[float, Range(0, 1, open_low=True)]
 ArrayLike = Annotated[Any, Described("an array")]
 
 

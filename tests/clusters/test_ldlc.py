@@ -67,7 +67,7 @@ def test_the_limits_of_the_weight_are_vqpca_and_geodesic_k_medoids():
 
 
 def test_points_of_a_line_are_divided_evenly():
-    """On a line in space, flats of one dimension cost nothing: the objective is the geodesic term alone."""
+    """On a line in space, subspaces of one dimension leave no error: the objective is the geodesic term alone."""
     line = np.linspace(0, 1, 50)[:, None] * [1.0, 2.0, 2.0]
     model = LDLC(n_clusters=5, n_components=1, rho=0.5).fit(line)
     # Ten points each, spaced 3 / 49: the least sum of squares about the best member is 85 spacings squared.
@@ -97,7 +97,7 @@ def two_sheets(far=50.0):
 @pytest.mark.parametrize("cls", [LDLC, GeodesicKMedoids])
 def test_every_component_has_a_medoid_where_there_are_enough(cls):
     X = two_sheets()
-    model = cls(3, n_components=1, n_neighbors=5, n_init=5).fit(X)
+    model = cls(n_clusters=3, n_components=1, n_neighbors=5, n_init=5).fit(X)
     assert model.diagnostics_["components"] == 2
     assert "bridges" not in model.diagnostics_
     assert np.isfinite(model.objectives_).all()
@@ -112,7 +112,7 @@ def test_every_component_has_a_medoid_where_there_are_enough(cls):
 
 def test_fewer_clusters_than_components_are_bridged():
     X = np.concatenate([two_sheets(), two_sheets()[:30] + 200.0])
-    with pytest.warns(manifoldry.DisconnectedWarning, match="3 components, too many for n_clusters=2"):
+    with pytest.warns(manifoldry.DisconnectedWarning, match="3 components; .* too many for n_clusters=2"):
         model = LDLC(n_clusters=2, n_components=1, n_neighbors=5).fit(X)
     assert len(model.diagnostics_["bridges"]) == 2
     assert model.n_clusters_ == 2
@@ -124,7 +124,7 @@ def test_fewer_clusters_than_components_are_bridged():
     assert split.diagnostics_["split"] == 1
 
 
-def test_split_clusters_share_a_flat_and_lower_the_objective():
+def test_split_clusters_share_a_subspace_and_lower_the_objective():
     X = datasets.swiss_roll(400, random_state=4).X
     whole = LDLC(n_clusters=8, rho=1e-4, n_init=3).fit(X)
     parts = LDLC(n_clusters=8, rho=1e-4, n_init=3, split=True).fit(X)
@@ -146,30 +146,30 @@ def test_split_clusters_share_a_flat_and_lower_the_objective():
             assert parts.medoids_[label] == members[np.argmin(squares)]
 
 
-def test_the_smallest_weight_that_keeps_clusters_in_one_piece():
+def test_the_smallest_weight_that_keeps_clusters_connected():
     X = datasets.swiss_roll(400, random_state=4).X
     model = LDLC(n_clusters=8, rho="auto", n_init=3).fit(X)
     assert model.localized_.all()
     assert 1e-3 < model.rho_ < 1
     same = LDLC(n_clusters=8, rho=model.rho_, n_init=3).fit(X)
     assert np.array_equal(same.labels_, model.labels_)
-    # The other end of the last half-interval is known not to do.
+    # The other end of the last interval of the bisection does not.
     step = 1000 ** (1 / 2**6)
     assert not LDLC(n_clusters=8, rho=model.rho_ / step, n_init=3).fit(X).localized_.all()
 
 
-def test_lengths_found_on_demand_lead_nearly_as_far(monkeypatch):
+def test_geodesics_on_demand_lead_nearly_as_far(monkeypatch):
     X = datasets.swiss_roll(400, random_state=6).X
-    table = LDLC(n_clusters=8, n_init=3).fit(X)
-    monkeypatch.setattr(geodesics, "TABLE_UP_TO", 0)
-    paths = LDLC(n_clusters=8, n_init=3).fit(X)
-    assert np.array_equal(paths.predict(X), paths.labels_)
-    assert np.diff(paths.trace_.objective).max() <= 1e-12 * paths.trace_.objective[0]
-    assert paths.objectives_.min() <= 1.2 * table.objectives_.min()
+    precomputed = LDLC(n_clusters=8, n_init=3).fit(X)
+    monkeypatch.setattr(geodesics, "MAX_PRECOMPUTED_POINTS", 0)
+    on_demand = LDLC(n_clusters=8, n_init=3).fit(X)
+    assert np.array_equal(on_demand.predict(X), on_demand.labels_)
+    assert np.diff(on_demand.trace_.objective).max() <= 1e-12 * on_demand.trace_.objective[0]
+    assert on_demand.objectives_.min() <= 1.2 * precomputed.objectives_.min()
 
 
 def test_more_columns_than_points():
-    """Rotated into the space they span, points have the same clusters, and flats in the space they came from."""
+    """Rotated into the space they span, points have the same clusters, and subspaces in the space they came from."""
     rng = np.random.default_rng(7)
     low = np.concatenate([rng.standard_normal((12, 2)), rng.standard_normal((12, 2)) + 9.0])
     frame = np.linalg.qr(rng.standard_normal((60, 2)))[0]
@@ -180,7 +180,7 @@ def test_more_columns_than_points():
     assert lifted.objective_ == pytest.approx(flat.objective_, rel=1e-10)
 
 
-def test_flats_of_more_dimensions_than_the_data_are_the_whole_space():
+def test_subspaces_of_more_dimensions_than_the_data_are_the_whole_space():
     X = np.random.default_rng(8).standard_normal((40, 2))
     model = LDLC(n_clusters=3, n_components=5, rho=0.5).fit(X)
     assert model.subspaces_.n_components == 2
@@ -201,12 +201,12 @@ def test_trace_tells_how_it_went():
     [
         ({"rho": -0.1}, "rho must be a number between 0 and 1"),
         ({"rho": 1.5}, "rho must be a number between 0 and 1"),
-        ({"rho": "best"}, "rho must be a number between 0 and 1, or 'auto'; got 'best'"),
+        ({"rho": "best"}, "rho must be a number between 0 and 1 or 'auto'; got 'best'"),
         ({"rho": 0.0, "split": True}, "set rho above 0"),
         ({"split": "yes"}, "split must be True or False"),
-        ({"n_init": 0}, "n_init"),
-        ({"max_iter": 0}, "max_iter"),
-        ({"tol": -1.0}, "tol"),
+        ({"n_init": 0}, "n_init must be an integer of at least 1; got 0"),
+        ({"max_iter": 0}, "max_iter must be an integer of at least 1; got 0"),
+        ({"tol": -1.0}, "tol must be a number of at least 0; got -1"),
     ],
     ids=str,
 )

@@ -69,10 +69,10 @@ def test_messages_that_find_no_exemplar_leave_one_cluster_and_a_warning():
     ("settings", "match"),
     [
         ({"damping": 1.0}, "damping must be below 1"),
-        ({"damping": 0.2}, "damping must be at least 0.5"),
-        ({"max_iter": 0}, "max_iter"),
-        ({"convergence_iter": 0}, "convergence_iter"),
-        ({"preference": "median"}, "preference must be a finite number"),
+        ({"damping": 0.2}, "damping must be a number between 0.5 and 1; got 0.2"),
+        ({"max_iter": 0}, "max_iter must be an integer of at least 1; got 0"),
+        ({"convergence_iter": 0}, "convergence_iter must be an integer of at least 1; got 0"),
+        ({"preference": "median"}, "preference must be a number or None; got 'median'"),
     ],
     ids=str,
 )

@@ -75,7 +75,7 @@ def test_gives_what_its_card_says(card):
 
 
 @each
-def test_flats_errors_and_pieces_agree_with_the_measures_of_quality(card):
+def test_errors_and_connectedness_agree_with_the_measures_of_quality(card):
     X = bent_sheet(60)
     model = make(card).fit(X)
     total = float(np.square(X - X.mean(axis=0)).sum())
@@ -181,7 +181,7 @@ def test_two_far_pieces_are_told_apart(card):
     X = bent_sheet(40)
     X = np.concatenate([X, X + 100.0])
     model = make(card).fit(X)
-    if model.n_clusters_ > 1 and card.name not in ("VQPCA", "MPPCA", "MFA"):  # whose flats and Gaussians may join both
+    if model.n_clusters_ > 1 and card.name not in ("VQPCA", "MPPCA", "MFA"):  # these may join both
         for label in range(model.n_clusters_):
             assert len({i < 40 for i in np.flatnonzero(model.labels_ == label)}) == 1
 

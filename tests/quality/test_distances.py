@@ -91,7 +91,7 @@ def test_threads_and_blocks(monkeypatch):
     )
     whole = [measure(1) for measure in measures]
     for rows_at_once in (7, 1):
-        monkeypatch.setattr("manifoldry.neighbors.pairwise.BLOCK", rows_at_once * len(X))
+        monkeypatch.setattr("manifoldry.neighbors.pairwise.BLOCK_DISTANCES", rows_at_once * len(X))
         pieces = [measure(1) for measure in measures]
         assert [measure(2) for measure in measures] == pieces
         np.testing.assert_allclose(pieces, whole, rtol=ROUNDING)

@@ -198,7 +198,7 @@ def test_threads_and_blocks_do_not_change_a_bit(monkeypatch):
     X, Y = with_duplicates(12)
     wide = np.random.default_rng(12).normal(size=(80, 50))
     whole = quality.rank_measures(X, Y, n_neighbors=[5, 20])
-    monkeypatch.setattr("manifoldry.neighbors.pairwise.BLOCK", 7 * len(X))
+    monkeypatch.setattr("manifoldry.neighbors.pairwise.BLOCK_DISTANCES", 7 * len(X))
     for first in (X, wide):
         one = quality.rank_measures(first, Y, n_neighbors=[5, 20], n_jobs=1)
         two = quality.rank_measures(first, Y, n_neighbors=[5, 20], n_jobs=2)

@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 from sklearn.decomposition import PCA
 
 from manifoldry import PrincipalCurve
-from manifoldry.embedders.curve import Curve, smooth
+from manifoldry.embedders.curve import Polyline, smooth
 from manifoldry.run import Run
 from manifoldry.values import Stop
 
@@ -100,7 +100,7 @@ def test_the_curve_is_self_consistent():
     model = PrincipalCurve(tol=1e-10, max_iter=500).fit(X)
     again = smooth(X, model.embedding_[:, 0], model.span, model.n_knots, Run())
     # A step gained less than 1e-10 of squares of size 0.05^2 when it was stopped: moves of a few 1e-4 at the ends.
-    assert np.abs(Curve(model.curve_).project(again.knots, Run())[1]).max() < 1e-3
+    assert np.abs(Polyline(model.curve_).project(again.knots, Run())[1]).max() < 1e-3
 
 
 def test_the_mean_squared_distance_never_rises_and_is_the_one_reported():
@@ -115,7 +115,7 @@ def test_the_mean_squared_distance_never_rises_and_is_the_one_reported():
 
 def test_projection_onto_a_polygon_equals_a_search_along_it():
     rng = np.random.default_rng(7)
-    curve = Curve(np.cumsum(rng.uniform(0.2, 1, (6, 3)), axis=0))
+    curve = Polyline(np.cumsum(rng.uniform(0.2, 1, (6, 3)), axis=0))
     X = curve.knots.mean(axis=0) + rng.standard_normal((40, 3))
     places, away = curve.project(X, Run())
     tried = np.linspace(-5, curve.lengths[-1] + 5, 200_001)

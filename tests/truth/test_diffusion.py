@@ -241,7 +241,7 @@ def test_complete_neighborhoods_make_the_sparse_kernel_complete():
 
 
 def test_kernel_is_chosen_by_size(monkeypatch):
-    monkeypatch.setattr("manifoldry.embedders.diffusion.COMPLETE_POINTS", 59)
+    monkeypatch.setattr("manifoldry.embedders.diffusion.MAX_COMPLETE_POINTS", 59)
     assert DiffusionMaps().fit(blob(60)).diagnostics_["kernel"] == "sparse"
     assert DiffusionMaps().fit(blob(59)).diagnostics_["kernel"] == "complete"
 
@@ -286,12 +286,12 @@ def test_variable_bandwidth_is_free_of_scale():
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
-        ({"t": -1}, "t must be at least 0"),
-        ({"t": "soon"}, "t must be a finite number"),
-        ({"alpha": 1.5}, "alpha must be between 0 and 1"),
-        ({"alpha": -0.1}, "alpha must be at least 0"),
+        ({"t": -1}, "t must be a number of at least 0 or 'auto'"),
+        ({"t": "soon"}, "t must be a number of at least 0 or 'auto'; got 'soon'"),
+        ({"alpha": 1.5}, "alpha must be a number between 0 and 1"),
+        ({"alpha": -0.1}, "alpha must be a number between 0 and 1; got -0.1"),
         ({"kernel": "dense"}, "kernel must be one of"),
-        ({"bandwidth": "wide"}, "bandwidth must be one of"),
+        ({"bandwidth": "wide"}, "bandwidth must be a number above 0, 'auto' or 'variable'"),
         ({"metric": "affinity"}, "metric must be one of"),
     ],
 )
@@ -314,3 +314,12 @@ def test_suggestion_counts_clusters():
     X = np.concatenate([corner + rng.standard_normal((40, 2)) for corner in corners])
     model = DiffusionMaps(n_components=2, n_neighbors=12, kernel="complete").fit(X)
     assert model.suggest_n_components(8).n_components == 3
+
+
+def test_the_affinity_matrix_is_the_symmetric_matrix_of_the_sparse_walk():
+    X = blob()
+    W = kernel(X, 8, sparse=True)
+    q = W.sum(axis=1)
+    model = DiffusionMaps(n_components=2, n_neighbors=8, kernel="sparse", alpha=1.0).fit(X)
+    np.testing.assert_allclose(model.affinity_matrix_.toarray(), W / np.outer(q, q), rtol=1e-10)
+    assert not hasattr(model.set_params(kernel="complete").fit(X), "affinity_matrix_")

@@ -1,10 +1,13 @@
 """Laplacian eigenmaps against closed forms and independent computations."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.linalg
 from scipy.sparse import csr_array, diags_array
 from scipy.spatial.distance import cdist
+from sklearn.base import clone
 from sklearn.manifold import SpectralEmbedding
 
 from helpers import up_to_sign
@@ -35,7 +38,7 @@ def heat(X, k, s=None):
 def test_path_vibrates_in_cosines():
     """v_j(i) = cos(pi j i / (n - 1)), lambda_j = 1 - cos(pi j / (n - 1)); a path is bipartite, so the last is 2."""
     n = 12
-    model = LaplacianEigenmaps(n - 1, metric="affinity").fit(path(n))
+    model = LaplacianEigenmaps(n_components=n - 1, metric="affinity").fit(path(n))
     i, j = np.arange(n), np.arange(1, n)
     np.testing.assert_allclose(model.spectrum_.values, 1 - np.cos(np.pi * j / (n - 1)), atol=1e-13)
     waves = np.cos(np.pi * np.outer(i, j) / (n - 1))
@@ -134,6 +137,32 @@ def test_copies_of_one_point_stay_together():
     assert len(np.unique(Y[:30], axis=0)) == 30
 
 
+def test_the_affinity_matrix_holds_the_weights_of_the_edges():
+    X = datasets.s_curve(120).X
+    W, _ = heat(X, 6)
+    model = LaplacianEigenmaps(n_components=2, n_neighbors=6).fit(X)
+    np.testing.assert_allclose(model.affinity_matrix_.toarray(), W, atol=1e-14)
+    given = LaplacianEigenmaps(n_components=2, metric="affinity").fit(3.0 * W)
+    np.testing.assert_allclose(given.affinity_matrix_.toarray(), 3.0 * W, rtol=1e-12)
+    np.testing.assert_array_equal(given.fit(W).transform(W), clone(given).fit(W).transform(W))  # no memory of 3 W
+
+
+@pytest.mark.parametrize("disconnected", ["apart", "largest"])
+def test_the_affinity_matrix_of_a_graph_in_pieces_has_a_row_per_point(disconnected):
+    X = datasets.s_curve(80).X
+    mixed = np.random.default_rng(8).permutation(100)
+    points = np.concatenate([X, X[:20] * 0.3 + 50.0])[mixed]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DisconnectedWarning)
+        model = LaplacianEigenmaps(n_components=2, n_neighbors=6, disconnected=disconnected).fit(points)
+    expected = np.zeros((100, 100))
+    for members in (np.flatnonzero(mixed < 80), np.flatnonzero(mixed >= 80)):
+        if disconnected == "apart" or len(members) == 80:
+            expected[np.ix_(members, members)] = heat(points[members], 6)[0]  # each with its own bandwidth
+    np.testing.assert_allclose(model.affinity_matrix_.toarray(), expected, atol=1e-12)
+    assert model.suggest_n_components().n_components >= 1
+
+
 def test_given_affinities_equal_points():
     X = datasets.s_curve(120).X
     W, _ = heat(X, 6)
@@ -180,8 +209,8 @@ def test_matrices_that_are_no_affinities(W, match, form):
     ("settings", "match"),
     [
         ({"weights": "cosine"}, "weights must be one of"),
-        ({"bandwidth": "wide"}, "bandwidth must be one of"),
-        ({"bandwidth": 0.0}, "bandwidth must be above 0"),
+        ({"bandwidth": "wide"}, "bandwidth must be a number above 0 or 'auto'; got 'wide'"),
+        ({"bandwidth": 0.0}, "bandwidth must be a number above 0 or 'auto'; got 0.0"),
         ({"laplacian": "normalized"}, "laplacian must be one of"),
     ],
 )

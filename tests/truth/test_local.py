@@ -186,5 +186,5 @@ def test_a_graph_alone_is_not_enough():
     X, _ = flat_sheet(60)
     from sklearn.neighbors import kneighbors_graph
 
-    with pytest.raises(ValueError, match="local geometry; got a graph"):
+    with pytest.raises(ValueError, match="Local geometry needs points or all pairwise distances; got only a graph"):
         LTSA(metric="precomputed").fit(kneighbors_graph(X, 8, mode="distance"))

@@ -497,11 +497,11 @@ def test_a_graph_alone_is_refused(method):
 @pytest.mark.parametrize(
     ("method", "settings", "match"),
     [
-        (LPP, {"variance": 0.0}, "variance must be above 0"),
-        (NPP, {"variance": 1.5}, "variance must be a share"),
+        (LPP, {"variance": 0.0}, "variance must be a number above 0 and at most 1"),
+        (NPP, {"variance": 1.5}, "variance must be a number above 0 and at most 1"),
         (LPP, {"weights": "heavy"}, "weights must be one of"),
-        (LPP, {"bandwidth": 0.0}, "bandwidth must be above 0"),
-        (NPP, {"reg": -1.0}, "reg must be at least 0"),
+        (LPP, {"bandwidth": 0.0}, "bandwidth must be a number above 0 or 'auto'"),
+        (NPP, {"reg": -1.0}, "reg must be a number of at least 0"),
         (KernelLPP, {"kernel": "magic"}, "kernel must be 'rbf', .* or a function"),
         (KernelLPP, {"gamma": -1.0}, "gamma must be a number above 0"),
         (KernelLPP, {"degree": 0}, "degree must be an integer of at least 1"),

@@ -147,12 +147,12 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
 
     @property
     def _pairwise(self) -> bool:
-        """Whether ``X`` holds distances or inner products instead of rows of features."""
-        return isinstance(self._metric, str) and self._metric in ("precomputed", "gram")
+        """Whether ``X`` holds distances, inner products or affinities instead of rows of features."""
+        return isinstance(self._metric, str) and self._metric in ("precomputed", "gram", "affinity")
 
     def _has_rows(self, points: Any) -> bool:
         """Tell whether validated input is rows of features, and not distances, affinities or a graph."""
-        return not (self._pairwise or isinstance(points, NeighborGraph) or self._metric in self._extra_metrics)
+        return not (self._pairwise or isinstance(points, NeighborGraph))
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         """Return ``X`` checked: finite numbers in two dimensions, square where it must be, not all the same."""
@@ -169,6 +169,8 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
     def _refuse_degenerate(self, X: Any) -> None:
         if not self._pairwise:
             check.distinct_points(X)
+        elif self._metric == "affinity":
+            check.square_affinities(X)
         elif issparse(X):
             if not self._takes_graphs:
                 raise ValueError(
@@ -192,6 +194,9 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
                 setattr(self, f"{name}_", value)
             elif hasattr(self, f"{name}_"):
                 delattr(self, f"{name}_")  # of an earlier fit
+        for name in getattr(self, "_fitted", ()):
+            self.__dict__.pop(name, None)  # of an earlier fit
+        self._fitted = tuple(embedding.fitted)
         for name, value in embedding.fitted.items():
             setattr(self, name, value)
         if embedding.trace is not None:

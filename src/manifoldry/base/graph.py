@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from abc import abstractmethod
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
@@ -18,6 +19,7 @@ from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_gr
 from manifoldry.parameters import Positive, PositiveInt
 from manifoldry.run import Run
 from manifoldry.values import Embedding, NeighborGraph
+from manifoldry.warnings import warn
 
 
 @estimator
@@ -49,7 +51,12 @@ class GraphEmbedder(Embedder):
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
-        self._rule(n_points)
+        k = self._rule(n_points).n_neighbors
+        if isinstance(self.n_neighbors, numbers.Integral) and k != self.n_neighbors:
+            warn(
+                f"{type(self).__name__} needs {k} neighbors for {self.n_components} dimensions; "
+                f"n_neighbors={self.n_neighbors} was raised to that."
+            )
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         sample = self._sample(X, run)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldry.base import estimator
-from manifoldry.base.linear import LOOKED_AT, RANK, LinearEmbedder
+from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.extend.linear import embed_linearly, feature_rows, with_components
 from manifoldry.neighbors.sample import Sample
+from manifoldry.parameters import PositiveShare
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.eigen import largest
+from manifoldry.solve.linear_span import MIN_EIGENPAIRS, SPAN_RANK_TOL, principal_span
 from manifoldry.solve.spectrum import Suggestion, enough
 from manifoldry.values import Embedding, IntArray, NeighborGraph
 
@@ -30,7 +34,7 @@ from manifoldry.values import Embedding, IntArray, NeighborGraph
     test_params={"n_components": 2, "n_neighbors": 5},
 )
 @estimator
-class DPP(LinearEmbedder):
+class DPP(GraphEmbedder):
     r"""Distance preserving projection: the least relative loss of squared length along the minimum spanning tree.
 
     .. math:: \min_{V V^T = I} \frac{1}{|T|} \sum_{(i,j) \in T}
@@ -84,22 +88,29 @@ class DPP(LinearEmbedder):
     True
     """
 
-    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        directions = self._span(sample, run)
-        tree = spanning_tree(sample.graph)
-        edges = directions.coordinates[tree[:, 0]] - directions.coordinates[tree[:, 1]]
-        lengths = np.linalg.norm(edges, axis=1)
-        # The direction of an edge between points that differ by rounding means nothing.
-        real = lengths > RANK * np.abs(directions.coordinates).max()
-        units = edges[real] / lengths[real, None]
-        count = min(max(n_components, LOOKED_AT), directions.rank)
-        spectrum = largest(units.T @ units / len(units), count, run=run)
-        return directions.embedding(spectrum, spectrum.vectors, n_components, tree=tree)
+    variance: PositiveShare = 1.0
+
+    _invertible = True
 
     def suggest_n_components(self) -> Suggestion:
         """Return the first dimension that loses at most 5% of the squared length of an edge in the mean, and why."""
         check_is_fitted(self, "embedding_")
         return enough(1.0 - np.cumsum(self.spectrum_.values), "squared length of the tree's edges")
+
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        return with_components(super()._embed(X, run))
+
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        span = principal_span(feature_rows(sample, run), run, variance=self.variance)
+        tree = spanning_tree(sample.graph)
+        edges = span.coordinates[tree[:, 0]] - span.coordinates[tree[:, 1]]
+        lengths = np.linalg.norm(edges, axis=1)
+        # The direction of an edge between points that differ by rounding means nothing.
+        real = lengths > SPAN_RANK_TOL * np.abs(span.coordinates).max()
+        units = edges[real] / lengths[real, None]
+        count = min(max(n_components, MIN_EIGENPAIRS), span.rank)
+        spectrum = largest(units.T @ units / len(units), count, run=run)
+        return embed_linearly(span, spectrum, spectrum.vectors, n_components, tree=tree)
 
 
 def spanning_tree(graph: NeighborGraph) -> IntArray:

@@ -15,9 +15,9 @@ from manifoldry.extend.kernel_projection import (
     KernelFunction,
     KernelName,
     KernelProjection,
-    LinearPreimage,
     LocalPreimage,
 )
+from manifoldry.extend.linear import LinearInverse
 from manifoldry.extend.placement import pairwise
 from manifoldry.parameters import Positive, PositiveInt
 from manifoldry.registry import register
@@ -158,11 +158,11 @@ class KernelPCA(Embedder):
             gamma = 0.5 / median_distance(X, run) ** 2 if self.kernel == "rbf" else 1.0
         return Kernel(self.kernel, float(gamma), self.degree, self.coef0)
 
-    def _preimage(self, scores: FloatArray, X: Any) -> LinearPreimage | LocalPreimage | None:
+    def _preimage(self, scores: FloatArray, X: Any) -> LinearInverse | LocalPreimage | None:
         if self._pairwise or issparse(X):
             return None
         if self.kernel == "linear":
-            return LinearPreimage.fit(scores, X)
+            return LinearInverse.fit(scores, X)
         return LocalPreimage.of(scores, X)
 
     @property

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import Embedder, estimator
+from manifoldry.base import Embedder, Metric, estimator
+from manifoldry.extend.linear import LinearMap
 from manifoldry.extend.placement import (
-    Distances,
+    FittedDistances,
     GramPlacement,
-    LinearPlacement,
     ScalingPlacement,
     StressPlacement,
     pairwise,
 )
+from manifoldry.parameters import ArrayLike, NonNegative, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.eigen import largest
@@ -27,8 +28,8 @@ from manifoldry.solve.smacof import MonotoneFit, guttman_transform, majorize, ra
 from manifoldry.solve.spectrum import Suggestion, elbow
 from manifoldry.values import Embedding, FloatArray
 
-LOOKED_AT = 10
-"""Eigenvalues that classical scaling looks at to suggest a dimension."""
+N_ELBOW_EIGENVALUES = 10
+"""Minimum number of eigenvalues that classical scaling computes, to suggest a dimension."""
 
 
 def _distances(X: Any, metric: Any, metric_params: dict[str, Any] | None, run: Run) -> FloatArray:
@@ -69,7 +70,7 @@ class ClassicalMDS(Embedder):
     metric, metric_params
         As in scikit-learn; "precomputed" for a matrix of distances, "gram" for inner products or a kernel.
     random_state : int, Generator or None
-        Unused; kept so that all methods take the same words.
+        Unused; for uniformity.
     n_jobs, verbose, callback
         As in `Isomap`.
 
@@ -80,9 +81,9 @@ class ClassicalMDS(Embedder):
     spectrum_ : Spectrum
         The eigenpairs of B.
     diagnostics_ : dict
-        ``negative`` tells the most negative eigenvalue and, up to 1000 points, the share of negative ones in
+        ``negative`` holds the most negative eigenvalue and, up to 1000 points, the share of negative ones in
         the sum of all magnitudes: how far the distances are from Euclidean. ``left_over`` is the share of the
-        variance that 1, 2, ... dimensions leave.
+        variance not explained by 1, 2, ... dimensions.
 
     Notes
     -----
@@ -97,7 +98,7 @@ class ClassicalMDS(Embedder):
     [-1.333, -0.333, 1.667]
     """
 
-    metric: Any = "euclidean"
+    metric: Metric = "euclidean"
     metric_params: dict[str, Any] | None = None
 
     _invertible = _local_inverse = True
@@ -109,10 +110,10 @@ class ClassicalMDS(Embedder):
         return elbow(self.diagnostics_["left_over"], "share of the variance left over")
 
     def _embed(self, X: Any, run: Run) -> Embedding:
-        d, n_pairs = self.n_components, max(self.n_components, min(LOOKED_AT, X.shape[0] - 1))
+        d, n_pairs = self.n_components, max(self.n_components, min(N_ELBOW_EIGENVALUES, X.shape[0] - 1))
         if self.metric == "euclidean" and not issparse(X):
             scaling, directions = principal_scaling(X, n_pairs, run)
-            extension: Any = LinearPlacement(X.mean(axis=0), np.ascontiguousarray(directions[:, :d]))
+            extension: Any = LinearMap(X.mean(axis=0, dtype=np.float64), np.ascontiguousarray(directions[:, :d].T))
             total = float(((X - X.mean(axis=0)) ** 2).sum())
             return _scaled(scaling, d, extension, total, {})
         if self.metric == "gram":
@@ -126,8 +127,8 @@ class ClassicalMDS(Embedder):
             extension = ScalingPlacement(self._distances_to(X), scaling.head(d))
         return _scaled(scaling, d, extension, float(np.trace(gram)), {"negative": negative_part(gram, run)})
 
-    def _distances_to(self, X: Any) -> Distances:
-        return Distances(None if self._pairwise else X, self.metric, self.metric_params)
+    def _distances_to(self, X: Any) -> FittedDistances:
+        return FittedDistances(None if self._pairwise else X, self.metric, self.metric_params)
 
 
 def _scaled(scaling: Scaling, d: int, extension: Any, total: float, notes: dict[str, Any]) -> Embedding:
@@ -168,25 +169,25 @@ class MDS(Embedder):
     metric, metric_params
         As in scikit-learn; "precomputed" for a matrix of dissimilarities.
     weights : array of shape (n_samples, n_samples), optional
-        Symmetric, non-negative; 0 leaves a pair free.
+        Symmetric, non-negative weights of the pairs; 0 ignores a pair.
     init : {"classical", "random"} or array of shape (n_samples, n_components)
-        The first start.
+        Initial layout.
     n_init : int
-        Number of starts; all after the first are random, the lowest stress is kept.
+        Number of initial layouts; all but the first are random, and the result of lowest stress is kept.
     max_iter : int
-        Steps per start.
+        Maximum number of iterations per initial layout.
     tol : float
-        A start ends when two steps running gain less than this share of the stress.
+        The iteration stops when the stress falls by less than this share in two consecutive iterations.
     random_state : int, Generator or None
-        Seed of the random starts.
+        Seed of the random initial layouts.
     n_jobs, verbose, callback
-        As in `Isomap`; stopping keeps the best layout so far.
+        As in `Isomap`; stopping keeps the best layout found so far.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
     trace_ : Trace
-        Stress after every step of the best start, never rising, and why it stopped.
+        Stress after every iteration of the best run, never rising, and why it stopped.
     diagnostics_ : dict
         ``stress`` and ``normalized_stress``, the root of stress over the sum of squared dissimilarities.
 
@@ -202,19 +203,19 @@ class MDS(Embedder):
     True
     """
 
-    metric: Any = "euclidean"
+    metric: Metric = "euclidean"
     metric_params: dict[str, Any] | None = None
-    weights: Any = None
-    init: Any = "classical"
-    n_init: int = 1
-    max_iter: int = 300
-    tol: float = 1e-06
+    weights: ArrayLike | None = None
+    init: Literal["classical", "random"] | ArrayLike = "classical"
+    n_init: PositiveInt = 1
+    max_iter: PositiveInt = 300
+    tol: NonNegative = 1e-06
 
     _invertible = _local_inverse = True
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
-        _check_descent(self, n_points)
+        _check_init(self, n_points)
         if self.weights is not None:
             check.weights(np.asarray(self.weights), n_points)
 
@@ -231,7 +232,7 @@ class MDS(Embedder):
         stress = float(trace.objective[-1])
         spread = float(((wanted**2) if weights is None else weights * wanted**2).sum() / 2)
         notes = {"stress": stress, "normalized_stress": float(np.sqrt(stress / spread))}
-        distances = Distances(None if self._pairwise else X, self.metric, self.metric_params)
+        distances = FittedDistances(None if self._pairwise else X, self.metric, self.metric_params)
         return Embedding(Y, trace=trace, extension=StressPlacement(distances, Y), notes=notes)
 
 
@@ -273,7 +274,7 @@ class NonmetricMDS(Embedder):
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
     trace_ : Trace
-        Stress-1 after every step of the best start, and why it stopped.
+        Stress-1 after every iteration of the best run, and why it stopped.
     diagnostics_ : dict
         ``stress``, Kruskal's stress-1: 0.2 poor, 0.1 fair, 0.05 good.
 
@@ -289,18 +290,18 @@ class NonmetricMDS(Embedder):
     True
     """
 
-    metric: Any = "euclidean"
+    metric: Metric = "euclidean"
     metric_params: dict[str, Any] | None = None
-    init: Any = "classical"
-    n_init: int = 1
-    max_iter: int = 300
-    tol: float = 1e-06
+    init: Literal["classical", "random"] | ArrayLike = "classical"
+    n_init: PositiveInt = 1
+    max_iter: PositiveInt = 300
+    tol: NonNegative = 1e-06
 
     _invertible = _local_inverse = True
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
-        _check_descent(self, n_points)
+        _check_init(self, n_points)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         given = _distances(X, self.metric, self.metric_params, run)
@@ -311,17 +312,13 @@ class NonmetricMDS(Embedder):
                 _starts(self, given, run),
                 run,
             )
-        distances = Distances(None if self._pairwise else X, self.metric, self.metric_params)
+        distances = FittedDistances(None if self._pairwise else X, self.metric, self.metric_params)
         notes = {"stress": float(trace.objective[-1])}
         return Embedding(Y, trace=trace, extension=StressPlacement(distances, Y, curve), notes=notes)
 
 
-def _check_descent(model: MDS | NonmetricMDS, n_points: int) -> None:
-    check.integer("n_init", model.n_init, 1)
-    check.integer("max_iter", model.max_iter, 1)
-    check.number("tol", model.tol, 0.0)
+def _check_init(model: MDS | NonmetricMDS, n_points: int) -> None:
     if isinstance(model.init, str):
-        check.choice("init", model.init, ("classical", "random"))
         return
     shape = np.shape(model.init)
     if shape != (n_points, model.n_components) or not np.isfinite(np.asarray(model.init, dtype=float)).all():
@@ -332,7 +329,7 @@ def _check_descent(model: MDS | NonmetricMDS, n_points: int) -> None:
 
 
 def _starts(model: MDS | NonmetricMDS, wanted: FloatArray, run: Run) -> list[FloatArray]:
-    """Return the layouts to descend from; random ones have the dissimilarities' size."""
+    """Return the initial layouts; random ones have the mean square of the dissimilarities."""
     rng = run.rng("starts")
     size = float(np.sqrt((wanted**2).mean() / (2 * model.n_components)))
     starts: list[FloatArray] = [
@@ -346,7 +343,7 @@ def _starts(model: MDS | NonmetricMDS, wanted: FloatArray, run: Run) -> list[Flo
 
 
 def _best_start(descend: Callable[[FloatArray], Any], starts: list[FloatArray], run: Run) -> Any:
-    """Descend from each start until asked to stop, and return what reached the lowest objective."""
+    """Descend from each initial layout until asked to stop, and return the result of lowest objective."""
     best = descend(starts[0])
     for start in starts[1:]:
         if run.stopped:

@@ -17,7 +17,7 @@ from manifoldry.values import Array, FloatArray
 KernelName = Literal["rbf", "poly", "linear", "sigmoid", "cosine", "precomputed"]
 KernelFunction = Callable[[Any, Any], Array]
 """Arrays (m, p) and (n, p) of rows to kernel values (m, n)."""
-BLOCK = 1_000_000
+KERNEL_BLOCK = 1_000_000
 """Kernel values computed by one task."""
 PREIMAGE_NEIGHBORS = 10
 """Neighbors per local regression beyond three per coordinate: enough to average noise, few enough to stay local."""
@@ -68,7 +68,7 @@ class Kernel:
         def block(lo: int, hi: int) -> None:
             values[lo:hi] = self._rows(A[lo:hi], B)
 
-        run.map(block, run.ranges(A.shape[0], max(1, BLOCK // B.shape[0])), blas=True)
+        run.map(block, run.ranges(A.shape[0], max(1, KERNEL_BLOCK // B.shape[0])), blas=True)
         return values
 
     def _called(self, A: Any, B: Any) -> FloatArray:
@@ -146,28 +146,9 @@ class KernelProjection:
 
     def __call__(self, X: Any, run: Run) -> FloatArray:
         """Place new points."""
-        cuts = run.ranges(X.shape[0], max(1, 10 * BLOCK // len(self.weights)))
+        cuts = run.ranges(X.shape[0], max(1, 10 * KERNEL_BLOCK // len(self.weights)))
         placed = [self.kernel(X[lo:hi], self.anchors, run) @ self.weights - self.shift for lo, hi in cuts]
         return np.concatenate([np.empty((0, self.weights.shape[1])), *placed])
-
-
-@dataclass(frozen=True)
-class LinearPreimage:
-    """The least-squares linear map from scores to points: the inverse of PCA where the scores are PCA's."""
-
-    mean: FloatArray
-    directions: FloatArray
-
-    @classmethod
-    def fit(cls, scores: FloatArray, X: FloatArray) -> LinearPreimage:
-        """Regress the rows of ``X`` (n, p) on centered scores (n, d)."""
-        mean = X.mean(axis=0, dtype=np.float64)
-        return cls(mean, np.linalg.pinv(scores) @ (X - mean))
-
-    def __call__(self, Y: Array, run: Run) -> FloatArray:  # noqa: ARG002
-        """Lead coordinates back to points."""
-        back: FloatArray = Y @ self.directions + self.mean
-        return back
 
 
 @dataclass(frozen=True)
@@ -188,7 +169,7 @@ class LocalPreimage:
         return cls(scores, X, PREIMAGE_NEIGHBORS + 3 * scores.shape[1])
 
     def __call__(self, Y: Array, run: Run) -> FloatArray:
-        """Lead coordinates back to points."""
+        """Return the points of given coordinates."""
         tree = cKDTree(self.scores)
         places = np.asarray(Y, dtype=np.float64)
         k = min(self.n_neighbors + 1, len(self.scores))
@@ -198,7 +179,7 @@ class LocalPreimage:
         def block(lo: int, hi: int) -> None:
             back[lo:hi] = self._regress(places[lo:hi], near[lo:hi], distances[lo:hi])
 
-        run.map(block, run.ranges(len(places), max(1, BLOCK // (k * self.X.shape[1]))), blas=True)
+        run.map(block, run.ranges(len(places), max(1, KERNEL_BLOCK // (k * self.X.shape[1]))), blas=True)
         return back
 
     def _regress(self, places: FloatArray, near: Array, distances: FloatArray) -> FloatArray:

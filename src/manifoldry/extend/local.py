@@ -8,16 +8,19 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from manifoldry.geometry.neighborhoods import gather
+from manifoldry.extend.linear import LinearMap
+from manifoldry.geometry.neighborhoods import dense, gather, row_width
+from manifoldry.geometry.tangent import local_variances
 from manifoldry.geometry.weights import barycentric
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule
 from manifoldry.run import Run
-from manifoldry.values import Array, FloatArray
+from manifoldry.solve.scaling import classical_scaling, principal_scaling
+from manifoldry.values import Array, Embedding, FloatArray, Spectrum
 
-REG = 1e-3
+RECONSTRUCTION_REG = 1e-3
 """Regularization of the weights relative to the trace of the local Gram matrix, the field's usual choice."""
-BLOCK = 4_000_000
+RECONSTRUCTION_BLOCK = 4_000_000
 """Numbers gathered at a time."""
 
 
@@ -44,7 +47,7 @@ class LocalReconstruction:
     index: NeighborIndex
     source: Any
     target: Any
-    reg: float = REG
+    reg: float = RECONSTRUCTION_REG
     pairwise: bool = False
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
@@ -56,7 +59,7 @@ class LocalReconstruction:
             rows = np.flatnonzero(counts == count)
             near = neighbors[rows][:, :count]
             weights = barycentric(self._grams(X[rows], near, distances[rows][:, :count]), self.reg)
-            step = max(1, BLOCK // max(1, count * self.target.shape[1]))
+            step = max(1, RECONSTRUCTION_BLOCK // max(1, count * self.target.shape[1]))
             for lo in range(0, len(rows), step):
                 block = slice(lo, lo + step)
                 placed[rows[block]] = np.einsum("ij,ijc->ic", weights[block], gather(self.target, near[block]))
@@ -73,9 +76,33 @@ class LocalReconstruction:
         return rows @ rows.transpose(0, 2, 1)
 
 
-def forward(sample: Sample, coordinates: FloatArray, reg: float = REG) -> LocalReconstruction:
+def forward(sample: Sample, coordinates: FloatArray, reg: float = RECONSTRUCTION_REG) -> LocalReconstruction:
     """Return the rule from points to coordinates."""
     return LocalReconstruction(sample.index, sample.X, coordinates, reg, sample.pairwise)
+
+
+def embed_locally(
+    sample: Sample, coordinates: FloatArray, spectrum: Spectrum, run: Run, *, extension: Any = None, **notes: Any
+) -> Embedding:
+    """Return an embedding with the variances of its neighborhoods; new points by local reconstruction if not else."""
+    return Embedding(
+        coordinates,
+        spectrum=spectrum,
+        extension=extension or forward(sample, coordinates),
+        notes={"local_variances": local_variances(sample, run), **notes},
+    )
+
+
+def embed_principal(sample: Sample, n_components: int, run: Run) -> Embedding:
+    """Embed a sample or component too small for local geometry by its principal coordinates."""
+    row_width(sample)
+    if sample.pairwise:
+        scaling = classical_scaling(np.array(sample.X, dtype=np.float64), n_components, run, overwrite=True)
+        return embed_locally(sample, scaling.coordinates, scaling.spectrum, run, principal=True)
+    X = dense(sample.X)
+    scaling, directions = principal_scaling(X, n_components, run)
+    linear = LinearMap(X.mean(axis=0), np.ascontiguousarray(directions.T))
+    return embed_locally(sample, scaling.coordinates, scaling.spectrum, run, extension=linear, principal=True)
 
 
 @dataclass
@@ -97,7 +124,7 @@ class LocalInverse:
 
     X: Any
     coordinates: FloatArray
-    reg: float = REG
+    reg: float = RECONSTRUCTION_REG
     _rule: LocalReconstruction | None = None
 
     def __call__(self, Y: Array, run: Run) -> FloatArray:

@@ -13,7 +13,7 @@ from manifoldry.run import Run
 from manifoldry.solve.scaling import Scaling, landmark_scaling, place_columns
 from manifoldry.values import Array, Embedding, FloatArray, IntArray, NeighborGraph
 
-BLOCK = 20_000_000
+GEODESIC_BLOCK = 20_000_000
 """Path lengths held at a time."""
 
 
@@ -47,7 +47,7 @@ class GeodesicNystrom:
         if self.scale is not None:
             offsets = conformal_offsets(neighbors, offsets, self.scale)
         placed = [np.empty((0, len(self.scaling.spectrum)))]
-        for lo, hi in run.ranges(len(neighbors), max(1, BLOCK // self.graph.n_points)):
+        for lo, hi in run.ranges(len(neighbors), max(1, GEODESIC_BLOCK // self.graph.n_points)):
             lengths = geodesics_from_outside(self.graph, neighbors[lo:hi], offsets[lo:hi], run)
             lengths[lengths > 0] += self.shift
             # Row by row, not one product for the batch: a point's place must not depend on its company.

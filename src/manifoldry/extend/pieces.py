@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 
 from manifoldry.neighbors.graph import components, with_edges
 from manifoldry.neighbors.pieces import Policy, connect, raise_disconnected
@@ -62,7 +64,8 @@ def _largest(sample: Sample, parts: list[IntArray], embed: EmbedConnected, width
     embedding = _piece(sample, parts[0], embed, width, run)
     coordinates = np.full((sample.n_points, width), np.nan)
     coordinates[parts[0]] = embedding.coordinates
-    return replace(embedding, coordinates=coordinates, graph=None, notes={**embedding.notes, "left_out": left_out})
+    notes, fitted = {**embedding.notes, "left_out": left_out}, _joint_attributes([embedding], parts, sample.n_points)
+    return replace(embedding, coordinates=coordinates, graph=None, notes=notes, fitted=fitted)
 
 
 def _apart(sample: Sample, parts: list[IntArray], embed: EmbedConnected, width: int, run: Run) -> Embedding:
@@ -74,7 +77,23 @@ def _apart(sample: Sample, parts: list[IntArray], embed: EmbedConnected, width: 
     extensions = [piece.extension for piece in pieces if piece.extension is not None]
     whole = len(extensions) == len(pieces)
     apart = Apart(sample.index, label, extensions, [shift for _, shift in placed]) if whole else None
-    return replace(pieces[0], coordinates=coordinates, graph=None, extension=apart, inverse=None)
+    fitted = _joint_attributes(pieces, parts, sample.n_points)
+    return replace(pieces[0], coordinates=coordinates, graph=None, extension=apart, inverse=None, fitted=fitted)
+
+
+def _joint_attributes(pieces: list[Embedding], parts: list[IntArray], n_points: int) -> dict[str, Any]:
+    """Return the fitted attributes of the largest component, sparse matrices of edges joined to one of all points."""
+    fitted = dict(pieces[0].fitted)
+    for name in [name for name, value in fitted.items() if issparse(value)]:
+        blocks = [
+            (piece.fitted[name].tocoo(), members)
+            for piece, members in zip(pieces, parts, strict=False)
+            if name in piece.fitted
+        ]
+        rows, columns = (np.concatenate([members[block.coords[axis]] for block, members in blocks]) for axis in (0, 1))
+        entries = np.concatenate([block.data for block, _ in blocks])
+        fitted[name] = csr_array((entries, (rows, columns)), shape=(n_points, n_points))
+    return fitted
 
 
 def _piece(sample: Sample, members: IntArray, embed: EmbedConnected, width: int, run: Run) -> Embedding:
@@ -97,7 +116,7 @@ def _padded(coordinates: FloatArray, width: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class LonePoint:
-    """The extension of a component of one point, which every new point that comes to it joins."""
+    """The extension of a component of one point, or of copies of one, which every new point that comes to it joins."""
 
     width: int
 

@@ -154,6 +154,29 @@ def graph_affinity(graph: NeighborGraph, bandwidth: float | FloatArray, *, loops
     return Affinity(csr_array(matrix + diags_array(np.ones(n))) if loops else matrix)
 
 
+def edge_affinity(
+    graph: NeighborGraph, weights: str, bandwidth: float | str, strongest: float | None = None
+) -> tuple[Affinity, float]:
+    """Return the edge weights of an undirected graph, and their bandwidth.
+
+    Parameters
+    ----------
+    graph : NeighborGraph
+        Symmetric.
+    weights : {"heat", "binary"}
+        Binary weights are the limit of an infinite bandwidth.
+    bandwidth : float or "auto"
+        Of heat weights; "auto" is `mean_bandwidth`.
+    strongest : float, optional
+        Given where the lengths stand for affinities (see `affinity_lengths`), which are returned: that of length 0.
+    """
+    if strongest is not None:
+        return Affinity(graph_affinity(graph, 1.0).matrix * strongest), 1.0
+    heat = mean_bandwidth(graph) if isinstance(bandwidth, str) else float(bandwidth)
+    s = np.inf if weights == "binary" else heat
+    return graph_affinity(graph, s), s
+
+
 def _pair_bandwidths(graph: NeighborGraph, local: FloatArray) -> FloatArray:
     return np.sqrt(local[graph.rows()] * local[graph.indices])
 

@@ -53,12 +53,12 @@ class Laplacian:
         On its component a vector is constant, or proportional to the root of the degrees for the symmetric
         Laplacian; it is zero elsewhere.
         """
-        profile = np.ones(len(self.labels))
+        entries = np.ones(len(self.labels))
         if self.kind == "symmetric":
-            profile = np.where(self.degrees > 0, np.sqrt(self.degrees), 1.0)
-        lengths = np.sqrt(np.bincount(self.labels, weights=profile**2))
+            entries = np.where(self.degrees > 0, np.sqrt(self.degrees), 1.0)
+        lengths = np.sqrt(np.bincount(self.labels, weights=entries**2))
         vectors = np.zeros((len(self.labels), self.n_components))
-        vectors[np.arange(len(self.labels)), self.labels] = profile / lengths[self.labels]
+        vectors[np.arange(len(self.labels)), self.labels] = entries / lengths[self.labels]
         return vectors
 
 

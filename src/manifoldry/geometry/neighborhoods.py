@@ -64,8 +64,7 @@ def local_grams(sample: Sample, stack: Stack, *, about_center: bool) -> FloatArr
     About the center point, :math:`\langle x_j - x_i, x_k - x_i \rangle`, or about the mean of the members. From
     rows or, where only distances are known, from :math:`\frac12 (d_{ij}^2 + d_{ik}^2 - d_{jk}^2)`.
     """
-    if sample.X is None:
-        raise ValueError("Local geometry needs points or all pairwise distances; got only a graph.")
+    _require_points(sample)
     if sample.pairwise:
         return _from_distances(sample.X, stack, about_center)
     rows = gather(sample.X, stack.members)
@@ -82,6 +81,22 @@ def gather(X: Any, members: IntArray) -> FloatArray:
         return np.asarray(X[members], dtype=np.float64)
     rows = X[members.reshape(-1)].astype(np.float64)
     return rows.toarray().reshape(*members.shape, -1)
+
+
+def dense(X: Any) -> FloatArray:
+    """Return rows as a dense array of float64."""
+    return np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)
+
+
+def row_width(sample: Sample) -> int:
+    """Return the number of columns gathered per member of a neighborhood: 1 where distances are given."""
+    _require_points(sample)
+    return 1 if sample.pairwise else int(sample.X.shape[1])
+
+
+def _require_points(sample: Sample) -> None:
+    if sample.X is None:
+        raise ValueError("Local geometry needs points or all pairwise distances; got only a graph.")
 
 
 def dense_rows(X: Any, run: Run) -> Any:

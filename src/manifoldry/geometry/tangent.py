@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from manifoldry.geometry.laplacian import laplacian
-from manifoldry.geometry.neighborhoods import Stack, gather, local_grams, stacks, sum_blocks
+from manifoldry.geometry.neighborhoods import Stack, gather, local_grams, row_width, stacks, sum_blocks
 from manifoldry.geometry.principal import gram_scores, principal_scores
 from manifoldry.neighbors.sample import Sample
 from manifoldry.run import Run
@@ -59,19 +59,15 @@ def tangents(sample: Sample, d: int, run: Run) -> list[Tangents]:
         basis = np.where(kept[:, None, :], coordinates / np.where(kept, lengths, 1.0)[:, None, :], 0.0)
         return Tangents(stack, basis, lengths, values)
 
-    pieces = [(stack,) for stack in stacks(sample.neighbors, _width(sample), own=True)]
+    pieces = [(stack,) for stack in stacks(sample.neighbors, row_width(sample), own=True)]
     with run.stage("tangents"):
         return run.map(work, pieces, blas=True)
-
-
-def _width(sample: Sample) -> int:
-    return 1 if sample.pairwise or sample.X is None else int(sample.X.shape[1])
 
 
 def _local_scores(sample: Sample, stack: Stack, d: int) -> tuple[FloatArray, FloatArray]:
     """Return local eigenvalues (m, min(s, D)), descending, and the first d principal coordinates, padded with zeros."""
     m, s = stack.members.shape
-    if sample.pairwise or sample.X is None:
+    if sample.pairwise:
         values, scores = gram_scores(local_grams(sample, stack, about_center=False), d)
     else:
         rows = gather(sample.X, stack.members)
@@ -92,7 +88,7 @@ def local_variances(sample: Sample, run: Run, *, most: int = 1000) -> FloatArray
     n = sample.n_points
     chosen = np.sort(run.rng("local variances").permutation(n)[:most])
     shares = []
-    for stack in stacks(sample.neighbors, _width(sample), own=True):
+    for stack in stacks(sample.neighbors, row_width(sample), own=True):
         here = np.isin(stack.centers, chosen)
         values, _ = _local_scores(sample, Stack(stack.centers[here], stack.members[here]), 1)
         total = values.sum(axis=1)

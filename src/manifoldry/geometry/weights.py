@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, diags_array
 
-from manifoldry.geometry.neighborhoods import Stack, local_grams, stacks
+from manifoldry.geometry.neighborhoods import Stack, local_grams, row_width, stacks
 from manifoldry.neighbors.sample import Sample
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray
@@ -89,7 +89,7 @@ def _descend_on_face(system: FloatArray, weights: FloatArray, free: Any, busy: I
 def reconstruction(sample: Sample, reg: float, run: Run, *, nonnegative: bool = False) -> csr_array:
     """Return the sparse matrix W whose row i holds the weights of point i's neighbors; rows sum to one."""
     solve = convex if nonnegative else barycentric
-    pieces = list(stacks(sample.neighbors, 1 if sample.pairwise else sample.X.shape[1], own=False))
+    pieces = list(stacks(sample.neighbors, row_width(sample), own=False))
 
     def work(stack: Stack) -> FloatArray:
         return solve(local_grams(sample, stack, about_center=True), reg)
@@ -111,7 +111,7 @@ def modified_blocks(sample: Sample, d: int, reg: float, run: Run) -> list[tuple[
     neighborhood is the largest l with :math:`\sum_{j > k-l} \lambda_j / \sum_{j \le k-l} \lambda_j < \eta`, at most
     k - d; :math:`\eta` is the median over the points of that ratio for l = k - d.
     """
-    pieces = list(stacks(sample.neighbors, 1 if sample.pairwise else sample.X.shape[1], own=False))
+    pieces = list(stacks(sample.neighbors, row_width(sample), own=False))
 
     def decompose(stack: Stack) -> tuple[FloatArray, FloatArray, FloatArray]:
         grams = local_grams(sample, stack, about_center=True)

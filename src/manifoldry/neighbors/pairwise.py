@@ -13,7 +13,7 @@ from manifoldry import check
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
 
-BLOCK = 2**17
+BLOCK_DISTANCES = 2**17
 """Distances in a block, per thread and space: 1 MB, the fastest of 2**16 to 2**22 at n = 10,000."""
 
 MAX_DIFFERENCE_COLUMNS = 32
@@ -85,7 +85,7 @@ def nearest(distances: FloatArray, k: int) -> IntArray:
 
 def block_rows(n: int) -> int:
     """Rows of n distances that make one block."""
-    return max(1, BLOCK // n)
+    return max(1, BLOCK_DISTANCES // n)
 
 
 def _finite_table(name: str, table: Array) -> Array:

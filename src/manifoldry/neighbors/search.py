@@ -31,7 +31,7 @@ MAX_EXACT_SECONDS = 1.5
 MIN_DESCENT_ROWS, MAX_DESCENT_NEIGHBORS = 10_000, 200
 MIN_DESCENT_RECALL = 0.985
 """Data of so high intrinsic dimension that NN-descent finds less are left to FAISS, which searches whole cells."""
-AUTO_NEIGHBORS = 10
+DEFAULT_N_NEIGHBORS = 10
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class NeighborRule:
     metric_params: dict[str, Any] | None = None
     search: str = "auto"
 
-    def resolve(self, n_points: int, auto: int = AUTO_NEIGHBORS) -> NeighborRule:
+    def resolve(self, n_points: int, auto: int = DEFAULT_N_NEIGHBORS) -> NeighborRule:
         """Return the rule with "auto" resolved for ``n_points``, or refuse it."""
         check.choice("search", self.search, ("auto", "exact", "approximate"))
         k = self.n_neighbors
@@ -74,6 +74,12 @@ class NeighborRule:
             )
         radius = None if self.radius is None else check.number("radius", self.radius, 0.0, open_low=True)
         return NeighborRule(k, radius, self.metric, self.metric_params, self.search)
+
+    def at_least(self, n_neighbors: int, n_points: int) -> NeighborRule:
+        """Return the resolved rule with as many neighbors as a method needs, or as there are; a radius alone stays."""
+        if self.n_neighbors is None:
+            return self
+        return replace(self, n_neighbors=max(int(self.n_neighbors), min(n_neighbors, n_points - 1)))
 
     def capped(self, n_points: int) -> NeighborRule:
         """Return the resolved rule for a component that may have fewer points than neighbors asked for."""

@@ -16,7 +16,7 @@ MAX_ADDITIVE_STEPS = 50
 ADDITIVE_ROUNDING_TOL = 1e-12
 """A negative v'K(c)v below this share of v'K(D^2)v is rounding: a sum of n^2 products each good to 1e-16."""
 MAX_FULL_SPECTRUM = 1000
-BLOCK = 2_000_000
+SCALING_BLOCK_ENTRIES = 2_000_000
 """Entries worked on at a time, so that no second n x n array is needed."""
 
 
@@ -75,7 +75,7 @@ def classical_scaling(lengths: FloatArray, n_components: int, run: Run, *, overw
     """
     with run.stage("double centering"):
         gram = lengths if overwrite else lengths.copy()
-        ranges = run.ranges(len(gram), max(1, BLOCK // len(gram)))
+        ranges = run.ranges(len(gram), max(1, SCALING_BLOCK_ENTRIES // len(gram)))
 
         def square(lo: int, hi: int) -> FloatArray:
             block = gram[lo:hi]
@@ -104,7 +104,7 @@ def _center(matrix: FloatArray, means: FloatArray, factor: float, run: Run) -> N
         part -= (means[lo:hi, None] - offset).astype(part.dtype)
         part *= factor
 
-    run.map(block, run.ranges(len(matrix), max(1, BLOCK // len(matrix))))
+    run.map(block, run.ranges(len(matrix), max(1, SCALING_BLOCK_ENTRIES // len(matrix))))
 
 
 def landmark_scaling(lengths: FloatArray, landmarks: IntArray, n_components: int, run: Run) -> Scaling:
@@ -137,7 +137,7 @@ def place_columns(scaling: Scaling, lengths: FloatArray, run: Run) -> FloatArray
     def block(lo: int, hi: int) -> None:
         coordinates[lo:hi] = scaling.place(lengths[:, lo:hi].T.astype(np.float64) ** 2)
 
-    run.map(block, run.ranges(n, max(1, BLOCK // len(lengths))), blas=True)
+    run.map(block, run.ranges(n, max(1, SCALING_BLOCK_ENTRIES // len(lengths))), blas=True)
     return coordinates
 
 

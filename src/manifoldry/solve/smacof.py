@@ -19,7 +19,7 @@ from manifoldry.values import FloatArray, IntArray, Stop, Trace
 
 MAX_NUMPY_POINTS = 500
 """Maximum number of points for numpy, a few milliseconds per step; beyond, the compiled loop is loaded."""
-BLOCK_ROWS = 64
+SMACOF_BLOCK_ROWS = 64
 ANDERSON_MEMORY = 8
 """Number of previous steps that Anderson acceleration combines."""
 
@@ -63,7 +63,7 @@ def _compiled_transform(targets: FloatArray, run: Run) -> GuttmanMap:
     def guttman(Y: FloatArray) -> tuple[FloatArray, float]:
         columns = np.ascontiguousarray(Y.T)
         image, stress = np.empty(Y.shape), np.empty(n)
-        run.map(lambda lo, hi: guttman_rows(columns, targets, image, stress, lo, hi), run.ranges(n, BLOCK_ROWS))
+        run.map(lambda lo, hi: guttman_rows(columns, targets, image, stress, lo, hi), run.ranges(n, SMACOF_BLOCK_ROWS))
         return image / n, float(stress.sum() / 2)
 
     return guttman

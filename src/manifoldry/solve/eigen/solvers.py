@@ -48,7 +48,7 @@ MAX_LEVEL_WIDTH = 6000
 """Maximum width of a breadth-first level for a sparse factorization. Among wide graphs, factoring took about
 2 w^3 / 6e9 s for a widest level of w points (w = 1,240: 0.5 s; 1,600: 1.5 s; 2,200: 0.9 s), so this is a minute."""
 
-MAX_SPARSE_FILL, MAX_DENSE_FACTOR_SIZE = 0.6, 10_000
+MAX_SPARSE_FILL, MAX_DENSE_SHIFT_INVERT_SIZE = 0.6, 10_000
 """A sparse matrix whose predicted factor has a larger share of nonzeros is factored as dense, up to this order.
 Seconds, sparse and dense: 50-D neighbors, n = 4,000, 83 % predicted: 0.9, 0.5; their neighbors in 5-D,
 n = 4,000, 65 %: 0.8, 0.5; in 4-D, n = 8,000, 44 %: 2.7, 4.0."""
@@ -195,7 +195,7 @@ def _factor(pencil: Pencil, run: Run) -> str | None:
         entries, widest = predicted_fill(pencil.pattern())
         if entries <= MAX_SPARSE_FILL * pencil.n**2 / 2:
             choice, needed = "sparse", BYTES_PER_ENTRY * entries
-        if pencil.n > MAX_DENSE_FACTOR_SIZE and (choice == "dense" or widest > MAX_LEVEL_WIDTH):
+        if pencil.n > MAX_DENSE_SHIFT_INVERT_SIZE and (choice == "dense" or widest > MAX_LEVEL_WIDTH):
             return None
     if needed > physical_memory() / 2:
         return None

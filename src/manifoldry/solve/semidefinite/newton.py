@@ -67,10 +67,10 @@ class Newton:
         """Minimize the objective from V until ``converged(system, decrease)``, the decrease predicted by the last step.
 
         Steps return to orthonormal frames by the polar factor. Where the predicted decrease is lost in rounding they
-        are judged by the gradient instead, and end when it no longer falls.
+        are no longer damped but judged by the gradient, and end when it no longer falls.
         """
         system, value = problem.system(V), problem.value(V)
-        values, decrease = [value], np.inf
+        values, decrease, polishing = [value], np.inf, False
         for iteration in range(max_iter):
             if converged(system, decrease):
                 return NewtonResult(system.V, values, Stop.CONVERGED)
@@ -84,9 +84,12 @@ class Newton:
                 return NewtonResult(system.V, values, Stop.CONVERGED, stalled=True)
             there, reached, decrease = found
             after = problem.system(there)
-            flatter = np.isfinite(reached) and after.gradient_norm < system.gradient_norm
-            if decrease <= problem.rounding(system.V, value) and not flatter:
-                return NewtonResult(system.V, values, Stop.CONVERGED)
+            if decrease <= problem.rounding(system.V, value):
+                flatter = np.isfinite(reached) and after.gradient_norm < system.gradient_norm
+                if not flatter and (polishing or self._damping == self._schedule.least):
+                    return NewtonResult(system.V, values, Stop.CONVERGED)
+                polishing, self._damping, self._indefinite = True, self._schedule.least, False
+                after = after if flatter else system
             system, value = after, min(reached, value)
             values.append(value)
         return NewtonResult(system.V, values, Stop.CONVERGED if converged(system, decrease) else Stop.LIMIT)
@@ -117,10 +120,10 @@ class Newton:
         self, problem: NewtonProblem, system: NewtonSystem, step: NewtonStep, value: float
     ) -> tuple[FloatArray, float] | None:
         """Return a place along the step where the objective is sufficiently lower, and its value there."""
-        if step.decrease <= problem.rounding(system.V, value):
-            there = self.layout.orthonormal(system.V + step.move)
-            return there, problem.value(there)
         correction = system.correction(step)
+        if step.decrease <= problem.rounding(system.V, value):
+            there = self.layout.orthonormal(system.V + step.move + (0.0 if correction is None else correction))
+            return there, problem.value(there)
         for length in self._lengths:
             straight = system.V + length * step.move
             paths = [straight] if correction is None else [straight + length**2 * correction, straight]

@@ -34,7 +34,7 @@ N_RIGHT_HAND_SIDES = 256
     keeps="commute times: the expected steps of a random walk there and back",
     loses="geodesic distances; with few coordinates, the times between neighbors",
     use_when="the graph itself is the data: affinities, resistances, clusters joined by few edges",
-    fails_when="the graph is large and dense: commute times then tell only the degrees of their ends",
+    fails_when="the graph is large and dense: commute times then depend only on the degrees of their ends",
     cost="a sparse eigenproblem: 200,000 points of a surface in seconds",
     test_params={"n_components": 2, "n_neighbors": 5},
 )
@@ -81,8 +81,8 @@ class CommuteTime(GraphEmbedder):
     :math:`u(x) = \sum_j w(x, j) u_j / (d(x) - \lambda)`, over their neighbors; where their degree is not well above
     the eigenvalue, the plain average of the neighbors. One that coincides with a fitted point takes its place.
 
-    In large dense graphs :math:`c_{ij}` tends to :math:`\mathrm{vol}(1/d_i + 1/d_j)`, which knows nothing of the
-    way between; the first few coordinates still do.
+    In large dense graphs :math:`c_{ij}` tends to :math:`\mathrm{vol}(1/d_i + 1/d_j)`, which does not depend on the
+    paths between i and j; the first few coordinates still do.
 
     References: qiu2007, chandra1996, klein1993, luxburg2014, bengio2004.
 
@@ -112,8 +112,8 @@ class CommuteTime(GraphEmbedder):
         Parameters
         ----------
         pairs : array of int of shape (m, 2), optional
-            Which points; between all of them by default, which takes an n x n matrix. Pairs need only a sparse
-            factor, also of large graphs.
+            Pairs of points; all pairs by default, which takes an n x n matrix. Given pairs need only a sparse
+            factorization, also of large graphs.
 
         Returns
         -------

@@ -69,7 +69,7 @@ class DiffusionMaps(GraphEmbedder):
     t : float or "auto"
         Number of steps of the walk; "auto" is where the entropy of the spectrum :math:`\lambda^t` stops falling fast.
     alpha : float
-        How much of the sampling density is divided out, from 0 (none) to 1 (all: the limit is heat flow on the
+        Exponent of the density normalization, from 0 (none) to 1 (full: the limit is heat flow on the
         manifold however unevenly it is sampled).
     bandwidth : "auto", "variable" or float
         The s of the Gaussian; "auto": :math:`2 s^2` is the mean squared length of the edges of the neighbor graph.
@@ -106,10 +106,10 @@ class DiffusionMaps(GraphEmbedder):
     Notes
     -----
     The complete kernel of one bandwidth has no negative eigenvalues. Others may; coordinates are in the order of the
-    eigenvalues with their signs, and a warning tells when a negative one outweighs them (P then nearly alternates).
+    eigenvalues with their signs, and a warning is issued when a negative one outweighs them (P then nearly alternates).
     With a fractional t negative eigenvalues count as 0.
 
-    New points: :math:`\psi(x) = \lambda^{-1} \sum_j p(x, j) \psi_j`, over everyone with the complete kernel, over
+    New points: :math:`\psi(x) = \lambda^{-1} \sum_j p(x, j) \psi_j`, over all points with the complete kernel, over
     the neighbors with the sparse one; a new point that coincides with a fitted one takes its place.
 
     References: coifman2006, bengio2004, zelnikmanor2005, moon2019.
@@ -142,7 +142,7 @@ class DiffusionMaps(GraphEmbedder):
         Parameters
         ----------
         t : float, optional
-            Steps; those of the embedding by default.
+            Number of steps; that of the embedding by default.
 
         Returns
         -------

@@ -35,8 +35,8 @@ def suggest_n_components(self: GraphEmbedder) -> Suggestion:
 def _reconstructible(sample: Sample) -> tuple[Sample, int]:
     """Return the sample with the neighbor lists that reconstruct its points, and the number of closed groups of lists.
 
-    Where lists lead into several groups that none leads out of, each group would collapse to a point; the undirected
-    graph, which is connected, has no such groups. A duplicate would take all the weight and tell nothing.
+    Where the directed graph of the lists has several closed groups, each of them would collapse to a point; the
+    undirected graph, which is connected, has only one. A duplicate would take all the weight of a reconstruction.
     """
     closed = closed_groups(sample.neighbors)
     lists = sample.neighbors if closed == 1 else sample.graph
@@ -94,7 +94,8 @@ class LLE(GraphEmbedder):
     spectrum_ : Spectrum
         The eigenpairs, ascending; their sum times n is the reconstruction error of the embedding.
     graph_, diagnostics_
-        As in `Isomap`; ``local_variances`` tells what 1, 2, ... dimensions leave of a neighborhood's variance.
+        As in `Isomap`; ``local_variances`` is the share of the variance of neighborhoods that 1, 2, ...
+        dimensions do not explain.
 
     Notes
     -----

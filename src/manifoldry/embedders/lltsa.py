@@ -25,7 +25,7 @@ from manifoldry.values import Embedding
     keeps="tangent coordinates, up to one affine map, under an explicit linear map",
     loses="distances along a curved sheet; coordinates have unit variance",
     use_when="the sheet is nearly flat but buried in noisy or irrelevant features, and new points need a map",
-    fails_when="curved sheets; nearly as many features as points, when it learns the points by heart (set variance)",
+    fails_when="curved sheets; nearly as many features as points, when it overfits (set variance)",
     cost="O(n k^3 + n m^2) time for k neighbors and m features: to millions of points of few features",
     test_params={"n_components": 2, "n_neighbors": 5},
 )

@@ -47,7 +47,7 @@ def suggest_n_components(self: GraphEmbedder) -> Suggestion:
     keeps="neighbors: near points stay near under an explicit linear map",
     loses="distances, and everything that no linear map can unfold",
     use_when="new points come in a stream, or the coordinates must be readable as combinations of features",
-    fails_when="curved sheets; nearly as many features as points, when it learns the points by heart (set variance)",
+    fails_when="curved sheets; nearly as many features as points, when it overfits (set variance)",
     cost="O(n m^2) time for m features, one copy of the data: to millions of points of few features",
     test_params={"n_components": 2, "n_neighbors": 5},
 )
@@ -240,7 +240,7 @@ class KernelLPP(GraphEmbedder):
         return replace(embedding, inverse=LocalPreimage.of(embedding.coordinates, points))
 
     def _features(self, sample: Sample, run: Run) -> KernelFeatures:
-        """Return the kernel with its automatic gamma settled."""
+        """Return the kernel features with an automatic gamma resolved."""
         if sample.X is None or (sample.pairwise and issparse(sample.X)):
             raise ValueError("A kernel needs points or all pairwise distances; got only a graph.")
         announce_kernel(sample.n_points, run)

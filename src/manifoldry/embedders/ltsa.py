@@ -95,7 +95,7 @@ class LTSA(GraphEmbedder):
     spectrum_ : Spectrum
         Eigenpairs of the alignment matrix, ascending; zero for a flat sheet.
     graph_, diagnostics_
-        As in `LLE`; ``isometric`` tells whether the scale is true, ``misfit`` how well one map explains all
+        As in `LLE`; ``isometric`` is whether the scale is true, ``misfit`` how far one map is from explaining all
         neighborhoods.
 
     Notes

@@ -99,7 +99,7 @@ class ClassicalMDS(Embedder):
     _extra_metrics = ("gram",)
 
     def suggest_n_components(self) -> Suggestion:
-        """Return the dimension at the elbow of the variance that d = 1, 2, ... dimensions leave over, and why."""
+        """Return the dimension at the elbow of the unexplained variance of d = 1, 2, ... dimensions, and why."""
         check_is_fitted(self, "embedding_")
         return elbow(self.diagnostics_["left_over"], "share of the variance left over")
 
@@ -123,7 +123,7 @@ class ClassicalMDS(Embedder):
 
 
 def _scaled(scaling: Scaling, d: int, extension: Any, total: float, notes: dict[str, Any]) -> Embedding:
-    """Return the embedding of the first d pairs; all pairs tell what share of the variance is left over."""
+    """Return the embedding of the first d pairs; all pairs give the unexplained shares of the variance."""
     kept = np.cumsum(np.maximum(scaling.spectrum.values, 0.0))
     left = np.clip(1.0 - kept / max(total, float(kept[-1])), 0.0, 1.0)
     first = scaling.head(d)

@@ -36,7 +36,7 @@ def suggest_n_components(self: GraphEmbedder) -> Suggestion:
     keeps="each point as the same combination of its neighbors, under an explicit linear map",
     loses="distances and the shape of the whole: coordinates have unit variance",
     use_when="locally linear embedding fits, the sheet is nearly flat, and new points need a map",
-    fails_when="curved sheets; nearly as many features as points, when it learns the points by heart (set variance)",
+    fails_when="curved sheets; nearly as many features as points, when it overfits (set variance)",
     cost="O(n k^3 + n m^2) time for k neighbors and m features: to millions of points of few features",
     test_params=_TEST_PARAMS,
 )

@@ -43,7 +43,7 @@ class PCA(WrappedSpectral, decomposition.PCA):
     whiten : bool
         Divide the scores by their standard deviations.
     svd_solver : {"auto", "full", "covariance_eigh", "arpack", "randomized"}
-        How the decomposition is computed.
+        Algorithm of the decomposition.
     copy, tol, iterated_power, n_oversamples, power_iteration_normalizer, random_state
         As in scikit-learn.
 
@@ -106,7 +106,7 @@ class IncrementalPCA(WrappedSpectral, decomposition.IncrementalPCA):
     embedding_ : ndarray of shape (n_samples, n_components)
         The scores. After `partial_fit` there are neither these nor a spectrum, as the rows are gone.
     spectrum_ : Spectrum
-        Squared singular values as updated; the residuals tell what the batches cost.
+        Squared singular values as updated; the residuals measure the error of the updates.
     diagnostics_ : dict
         Seconds.
 

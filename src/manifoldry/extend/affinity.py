@@ -80,7 +80,7 @@ class LaplacianNystrom:
         placed = averages(neighbors, affinities, averaged) / _divisors(1.0 - ratio, MIN_SPARSE_DIVISOR)
         if symmetric:
             placed *= np.sqrt(degrees)
-        return _settled(placed, neighbors, lengths, self.coordinates) if self.coincide else placed
+        return _at_copies(placed, neighbors, lengths, self.coordinates) if self.coincide else placed
 
 
 @dataclass(frozen=True)
@@ -128,14 +128,14 @@ class DiffusionNystrom:
         else:
             rows = run.ranges(X.shape[0], max(1, AFFINITY_BLOCK // len(self.coordinates)))
             parts = [
-                self._from_everyone(self.distances(X[lo:hi], run), None if own is None else own[lo:hi])
+                self._complete_means(self.distances(X[lo:hi], run), None if own is None else own[lo:hi])
                 for lo, hi in rows
             ]
             means = np.concatenate([np.empty((0, len(self.values))), *parts])
         placed = means / _divisors(self.values, MIN_SPARSE_DIVISOR if self.distances is None else MIN_COMPLETE_DIVISOR)
-        return _settled(placed, neighbors, lengths, self.coordinates)
+        return _at_copies(placed, neighbors, lengths, self.coordinates)
 
-    def _from_everyone(self, lengths: FloatArray, own: FloatArray | None) -> FloatArray:
+    def _complete_means(self, lengths: FloatArray, own: FloatArray | None) -> FloatArray:
         scale = self.bandwidth if own is None else np.sqrt(np.multiply.outer(own, self.bandwidth))
         scaled = lengths / scale
         # The nearest affinity is taken out of all, so that none but far ones vanish however far the point is.
@@ -174,7 +174,7 @@ def _own_bandwidths(neighbors: IntArray, lengths: FloatArray, bandwidth: float |
     return np.where(means > 0, means / np.sqrt(2.0), np.min(bandwidth))
 
 
-def _settled(placed: FloatArray, neighbors: IntArray, lengths: FloatArray, coordinates: FloatArray) -> FloatArray:
+def _at_copies(placed: FloatArray, neighbors: IntArray, lengths: FloatArray, coordinates: FloatArray) -> FloatArray:
     """Return the places with those of the fitted points where new ones coincide with them."""
     nearest = np.argmin(lengths, axis=1)
     rows = np.arange(len(placed))

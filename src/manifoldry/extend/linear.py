@@ -45,7 +45,7 @@ class LinearMap:
         placed = [np.empty((0, len(self.components)))]
         for lo, hi in run.ranges(X.shape[0], max(1, LINEAR_BLOCK // len(self.mean))):
             rows = dense(X[lo:hi]) if self.features is None else self.features(X[lo:hi], run)
-            # A stack of products, not one for the batch: a point's place must not depend on its company.
+            # A stack of products, not one for the batch: coordinates must not depend on the rest of the batch.
             placed.append(np.matmul(self.components, (rows - self.mean)[:, :, None])[:, :, 0])
         return np.concatenate(placed)
 

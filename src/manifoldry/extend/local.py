@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry.extend.linear import LinearMap
-from manifoldry.geometry.neighborhoods import dense, gather, row_width
+from manifoldry.geometry.neighborhoods import dense, gather, require_points
 from manifoldry.geometry.tangent import local_variances
 from manifoldry.geometry.weights import barycentric
 from manifoldry.neighbors.sample import Sample
@@ -28,20 +28,20 @@ RECONSTRUCTION_BLOCK = 4_000_000
 class LocalReconstruction:
     r"""A new point as :math:`\sum_j w_j y_j`, with the weights that reconstruct it best from its neighbors.
 
-    A new point that coincides with an old one goes exactly to its place.
+    A new point that coincides with a fitted one takes exactly its place.
 
     Parameters
     ----------
     index : NeighborIndex
-        Finds the neighbors among the old points.
+        Finds the neighbors among the fitted points.
     source : array or sparse matrix of shape (n, D), or (n, n) if ``pairwise``
-        The old points, or the distances between them.
+        The fitted points, or the distances between them.
     target : array or sparse matrix of shape (n, d)
-        Where they are placed.
+        Their coordinates.
     reg : float
         Regularization of the weights.
     pairwise : bool
-        Whether new points come as rows of distances to the old ones.
+        Whether new points come as rows of distances to the fitted ones.
     """
 
     index: NeighborIndex
@@ -77,7 +77,7 @@ class LocalReconstruction:
 
 
 def forward(sample: Sample, coordinates: FloatArray, reg: float = RECONSTRUCTION_REG) -> LocalReconstruction:
-    """Return the rule from points to coordinates."""
+    """Return the local reconstruction of new points from the fitted ones."""
     return LocalReconstruction(sample.index, sample.X, coordinates, reg, sample.pairwise)
 
 
@@ -95,7 +95,7 @@ def embed_locally(
 
 def embed_principal(sample: Sample, n_components: int, run: Run) -> Embedding:
     """Embed a sample or component too small for local geometry by its principal coordinates."""
-    row_width(sample)
+    require_points(sample)
     if sample.pairwise:
         scaling = classical_scaling(np.array(sample.X, dtype=np.float64), n_components, run, overwrite=True)
         return embed_locally(sample, scaling.coordinates, scaling.spectrum, run, principal=True)
@@ -107,17 +107,17 @@ def embed_principal(sample: Sample, n_components: int, run: Run) -> Embedding:
 
 @dataclass
 class LocalInverse:
-    """Coordinates back to rows: the same rule with the roles exchanged, by neighbors in the embedding.
+    """Coordinates back to rows: local reconstruction by neighbors in the embedding.
 
-    It holds the rows as they were given, and makes dense only those that a place needs. The index over the embedding
-    is built at the first use.
+    It holds the rows as they were given, and makes dense only those that are needed. The index over the embedding is
+    built at the first use.
 
     Parameters
     ----------
     X : array or sparse matrix of shape (n, D)
         The fitted points.
     coordinates : ndarray of shape (n, d)
-        Their places; points without one (NaN) are left out.
+        Their coordinates; points without any (NaN) are left out.
     reg : float
         Regularization of the weights.
     """
@@ -128,7 +128,7 @@ class LocalInverse:
     _rule: LocalReconstruction | None = None
 
     def __call__(self, Y: Array, run: Run) -> FloatArray:
-        """Lead coordinates back to rows."""
+        """Return the rows of given coordinates."""
         if issparse(self.X):
             run.announce("dense rows", 8 * len(Y) * self.X.shape[1], "ask for fewer places at a time")
         if self._rule is None:

@@ -52,12 +52,12 @@ class GeodesicNystrom:
         for lo, hi in run.ranges(len(neighbors), max(1, GEODESIC_BLOCK // self.graph.n_points)):
             lengths = geodesics_from_outside(self.graph, neighbors[lo:hi], offsets[lo:hi], run)
             lengths[lengths > 0] += self.shift
-            # Row by row, not one product for the batch: a point's place must not depend on its company.
+            # Row by row, not one product for the batch: coordinates must not depend on the rest of the batch.
             placed.append(np.concatenate([self._place(row[None]) for row in lengths]))
         return np.concatenate(placed)
 
     def _place(self, paths: FloatArray) -> FloatArray:
-        """Place one point; without a path to everyone (no edge to a given graph) it has no place."""
+        """Place one point; NaN without a path to all fitted points (no edge to a given graph)."""
         if not np.isfinite(paths).all():
             return np.full((1, len(self.scaling.spectrum)), np.nan)
         return self.scaling.place(paths**2)

@@ -64,7 +64,7 @@ def local_grams(sample: Sample, stack: Stack, *, about_center: bool) -> FloatArr
     About the center point, :math:`\langle x_j - x_i, x_k - x_i \rangle`, or about the mean of the members. From
     rows or, where only distances are known, from :math:`\frac12 (d_{ij}^2 + d_{ik}^2 - d_{jk}^2)`.
     """
-    _require_points(sample)
+    require_points(sample)
     if sample.pairwise:
         return _from_distances(sample.X, stack, about_center)
     rows = gather(sample.X, stack.members)
@@ -98,11 +98,12 @@ def dense_rows(X: Any, run: Run) -> Any:
 
 def row_width(sample: Sample) -> int:
     """Return the number of columns gathered per member of a neighborhood: 1 where distances are given."""
-    _require_points(sample)
+    require_points(sample)
     return 1 if sample.pairwise else int(sample.X.shape[1])
 
 
-def _require_points(sample: Sample) -> None:
+def require_points(sample: Sample) -> None:
+    """Refuse a sample of which only a graph is known."""
     if sample.X is None:
         raise ValueError("Local geometry needs points or all pairwise distances; got only a graph.")
 

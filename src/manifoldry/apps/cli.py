@@ -13,7 +13,7 @@ from pathlib import Path
 from manifoldry import __version__
 from manifoldry.registry import METHODS, Card, methods
 
-WIDTH = 100
+LINE_WIDTH = 100
 ADVICE = {"keeps": "keeps", "loses": "loses", "use when": "use_when", "fails when": "fails_when", "cost": "cost"}
 """Rows of advice, and the fields of a card that hold them."""
 
@@ -87,7 +87,7 @@ def card_text(card: Card) -> str:
 
 
 def _advice(heading: str, text: str) -> str:
-    return textwrap.fill(text, WIDTH, initial_indent=f"  {heading:<12}", subsequent_indent=" " * 14)
+    return textwrap.fill(text, LINE_WIDTH, initial_indent=f"  {heading:<12}", subsequent_indent=" " * 14)
 
 
 def _demo(out: Path, n: int) -> None:

@@ -132,18 +132,18 @@ def label_score(Y: np.ndarray, labels: np.ndarray, Q: np.ndarray | None = None, 
 
 def divergence(X: np.ndarray):
     """Return the function from a layout to its Kullback-Leibler divergence from perplexity 30, Z to 1e-4."""
-    from manifoldry.geometry.entropic import negative_entropy, perplexity_choices
+    from manifoldry.geometry.entropic import negative_entropy, perplexity_probabilities
     from manifoldry.neighbors.search import NeighborRule, neighbor_graph
     from manifoldry.run import Run
     from manifoldry.solve.divergence import JointDivergence
-    from manifoldry.solve.fields import Profile, choose_field
+    from manifoldry.solve.repulsion import LayoutKernel, choose_repulsion
 
     run = Run(0)
     graph, _ = neighbor_graph(X, NeighborRule(90).resolve(len(X)), run)
-    joint = perplexity_choices(graph, [30.0], run).joint()
-    profile = Profile.student(1.0)
-    field = choose_field(profile, len(X), 2, accuracy=1e-4)
-    return JointDivergence(joint, negative_entropy(joint.data), profile, field, run).value
+    joint = perplexity_probabilities(graph, [30.0], run).joint()
+    kernel = LayoutKernel.student_t()
+    repulsion = choose_repulsion(kernel, len(X), 2, accuracy=1e-4)
+    return JointDivergence(joint, negative_entropy(joint.data), kernel, repulsion, run).value
 
 
 def fits(names: list[str], *, store: bool) -> None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass
 from pathlib import Path
 
+from manifoldry.parameters import declared, describe
 from manifoldry.registry import Card, clusterings, methods
 
 ROOT = Path(__file__).resolve().parent.parent
-BEGIN, END = "<!-- methods: written by docs/build.py -->", "<!-- methods end -->"
 BENCHMARK = re.compile(r"(<!-- benchmark: (\w+) -->).*?(<!-- benchmark end -->)", flags=re.DOTALL)
 """Where a page includes a table of benchmarks/results, by its name."""
 ADVICE = {
@@ -32,7 +33,7 @@ ADVICE = {
 def pages() -> dict[Path, str]:
     """Return the text of every generated file by its path.
 
-    A page per card, their indices, the README, and the pages that include tables of benchmarks.
+    A page per card, their indices, and the pages that include tables of benchmarks.
     """
     cards, references = methods(), bibliography((ROOT / "references.bib").read_text(encoding="utf-8"))
     texts = {ROOT / "docs" / "methods" / f"{card.name}.md": page(card, references, _figure(card)) for card in cards}
@@ -44,9 +45,7 @@ def pages() -> dict[Path, str]:
     texts[ROOT / "docs" / "clusterings" / "index.md"] = "\n".join(
         ["# The clusterings", "", *overview(clusters, "", "clustering"), ""]
     )
-    readme = ROOT / "README.md"
-    texts[readme] = with_benchmarks(_between(readme.read_text(encoding="utf-8"), overview(cards, "docs/methods/")))
-    for path in (ROOT / "docs").glob("*.md"):
+    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         text = path.read_text(encoding="utf-8")
         if BENCHMARK.search(text):
             texts[path] = with_benchmarks(text)
@@ -81,9 +80,9 @@ def page(card: Card, references: dict[str, dict[str, str]], figure: Sequence[str
         *_notes(text.get("Notes", "")),
         "\n".join(["| | |", "|---|---|", *advice, f"| Gives | {', '.join(card.gives)} |"]),
         "## Parameters",
-        _fields(text["Parameters"], inspect.signature(card.cls).parameters),
+        _fields(text["Parameters"], inspect.signature(card.cls).parameters, _allowed(card)),
         "## After fit",
-        _fields(text["Attributes"], {}),
+        _fields(text["Attributes"], {}, {}),
         "## Example",
         f"```python\n{text['Examples']}\n```",
         "## Papers",
@@ -118,10 +117,16 @@ def fields(section: str) -> list[tuple[tuple[str, ...], str, str]]:
     return found
 
 
-def _fields(section: str, parameters: Mapping[str, inspect.Parameter]) -> str:
+def _allowed(card: Card) -> dict[str, str]:
+    """Return what each declared parameter may be, in words."""
+    return {name: describe(kind) for name, kind in declared(card.cls).items()} if is_dataclass(card.cls) else {}
+
+
+def _fields(section: str, parameters: Mapping[str, inspect.Parameter], allowed: Mapping[str, str]) -> str:
     lines = []
     for names, kind, description in fields(section):
         shown = ", ".join(f"`{name}{_default(parameters.get(name))}`" for name in names)
+        kind = allowed.get(names[0], kind) if kind and len(names) == 1 else kind
         kind = f" ({kind})" if kind else ""
         lines.append(f"- {shown}{kind}: {markdown(description)}" if description else f"- {shown}{kind}")
     return "\n".join(lines)
@@ -165,12 +170,6 @@ def citation(entry: dict[str, str]) -> str:
     leaves = f":{entry['pages']}" if volume and "pages" in entry else ""
     link = f" [doi](https://doi.org/{entry['doi']})." if "doi" in entry else ""
     return f"{names}. {entry['title']}. *{where}*{volume}{issue}{leaves}, {entry['year']}.{link}"
-
-
-def _between(text: str, lines: Sequence[str]) -> str:
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return "\n".join([before + BEGIN, "", *lines, "", END + after])
 
 
 def main() -> None:

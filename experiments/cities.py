@@ -22,7 +22,9 @@ def cities(lab: Lab) -> None:
     rows = np.random.default_rng(0).choice(rows, N_TRAIN + N_TEST, replace=False)
     X = data.X[rows]
     with lab.time("fit"):
-        model = TesseraMap(2, n_clusters=N_TESSERAE, n_neighbors=8, kernel="rbf", sigma=SIGMA).fit(X[:N_TRAIN])
+        model = TesseraMap(n_components=2, n_patches=N_TESSERAE, n_neighbors=8, kernel="rbf", gamma=SIGMA**-2).fit(
+            X[:N_TRAIN]
+        )
     with lab.time("new"):
         placed = model.transform(X[N_TRAIN:])
     lab.claim("seconds for 15,000 cities", lab.seconds["fit"], at_most(SOURCE_SECONDS))

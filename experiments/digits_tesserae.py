@@ -27,7 +27,7 @@ def digits_tesserae(lab: Lab) -> None:
     )
     X, y = images[chosen], data.labels[chosen]
     with lab.time("fit"):
-        model = TesseraMap(3, n_clusters=N_TESSERAE, n_neighbors=8, kernel="rbf").fit(X)
+        model = TesseraMap(n_components=3, n_patches=N_TESSERAE, n_neighbors=8, kernel="rbf").fit(X)
     lab.claim("seconds for 3000 images", lab.seconds["fit"], at_most(6.0))
     near = KNeighborsClassifier(15)
     order = np.random.default_rng(0).permutation(len(y))

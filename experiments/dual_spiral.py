@@ -18,7 +18,7 @@ def dual_spiral(lab: Lab) -> None:
     train, test = _even(datasets.dual_spiral(5000), 350), datasets.dual_spiral(5000, random_state=1)
     X, truth = train
     with lab.time("fit"):
-        model = TesseraMap(clustering="none", sigma=0.5, **GRAPH).fit(X)
+        model = TesseraMap(clustering="none", gamma=4.0, **GRAPH).fit(X)
     isomap = Isomap(**GRAPH).fit(X)
     move = rigid_fit(model.embedding_, truth)
     placed = move(model.transform(test.X))

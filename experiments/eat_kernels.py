@@ -18,9 +18,9 @@ HEIGHT, UNIT = 8.0, 10.0
 def eat_kernels(lab: Lab) -> None:
     roll, new = datasets.swiss_roll(102, grid=True, height=HEIGHT), datasets.swiss_roll(1000, height=HEIGHT)
     X, truth, others, places = (rows / UNIT for rows in (roll.X, roll.truth, new.X, new.truth))
-    unit = EAT(n_neighbors=N_NEIGHBORS).fit(X).diagnostics_["sigma"]
+    unit = EAT(n_neighbors=N_NEIGHBORS).fit(X).diagnostics_["gamma"] ** -0.5
     poly = [EAT(kernel="poly", degree=p, n_neighbors=N_NEIGHBORS).fit(X) for p in DEGREES]
-    rbf = [EAT(kernel="rbf", sigma=w * unit, n_neighbors=N_NEIGHBORS).fit(X) for w in WIDTHS]
+    rbf = [EAT(kernel="rbf", gamma=(w * unit) ** -2, n_neighbors=N_NEIGHBORS).fit(X) for w in WIDTHS]
     errors = {}
     for name, models in (("poly", poly), ("rbf", rbf)):
         learned = np.array([error(model.embedding_, truth) for model in models])

@@ -19,9 +19,9 @@ def eat_roll(lab: Lab) -> None:
     test = np.setdiff1d(np.arange(1000), train)
     lab.claim("training points", len(train), equals(50))
     X = roll.X[train]
-    local = EAT(n_neighbors=N_NEIGHBORS).fit(X).diagnostics_["sigma"]
+    local = EAT(n_neighbors=N_NEIGHBORS).fit(X).diagnostics_["gamma"]
     models = {
-        "EAT": EAT(sigma=WIDTH * local, n_neighbors=N_NEIGHBORS),
+        "EAT": EAT(gamma=local / WIDTH**2, n_neighbors=N_NEIGHBORS),
         "MVU": MVU(n_neighbors=N_NEIGHBORS),
         "Isomap": Isomap(n_neighbors=N_NEIGHBORS),
     }
@@ -43,8 +43,8 @@ def eat_roll(lab: Lab) -> None:
     for name in models:
         lab.note(f"{name}: rigid error {learned[name]:.3f} of the 50, {others[name]:.3f} of the 950.")
     lab.note(
-        f"A roll of height {HEIGHT:g}, {N_NEIGHBORS} neighbors, sigma {WIDTH:g} mean neighbor distances: none is "
-        "stated, and on a higher roll 50 points have neighbors across the windings."
+        f"A roll of height {HEIGHT:g}, {N_NEIGHBORS} neighbors, gamma = 1/s^2, s {WIDTH:g} mean neighbor distances: "
+        "none is stated, and on a higher roll 50 points have neighbors across the windings."
     )
     with lab.figure(size=(9.6, 4.8)) as figure:
         for column, name in zip(figure.subplots(2, 3).T, models, strict=True):

@@ -31,7 +31,7 @@ def four_digits(lab: Lab) -> None:
     strays = 1 - counts.max(axis=0) / counts.sum(axis=0)
     lab.claim("largest share of strays in a cluster", strays.max(), at_most(0.0594))
     lab.note(
-        "Grey values in [0, 1], error summed over the images in thousands, 5 neighbors: none of it is stated. All "
+        "Gray values in [0, 1], error summed over the images in thousands, 5 neighbors: none of it is stated. All "
         "errors are 12 % below the table's, so its unit or rank may be another, and only their order tells."
     )
     with lab.figure() as figure:

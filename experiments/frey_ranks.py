@@ -20,8 +20,8 @@ def frey_ranks(lab: Lab) -> None:
     found, models = {}, {}
     for r in RANKS:
         with lab.time(f"r = {r}"):
-            labels = LDLC(PATCHES, n_components=r, n_neighbors=6, n_init=SEEDS, n_jobs=2).fit_predict(X)
-            models[r] = IPA(r, patches=labels, n_neighbors=6, chart="flat").fit(X)
+            labels = LDLC(n_clusters=PATCHES, n_components=r, n_neighbors=6, n_init=SEEDS, n_jobs=2).fit_predict(X)
+            models[r] = IPA(n_components=r, patches=labels, n_neighbors=6, chart="flat").fit(X)
         found[r] = models[r].spectrum_.values / models[r].spectrum_.values.sum()
         lab.note(
             f"r = {r}: rank {_rank(found[r])} (shares above {MIN_SHARE}), {r} dimensions hold "

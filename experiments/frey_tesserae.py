@@ -15,7 +15,7 @@ def frey_tesserae(lab: Lab) -> None:
     X = lab.load("frey_faces").X
     X = X[np.random.default_rng(0).permutation(len(X))]
     with lab.time("fit"):
-        model = TesseraMap(2, n_clusters=TESSERAE, n_neighbors=6, kernel="linear").fit(X[:TRAIN])
+        model = TesseraMap(n_components=2, n_patches=TESSERAE, n_neighbors=6, kernel="linear").fit(X[:TRAIN])
     placed = model.transform(X[TRAIN:])
     lab.claim("seconds for 965 images", lab.seconds["fit"], at_most(4.0))
     both = np.vstack([model.embedding_, placed])

@@ -18,7 +18,7 @@ def half_globe(lab: Lab) -> None:
     mesh = datasets.half_globe(181, grid=True)
     flat = pairwise(mesh.parameters, mesh.parameters, "euclidean", None, Run(0))
     with lab.time("fit"):
-        eat = EAT(2, kernel="rbf", sigma=SIGMA, distances=flat, n_neighbors=N_NEIGHBORS).fit(mesh.X)
+        eat = EAT(n_components=2, kernel="rbf", gamma=SIGMA**-2, distances=flat, n_neighbors=N_NEIGHBORS).fit(mesh.X)
     middle = mesh.parameters.mean(axis=0)
     lab.claim("error of the kept distances", eat.error_, at_most(1e-6, within=0, said="feasible"))
     lab.claim(

@@ -14,7 +14,7 @@ def ldlc_speed(lab: Lab) -> None:
         X = datasets.swiss_roll(n_points, random_state=0).X
         for seed in range(N_RUNS):
             with lab.time(f"run {seed}"):
-                LDLC(20, n_init=1, random_state=seed).fit(X)
+                LDLC(n_clusters=20, n_init=1, random_state=seed).fit(X)
         seconds, on_core = min(lab.seconds.values()), min(lab.core_seconds.values())
         lab.claim(f"{n_points} points: seconds of a core", on_core, at_most(source, within=0))
         half = at_most(source / 2, within=0, said=f"{shown(source)}, of which we want half")

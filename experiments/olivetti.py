@@ -23,11 +23,11 @@ def olivetti(lab: Lab) -> None:
         labels = np.asarray(data.labels)
         train, test = labels < 3, labels == 3
         models = {
-            "EAT": EAT(2, kernel="linear", n_neighbors=3),
-            "MVU": MVU(2, n_neighbors=3),
-            "Isomap": Isomap(2, n_neighbors=3),
-            "LLE": LLE(2, n_neighbors=3),
-            "PCA": PCA(2),
+            "EAT": EAT(n_components=2, kernel="linear", n_neighbors=3),
+            "MVU": MVU(n_components=2, n_neighbors=3),
+            "Isomap": Isomap(n_components=2, n_neighbors=3),
+            "LLE": LLE(n_components=2, n_neighbors=3),
+            "PCA": PCA(n_components=2),
         }
         apart = {word: _apart(model.fit(data.X[train]).embedding_, labels[train]) for word, model in models.items()}
         lab.claim(

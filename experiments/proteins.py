@@ -138,7 +138,7 @@ def along_paths(patches: list[Patch], upper: tuple[NDArray[Any], NDArray[Any]], 
     order = np.lexsort((steps, *pairs.T))
     first = order[np.unique(pairs[order] @ [n, 1], return_index=True)[1]]
     ways = shortest_path(sp.csr_array((steps[first], pairs[first].T), shape=(n, n)), directed=False)
-    return ClassicalMDS(4, metric="precomputed").fit_transform(ways)
+    return ClassicalMDS(n_components=4, metric="precomputed").fit_transform(ways)
 
 
 def solved(protein: Protein) -> PatchAlignment:

@@ -17,10 +17,10 @@ def ten_digits(lab: Lab) -> None:
     kept, linear, layouts = [], [], []
     for digit in range(10):
         X = data.X[np.flatnonzero(labels == digit)[:N_PER_DIGIT]] / 255
-        Y = TesseraMap(2, n_clusters=10, n_neighbors=6).fit_transform(X)
+        Y = TesseraMap(n_components=2, n_patches=10, n_neighbors=6).fit_transform(X)
         layouts.append(Y)
         kept.append(quality.trustworthiness(X, Y, n_neighbors=12))
-        linear.append(quality.trustworthiness(X, PCA(2).fit_transform(X), n_neighbors=12))
+        linear.append(quality.trustworthiness(X, PCA(n_components=2).fit_transform(X), n_neighbors=12))
     finite = all(np.isfinite(Y).all() for Y in layouts)
     lab.claim("digits unfolded", 10 if finite else 0, equals(10))
     lab.note("trustworthiness: " + " ".join(f"{value:.3f}" for value in kept))

@@ -61,7 +61,7 @@ def _measured(
             n_init=lab.pick(N_INIT, 2),
             preference=preference,
         )
-        tessera = TesseraMap(r, tesserae=model.labels_, n_neighbors=n_neighbors).fit(X)
+        tessera = TesseraMap(n_components=r, patches=model.labels_, n_neighbors=n_neighbors).fit(X)
         shares = tessera.spectrum_.values / tessera.spectrum_.values.sum()
         found[name] = {
             "loss": float(shares[r:].sum()),

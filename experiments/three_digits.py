@@ -48,7 +48,7 @@ def three_digits(lab: Lab) -> None:
     purity = {name: quality.purity(model.labels_, y) for name, model in models.items()}
     nmi = {name: quality.nmi(model.labels_, y) for name, model in models.items()}
     lab.note(
-        f"Grey values in [0, 1], error per image, {N_INIT} starts. Of 5, 8 and 10 neighbors, 8 fit best; with 5 the "
+        f"Gray values in [0, 1], error per image, {N_INIT} starts. Of 5, 8 and 10 neighbors, 8 fit best; with 5 the "
         "order of NMI fails (k-medoids 0.512, LDLC 0.506). The preference of affinity propagation was set to give "
         "19 clusters. TesseraMap's rows: tessera_clusters."
     )

@@ -17,7 +17,7 @@ def v_shape(lab: Lab) -> None:
     train = thinned(data.X, N_TRAIN)
     test = np.setdiff1d(np.arange(len(data.X)), train)
     X, truth = data.X[train], data.truth
-    eat = EAT(3, kernel="linear", keep=pairs_of_sheets(X, truth[train, 0] > 0)).fit(X)
+    eat = EAT(n_components=3, kernel="linear", keep=pairs_of_sheets(X, truth[train, 0] > 0)).fit(X)
     shares = eat.spectrum_.values / eat.spectrum_.values.sum()
     lab.claim("training points", len(train), equals(N_TRAIN))
     lab.claim("share of the third coordinate", float(shares[2]), at_most(1e-3, within=0, said="no information"))
@@ -25,11 +25,11 @@ def v_shape(lab: Lab) -> None:
     lab.claim(
         "rigid error of the 972 others", error(moved[:, :2], truth[test]), at_most(0.02, within=0, said="unfolded")
     )
-    pca = PCA(2).fit_transform(data.X)
-    kernel = KernelPCA(2).fit_transform(data.X)
+    pca = PCA(n_components=2).fit_transform(data.X)
+    kernel = KernelPCA(n_components=2).fit_transform(data.X)
     lab.claim("rigid error of PCA", error(pca, truth), at_least(0.3, within=0, said="folded"))
     lab.claim("rigid error of kernel PCA", error(kernel, truth), at_least(0.3, within=0, said="not satisfactory"))
-    locked = EAT(3, kernel="linear", n_neighbors=N_NEIGHBORS).fit(X)
+    locked = EAT(n_components=3, kernel="linear", n_neighbors=N_NEIGHBORS).fit(X)
     lab.note(
         "Kept pairs are neighbors in the same sheet. One pair across the fold, kept at its length, fixes the angle of "
         f"a linear map: with those pairs the stretch is {locked.stretch_:.3f} instead of {eat.stretch_:.3f}. Angle, "
@@ -50,7 +50,7 @@ def v_shape(lab: Lab) -> None:
 
 def thinned(X: np.ndarray, n_points: int) -> np.ndarray:
     """Return the points nearest to the means of as many clusters."""
-    labels = KMeans(n_points, random_state=0).fit_predict(X)
+    labels = KMeans(n_clusters=n_points, random_state=0).fit_predict(X)
     means = np.stack([X[labels == label].mean(axis=0) for label in range(n_points)])
     return np.unique(np.square(X[:, None] - means).sum(axis=2).argmin(axis=0))
 

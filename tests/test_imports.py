@@ -12,10 +12,12 @@ from helpers import in_new_process
 ROOT = Path(manifoldry.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 
-FLOOR = {"values", "run", "check"}
+FLOOR = {"values", "run", "check", "parameters", "warnings"}
 STEPS = {"compiled", "neighbors", "geometry", "solve"}
 MAY_IMPORT = {
     "registry": set(),
+    "parameters": set(),
+    "warnings": set(),
     "compiled": set(),
     "values": {"run"},  # for a type only, see below
     "run": {"values"},
@@ -26,7 +28,7 @@ MAY_IMPORT = {
     "solve": FLOOR | {"compiled", "neighbors", "geometry"},
     "extend": FLOOR | STEPS,
     "quality": FLOOR | STEPS,
-    "base": FLOOR | STEPS | {"extend", "quality"},
+    "base": FLOOR | STEPS | {"extend"},
     "patches": FLOOR | STEPS | {"extend"},
     "embedders": FLOOR | STEPS | {"base", "extend", "patches", "quality", "registry"},
     "clusters": FLOOR | STEPS | {"base", "extend", "quality", "registry"},

@@ -19,7 +19,6 @@ from manifoldry.registry import CLUSTERINGS, METHODS, Card, clusterings, methods
 
 if TYPE_CHECKING:
     from manifoldry import datasets, quality
-    from manifoldry.base import DisconnectedWarning
     from manifoldry.clusters.ldlc import LDLC
     from manifoldry.clusters.medoids import GeodesicKMedoids
     from manifoldry.clusters.mixtures import MFA, MPPCA
@@ -52,13 +51,14 @@ if TYPE_CHECKING:
     from manifoldry.patches.align import PatchAlignment, align_patches
     from manifoldry.run import Progress
     from manifoldry.values import Certificate, Embedding, NeighborGraph, Spectrum, Stop, Trace
+    from manifoldry.warnings import DisconnectedWarning
 
 __version__ = "0.1.0"
 
 _PLACES = {
     **METHODS,
     **CLUSTERINGS,
-    "DisconnectedWarning": "manifoldry.base",
+    "DisconnectedWarning": "manifoldry.warnings",
     "PatchAlignment": "manifoldry.patches.align",
     "Progress": "manifoldry.run",
     "Certificate": "manifoldry.values",

@@ -41,8 +41,12 @@ def choice(name: str, value: Any, options: Collection[str]) -> str:
     return value
 
 
-def metric(name: str, extra: Collection[str]) -> None:
-    """Refuse the name of a metric that neither scikit-learn nor we know."""
+def metric(name: Any, extra: Collection[str]) -> None:
+    """Refuse what is neither a function nor the name of a metric that scikit-learn or we know."""
+    if callable(name):
+        return
+    if not isinstance(name, str):
+        raise ValueError(f"metric must be a name or a function of two rows; got {name!r}.")
     if name == "euclidean" or name in extra:
         return
     from sklearn.neighbors import VALID_METRICS
@@ -135,6 +139,18 @@ def square_graph(graph: Any) -> None:
         raise ValueError(
             f"A precomputed graph needs the same length both ways; some pairs differ by up to {difference.max():g}."
         )
+
+
+def square_affinities(W: Any) -> None:
+    """Refuse a matrix that cannot hold affinities: not square, negative, asymmetric, or without any edge."""
+    if W.shape[0] != W.shape[1]:
+        raise ValueError(f"metric='affinity' needs a square matrix of affinities; got shape {W.shape}.")
+    if W.min() < 0:
+        raise ValueError(f"Affinities must be non-negative; got {W.min():g} among them.")
+    if not abs(W - W.T).max() <= ASYMMETRY * W.max():
+        raise ValueError("Affinities must be the same both ways; pass (W + W.T) / 2 if that is what you mean.")
+    if not W.sum() > W.diagonal().sum():
+        raise ValueError("All affinities between different points are zero, so there is no graph; check the matrix.")
 
 
 def weights(W: Array, n_points: int) -> None:

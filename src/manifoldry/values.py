@@ -150,7 +150,7 @@ class Spectrum:
     order : {"smallest", "largest"}
         Which end of the spectrum this is.
     solver : str
-        The rung of the ladder that gave the answer.
+        Name of the solver that gave the answer.
     dropped : ndarray
         Eigenvalues of known vectors that were removed (the constant of a Laplacian, say).
     """

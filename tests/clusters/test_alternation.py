@@ -9,7 +9,7 @@ from helpers import knn_graph
 from manifoldry import quality
 from manifoldry.clusters import geodesics
 from manifoldry.clusters.alternation import Problem, _State, alternate, best_of, compact
-from manifoldry.clusters.geodesics import Paths, Table, ways
+from manifoldry.clusters.geodesics import GeodesicsOnDemand, PrecomputedGeodesics, graph_geodesics
 from manifoldry.run import Run
 from manifoldry.values import NeighborGraph, Stop
 
@@ -42,17 +42,16 @@ def lengths_of(graph):
 
 
 def problem_of(X, rho, n_clusters, r=1, max_iter=100, tol=0.0):
-    found = ways(X, knn_graph(X, 4), n_clusters, "euclidean", Run(0, 1)) if rho > 0 else None
-    component = np.zeros(len(X), dtype=int) if found is None else found.component
-    return Problem(compact(X), r, rho, found and found.geodesics, component, max_iter, tol)
+    found = graph_geodesics(X, knn_graph(X, 4), n_clusters, "euclidean", Run(0, 1))[0] if rho > 0 else None
+    return Problem(compact(X), r, rho, found, max_iter, tol)
 
 
 @pytest.mark.filterwarnings("ignore::manifoldry.DisconnectedWarning")
-@pytest.mark.parametrize("on_demand", [False, True], ids=["table", "paths"])
+@pytest.mark.parametrize("on_demand", [False, True], ids=["precomputed", "on demand"])
 @pytest.mark.parametrize("rho", [0.0, 0.01, 0.4, 1.0])
 def test_no_half_step_raises_the_objective(rho, on_demand, monkeypatch):
     if on_demand:
-        monkeypatch.setattr(geodesics, "TABLE_UP_TO", 0)
+        monkeypatch.setattr(geodesics, "MAX_PRECOMPUTED_POINTS", 0)
     for seed in range(24):
         X = clouds(seed)
         rng = np.random.default_rng(100 + seed)
@@ -75,7 +74,7 @@ def test_the_objective_is_the_sum_of_its_two_terms(rho):
         c = 4
         problem = problem_of(X, rho, c)
         outcome = alternate(problem, problem.seeds(c, np.random.default_rng(seed)))
-        flat = quality.flat_error(X, outcome.labels, 1) if rho < 1 else 0.0
+        flat = quality.subspace_error(X, outcome.labels, 1) if rho < 1 else 0.0
         own = lengths_of(knn_graph(X, 4))[outcome.medoids[outcome.labels], np.arange(len(X))]
         geodesic = np.square(own).sum() if rho > 0 else 0.0
         assert outcome.objective == pytest.approx((1 - rho) * flat + rho * geodesic, rel=1e-10)
@@ -106,14 +105,16 @@ def test_when_no_label_changes_every_point_is_where_it_costs_least():
     assert (own <= costs.min(axis=1) + 1e-12 * costs.max()).all()
 
 
-@pytest.mark.parametrize("kind", ["table", "paths"])
+@pytest.mark.parametrize("kind", ["precomputed", "on demand"])
 def test_better_medoids_are_the_best_of_those_tried(kind, monkeypatch):
-    monkeypatch.setattr(geodesics, "CANDIDATES", 1000)  # on demand too, every member is tried
+    monkeypatch.setattr(geodesics, "N_MEDOID_CANDIDATES", 1000)  # on demand too, every member is tried
     X = clouds(0)
     n = len(X)
     graph = knn_graph(X, 4)
     squares = np.square(lengths_of(graph))
-    source = Table(squares, np.zeros(n, dtype=int)) if kind == "table" else Paths(graph, X, 1)
+    component = np.zeros(n, dtype=int)
+    precomputed, on_demand = PrecomputedGeodesics(squares, component), GeodesicsOnDemand(graph, X, component, 1)
+    source = precomputed if kind == "precomputed" else on_demand
     search = source.search()
     rng = np.random.default_rng(1)
     medoids = rng.choice(n, 3, replace=False)
@@ -136,12 +137,13 @@ def on_a_line(places, kind):
     i = np.concatenate([np.arange(n - 1), np.arange(1, n)])
     j = np.concatenate([np.arange(1, n), np.arange(n - 1)])
     steps = csr_array((np.abs(places[i] - places[j]), (i, j)), shape=(n, n))
-    if kind == "paths":
-        return Paths(NeighborGraph.from_sparse(steps, symmetric=True), places[:, None], 1)
-    return Table(np.square(places[:, None] - places), np.zeros(n, dtype=int))
+    component = np.zeros(n, dtype=int)
+    if kind == "on demand":
+        return GeodesicsOnDemand(NeighborGraph.from_sparse(steps, symmetric=True), places[:, None], component, 1)
+    return PrecomputedGeodesics(np.square(places[:, None] - places), component)
 
 
-@pytest.mark.parametrize("kind", ["table", "paths"])
+@pytest.mark.parametrize("kind", ["precomputed", "on demand"])
 def test_a_medoid_that_left_its_cluster_stays_while_no_member_is_better(kind):
     source = on_a_line([-1.0, 0.0, 1.0], kind)
     labels, medoids = np.array([0, 1, 0]), np.array([1, 1])
@@ -149,7 +151,7 @@ def test_a_medoid_that_left_its_cluster_stays_while_no_member_is_better(kind):
     assert found.tolist() == [1, 1]  # 1 + 1 against 0 + 4
 
 
-@pytest.mark.parametrize("kind", ["table", "paths"])
+@pytest.mark.parametrize("kind", ["precomputed", "on demand"])
 def test_a_medoid_at_one_end_is_found_from_the_middle(kind):
     source = on_a_line([0.0] * 10 + [5.0, 10.0], kind)
     labels, medoids = np.array([0] * 10 + [1, 0]), np.array([10, 10])
@@ -159,8 +161,8 @@ def test_a_medoid_at_one_end_is_found_from_the_middle(kind):
 
 
 def test_the_only_point_of_a_cluster_is_not_taken_to_fill_another():
-    source = on_a_line(np.arange(6.0), "table")
-    problem = Problem(np.arange(6.0)[:, None], 1, 1.0, source, np.zeros(6, dtype=int), 10, 0.0)
+    source = on_a_line(np.arange(6.0), "precomputed")
+    problem = Problem(np.arange(6.0)[:, None], 1, 1.0, source, 10, 0.0)
     state = _State(problem, np.array([0, 3, 5]))
     state.labels = np.array([0, 0, 0, 0, 0, 1])
     costs = np.zeros((3, 6))
@@ -171,12 +173,12 @@ def test_the_only_point_of_a_cluster_is_not_taken_to_fill_another():
 
 
 def test_few_candidates_never_make_a_medoid_worse(monkeypatch):
-    monkeypatch.setattr(geodesics, "CANDIDATES", 2)
+    monkeypatch.setattr(geodesics, "N_MEDOID_CANDIDATES", 2)
     X = clouds(4)
     n = len(X)
     graph = knn_graph(X, 4)
     squares = np.square(lengths_of(graph))
-    search = Paths(graph, X, 1).search()
+    search = GeodesicsOnDemand(graph, X, np.zeros(n, dtype=int), 1).search()
     rng = np.random.default_rng(2)
     labels, medoids = rng.integers(0, 4, n), rng.choice(n, 4, replace=False)
     found, _ = search(labels, medoids, squares[medoids], np.ones(4, dtype=bool))
@@ -189,7 +191,7 @@ def test_few_candidates_never_make_a_medoid_worse(monkeypatch):
 def test_an_empty_cluster_begins_anew_where_the_cost_is_largest():
     line = np.concatenate([np.zeros(5), np.arange(1.0, 11.0)])[:, None]
     squares = np.square(line - line.T)
-    problem = Problem(line, 1, 1.0, Table(squares, np.zeros(15, dtype=int)), np.zeros(15, dtype=int), 100, 0.0)
+    problem = Problem(line, 1, 1.0, PrecomputedGeodesics(squares, np.zeros(15, dtype=int)), 100, 0.0)
     outcome = alternate(problem, np.array([0, 1, 2]))  # three seeds at one place: two of them get nobody
     assert len(outcome.medoids) == 3
     assert np.diff(outcome.trace.objective).max() <= 0
@@ -199,7 +201,7 @@ def test_an_empty_cluster_begins_anew_where_the_cost_is_largest():
 
 def test_clusters_without_any_error_left_are_dropped():
     places = np.repeat([[0.0, 0.0], [5.0, 1.0]], 6, axis=0)
-    problem = Problem(places, 1, 0.0, None, np.zeros(12, dtype=int), 100, 0.0)
+    problem = Problem(places, 1, 0.0, None, 100, 0.0)
     outcome = alternate(problem, np.arange(0, 12, 3))
     assert len(outcome.medoids) == 2
     assert outcome.objective == pytest.approx(0.0, abs=1e-28)
@@ -207,7 +209,7 @@ def test_clusters_without_any_error_left_are_dropped():
 
 def test_every_component_gets_a_seed():
     component = np.array([0] * 50 + [1] * 2 + [2])
-    problem = Problem(np.zeros((53, 1)), 1, 1.0, None, component, 1, 0.0)
+    problem = Problem(np.zeros((53, 1)), 1, 1.0, PrecomputedGeodesics(np.zeros((53, 53)), component), 1, 0.0)
     for seed in range(20):
         chosen = problem.seeds(4, np.random.default_rng(seed))
         assert len(set(chosen)) == 4
@@ -243,16 +245,16 @@ def test_a_tolerance_ends_the_rounds_earlier():
     assert alternate(loose, seeds).trace.stop is Stop.CONVERGED
 
 
-def test_ways_between_components_are_infinite_or_bridged():
+def test_geodesics_between_components_are_infinite_or_bridged():
     X = np.concatenate([np.arange(6.0), 100 + np.arange(6.0)])[:, None]
     rows = [(i, j) for i in range(12) for j in (i - 1, i + 1) if 0 <= j < 12 and (i < 6) == (j < 6)]
     indptr = np.concatenate([[0], np.cumsum(np.bincount([i for i, _ in rows]))])
     graph = NeighborGraph(indptr, np.array([j for _, j in rows]), np.ones(len(rows)), symmetric=True)
-    apart = ways(X, graph, 2, "euclidean", Run(0, 1))
-    assert np.isinf(apart.geodesics.rows(np.array([0]))[0, 6:]).all()
-    assert apart.geodesics.rows(np.array([0]))[0, 5] == 25.0
-    assert apart.notes == {"components": 2}
-    with pytest.warns(match="2 components, too many for n_clusters=1"):
-        joined = ways(X, graph, 1, "euclidean", Run(0, 1))
-    assert joined.geodesics.rows(np.array([0]))[0, 6] == 100.0**2
-    assert joined.notes["bridges"].tolist() == [[5.0, 6.0, 95.0]]
+    apart, notes = graph_geodesics(X, graph, 2, "euclidean", Run(0, 1))
+    assert np.isinf(apart.rows(np.array([0]))[0, 6:]).all()
+    assert apart.rows(np.array([0]))[0, 5] == 25.0
+    assert notes == {"components": 2}
+    with pytest.warns(match="2 components; .* too many for n_clusters=1"):
+        joined, notes = graph_geodesics(X, graph, 1, "euclidean", Run(0, 1))
+    assert joined.rows(np.array([0]))[0, 6] == 100.0**2
+    assert notes["bridges"].tolist() == [[5.0, 6.0, 95.0]]

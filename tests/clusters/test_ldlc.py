@@ -38,7 +38,7 @@ def agreement(a, b):
 
 def test_vqpca_tells_two_crossing_lines_apart():
     X, truth = crossing_lines()
-    model = VQPCA(2, n_components=1).fit(X)
+    model = VQPCA(n_clusters=2, n_components=1).fit(X)
     # 120 squares of zero, each to a few roundings of coordinates below 1.5.
     assert model.objective_ <= 1e-13
     assert agreement(model.labels_, truth) == 1.0
@@ -48,7 +48,7 @@ def test_vqpca_tells_two_crossing_lines_apart():
 def test_flat_pieces_are_recovered():
     X, truth, u = roof()
     away = np.abs(u - np.round(u)) > 0.05  # points on an edge belong to both planks
-    model = LDLC(3, rho=0.001, n_init=20).fit(X)
+    model = LDLC(n_clusters=3, rho=0.001, n_init=20).fit(X)
     assert agreement(model.labels_[away], truth[away]) == 1.0
     assert model.n_nonlocalized_ == 0
     assert model.reconstruction_error_ <= 1e-3
@@ -57,19 +57,19 @@ def test_flat_pieces_are_recovered():
 
 def test_the_limits_of_the_weight_are_vqpca_and_geodesic_k_medoids():
     X = datasets.swiss_roll(300, random_state=1).X
-    flat, zero = VQPCA(6).fit(X), LDLC(6, rho=0.0).fit(X)
+    flat, zero = VQPCA(n_clusters=6).fit(X), LDLC(n_clusters=6, rho=0.0).fit(X)
     assert np.array_equal(flat.objectives_, zero.objectives_)
     assert np.array_equal(flat.labels_, zero.labels_)
     assert not hasattr(zero, "medoids_")
-    near, one = GeodesicKMedoids(6).fit(X), LDLC(6, rho=1).fit(X)
+    near, one = GeodesicKMedoids(n_clusters=6).fit(X), LDLC(n_clusters=6, rho=1).fit(X)
     assert np.array_equal(near.objectives_, one.objectives_)
     assert np.array_equal(near.medoids_, one.medoids_)
 
 
 def test_points_of_a_line_are_divided_evenly():
-    """On a line in space, flats of one dimension cost nothing: the objective is the geodesic term alone."""
+    """On a line in space, subspaces of one dimension leave no error: the objective is the geodesic term alone."""
     line = np.linspace(0, 1, 50)[:, None] * [1.0, 2.0, 2.0]
-    model = LDLC(5, n_components=1, rho=0.5).fit(line)
+    model = LDLC(n_clusters=5, n_components=1, rho=0.5).fit(line)
     # Ten points each, spaced 3 / 49: the least sum of squares about the best member is 85 spacings squared.
     assert model.objective_ == pytest.approx(0.5 * 5 * 85 * (3 / 49) ** 2, rel=1e-12)
 
@@ -77,7 +77,7 @@ def test_points_of_a_line_are_divided_evenly():
 @pytest.mark.parametrize("rho", [0.0, 0.02, 1.0])
 def test_new_points_go_where_they_cost_least(rho):
     X, Q = datasets.swiss_roll(400, random_state=2).X, datasets.swiss_roll(30, random_state=3).X
-    model = LDLC(8, rho=rho, n_neighbors=6).fit(X)
+    model = LDLC(n_clusters=8, rho=rho, n_neighbors=6).fit(X)
     costs = (1 - rho) * model.subspaces_.squared_distances(Q)
     if rho:
         lengths = dijkstra(model.graph_.to_sparse(), indices=model.medoids_)
@@ -97,7 +97,7 @@ def two_sheets(far=50.0):
 @pytest.mark.parametrize("cls", [LDLC, GeodesicKMedoids])
 def test_every_component_has_a_medoid_where_there_are_enough(cls):
     X = two_sheets()
-    model = cls(3, n_components=1, n_neighbors=5, n_init=5).fit(X)
+    model = cls(n_clusters=3, n_components=1, n_neighbors=5, n_init=5).fit(X)
     assert model.diagnostics_["components"] == 2
     assert "bridges" not in model.diagnostics_
     assert np.isfinite(model.objectives_).all()
@@ -112,22 +112,22 @@ def test_every_component_has_a_medoid_where_there_are_enough(cls):
 
 def test_fewer_clusters_than_components_are_bridged():
     X = np.concatenate([two_sheets(), two_sheets()[:30] + 200.0])
-    with pytest.warns(manifoldry.DisconnectedWarning, match="3 components, too many for n_clusters=2"):
-        model = LDLC(2, n_components=1, n_neighbors=5).fit(X)
+    with pytest.warns(manifoldry.DisconnectedWarning, match="3 components; .* too many for n_clusters=2"):
+        model = LDLC(n_clusters=2, n_components=1, n_neighbors=5).fit(X)
     assert len(model.diagnostics_["bridges"]) == 2
     assert model.n_clusters_ == 2
     assert model.n_nonlocalized_ == 1  # judged on the graph as it was found
     with pytest.warns(manifoldry.DisconnectedWarning):
-        split = LDLC(2, n_components=1, n_neighbors=5, split=True).fit(X)
+        split = LDLC(n_clusters=2, n_components=1, n_neighbors=5, split=True).fit(X)
     assert split.n_clusters_ == 3
     assert split.localized_.all()
     assert split.diagnostics_["split"] == 1
 
 
-def test_split_clusters_share_a_flat_and_lower_the_objective():
+def test_split_clusters_share_a_subspace_and_lower_the_objective():
     X = datasets.swiss_roll(400, random_state=4).X
-    whole = LDLC(8, rho=1e-4, n_init=3).fit(X)
-    parts = LDLC(8, rho=1e-4, n_init=3, split=True).fit(X)
+    whole = LDLC(n_clusters=8, rho=1e-4, n_init=3).fit(X)
+    parts = LDLC(n_clusters=8, rho=1e-4, n_init=3, split=True).fit(X)
     assert whole.n_nonlocalized_ > 0
     assert parts.localized_.all()
     assert parts.n_clusters_ > 8
@@ -146,54 +146,54 @@ def test_split_clusters_share_a_flat_and_lower_the_objective():
             assert parts.medoids_[label] == members[np.argmin(squares)]
 
 
-def test_the_smallest_weight_that_keeps_clusters_in_one_piece():
+def test_the_smallest_weight_that_keeps_clusters_connected():
     X = datasets.swiss_roll(400, random_state=4).X
-    model = LDLC(8, rho="auto", n_init=3).fit(X)
+    model = LDLC(n_clusters=8, rho="auto", n_init=3).fit(X)
     assert model.localized_.all()
     assert 1e-3 < model.rho_ < 1
-    same = LDLC(8, rho=model.rho_, n_init=3).fit(X)
+    same = LDLC(n_clusters=8, rho=model.rho_, n_init=3).fit(X)
     assert np.array_equal(same.labels_, model.labels_)
-    # The other end of the last half-interval is known not to do.
+    # The other end of the last interval of the bisection does not.
     step = 1000 ** (1 / 2**6)
-    assert not LDLC(8, rho=model.rho_ / step, n_init=3).fit(X).localized_.all()
+    assert not LDLC(n_clusters=8, rho=model.rho_ / step, n_init=3).fit(X).localized_.all()
 
 
-def test_lengths_found_on_demand_lead_nearly_as_far(monkeypatch):
+def test_geodesics_on_demand_lead_nearly_as_far(monkeypatch):
     X = datasets.swiss_roll(400, random_state=6).X
-    table = LDLC(8, n_init=3).fit(X)
-    monkeypatch.setattr(geodesics, "TABLE_UP_TO", 0)
-    paths = LDLC(8, n_init=3).fit(X)
-    assert np.array_equal(paths.predict(X), paths.labels_)
-    assert np.diff(paths.trace_.objective).max() <= 1e-12 * paths.trace_.objective[0]
-    assert paths.objectives_.min() <= 1.2 * table.objectives_.min()
+    precomputed = LDLC(n_clusters=8, n_init=3).fit(X)
+    monkeypatch.setattr(geodesics, "MAX_PRECOMPUTED_POINTS", 0)
+    on_demand = LDLC(n_clusters=8, n_init=3).fit(X)
+    assert np.array_equal(on_demand.predict(X), on_demand.labels_)
+    assert np.diff(on_demand.trace_.objective).max() <= 1e-12 * on_demand.trace_.objective[0]
+    assert on_demand.objectives_.min() <= 1.2 * precomputed.objectives_.min()
 
 
 def test_more_columns_than_points():
-    """Rotated into the space they span, points have the same clusters, and flats in the space they came from."""
+    """Rotated into the space they span, points have the same clusters, and subspaces in the space they came from."""
     rng = np.random.default_rng(7)
     low = np.concatenate([rng.standard_normal((12, 2)), rng.standard_normal((12, 2)) + 9.0])
     frame = np.linalg.qr(rng.standard_normal((60, 2)))[0]
     high = low @ frame.T
-    flat, lifted = (LDLC(2, n_components=1, n_neighbors=4).fit(X) for X in (low, high))
+    flat, lifted = (LDLC(n_clusters=2, n_components=1, n_neighbors=4).fit(X) for X in (low, high))
     assert np.array_equal(flat.labels_, lifted.labels_)
     assert lifted.subspaces_.bases.shape == (2, 60, 1)
     assert lifted.objective_ == pytest.approx(flat.objective_, rel=1e-10)
 
 
-def test_flats_of_more_dimensions_than_the_data_are_the_whole_space():
+def test_subspaces_of_more_dimensions_than_the_data_are_the_whole_space():
     X = np.random.default_rng(8).standard_normal((40, 2))
-    model = LDLC(3, n_components=5, rho=0.5).fit(X)
+    model = LDLC(n_clusters=3, n_components=5, rho=0.5).fit(X)
     assert model.subspaces_.n_components == 2
     assert model.reconstruction_error_ <= 1e-26
 
 
 def test_trace_tells_how_it_went():
     X = datasets.swiss_roll(300, random_state=9).X
-    model = LDLC(8, n_init=2).fit(X)
+    model = LDLC(n_clusters=8, n_init=2).fit(X)
     assert model.trace_.stop is Stop.CONVERGED
     assert model.trace_.objective[-1] == model.objective_ == model.objectives_.min()
     assert model.n_iter_ == model.trace_.n_iter > 2
-    assert quality.flat_error(X, model.labels_, 2) == pytest.approx(model.reconstruction_error_, rel=1e-10)
+    assert quality.subspace_error(X, model.labels_, 2) == pytest.approx(model.reconstruction_error_, rel=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -201,15 +201,15 @@ def test_trace_tells_how_it_went():
     [
         ({"rho": -0.1}, "rho must be a number between 0 and 1"),
         ({"rho": 1.5}, "rho must be a number between 0 and 1"),
-        ({"rho": "best"}, "rho must be a number between 0 and 1, or 'auto'; got 'best'"),
+        ({"rho": "best"}, "rho must be a number between 0 and 1 or 'auto'; got 'best'"),
         ({"rho": 0.0, "split": True}, "set rho above 0"),
         ({"split": "yes"}, "split must be True or False"),
-        ({"n_init": 0}, "n_init"),
-        ({"max_iter": 0}, "max_iter"),
-        ({"tol": -1.0}, "tol"),
+        ({"n_init": 0}, "n_init must be an integer of at least 1; got 0"),
+        ({"max_iter": 0}, "max_iter must be an integer of at least 1; got 0"),
+        ({"tol": -1.0}, "tol must be a number of at least 0; got -1"),
     ],
     ids=str,
 )
 def test_bad_words_are_refused(settings, match):
     with pytest.raises(ValueError, match=match):
-        LDLC(3, **settings).fit(two_sheets())
+        LDLC(n_clusters=3, **settings).fit(two_sheets())

@@ -16,7 +16,7 @@ def blobs(seed=0, n=25):
 
 def test_k_means_finds_blobs_and_its_objective_is_the_scatter_about_the_means():
     X, truth = blobs()
-    model = KMeans(4).fit(X)
+    model = KMeans(n_clusters=4).fit(X)
     assert len(np.unique(np.column_stack([truth, model.labels_]), axis=0)) == 4
     scatter = sum(np.square(X[truth == label] - X[truth == label].mean(axis=0)).sum() for label in range(4))
     assert model.objective_ == pytest.approx(scatter, rel=1e-12)
@@ -27,7 +27,7 @@ def test_k_means_finds_blobs_and_its_objective_is_the_scatter_about_the_means():
 
 def test_k_means_labels_are_the_nearest_centers_far_from_the_origin():
     X, truth = blobs(seed=1)
-    near, far = KMeans(4).fit(X), KMeans(4).fit(X + 1e6)
+    near, far = KMeans(n_clusters=4).fit(X), KMeans(n_clusters=4).fit(X + 1e6)
     for model in (near, far):
         assert len(np.unique(np.column_stack([truth, model.labels_]), axis=0)) == 4
     assert np.array_equal(far.predict(X + 1e6), far.labels_)
@@ -69,10 +69,10 @@ def test_messages_that_find_no_exemplar_leave_one_cluster_and_a_warning():
     ("settings", "match"),
     [
         ({"damping": 1.0}, "damping must be below 1"),
-        ({"damping": 0.2}, "damping must be at least 0.5"),
-        ({"max_iter": 0}, "max_iter"),
-        ({"convergence_iter": 0}, "convergence_iter"),
-        ({"preference": "median"}, "preference must be a finite number"),
+        ({"damping": 0.2}, "damping must be a number between 0.5 and 1; got 0.2"),
+        ({"max_iter": 0}, "max_iter must be an integer of at least 1; got 0"),
+        ({"convergence_iter": 0}, "convergence_iter must be an integer of at least 1; got 0"),
+        ({"preference": "median"}, "preference must be a number or None; got 'median'"),
     ],
     ids=str,
 )

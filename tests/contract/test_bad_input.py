@@ -213,7 +213,7 @@ def test_landmarks(settings, match):
         ({"max_iter": 0}, "max_iter must be"),
         ({"n_init": 0}, "n_init must be"),
         ({"tol": -1e-3}, "tol must be"),
-        ({"init": "pca"}, "init must be one of"),
+        ({"init": "pca"}, "init must be 'classical', 'random' or an array; got 'pca'"),
         ({"init": np.zeros((3, 2))}, "array of shape"),
         ({"metric": "gram"}, "metric must be"),
     ],

@@ -75,12 +75,12 @@ def test_gives_what_its_card_says(card):
 
 
 @each
-def test_flats_errors_and_pieces_agree_with_the_measures_of_quality(card):
+def test_errors_and_connectedness_agree_with_the_measures_of_quality(card):
     X = bent_sheet(60)
     model = make(card).fit(X)
     total = float(np.square(X - X.mean(axis=0)).sum())
     # Sums of 60 x 4 squares by two routes, each within a few hundred roundings of the total.
-    assert abs(model.reconstruction_error_ - quality.flat_error(X, model.labels_, 1)) <= 1e-12 * total
+    assert abs(model.reconstruction_error_ - quality.subspace_error(X, model.labels_, 1)) <= 1e-12 * total
     assert abs(model.reconstruction_errors_.sum() - model.reconstruction_error_) <= 1e-12 * total
     assert np.array_equal(np.flatnonzero(~model.localized_), quality.nonlocalized(model.labels_, model.graph_))
     assert model.n_nonlocalized_ == np.count_nonzero(~model.localized_)
@@ -181,7 +181,7 @@ def test_two_far_pieces_are_told_apart(card):
     X = bent_sheet(40)
     X = np.concatenate([X, X + 100.0])
     model = make(card).fit(X)
-    if model.n_clusters_ > 1 and card.name not in ("VQPCA", "MPPCA", "MFA"):  # whose flats and Gaussians may join both
+    if model.n_clusters_ > 1 and card.name not in ("VQPCA", "MPPCA", "MFA"):  # these may join both
         for label in range(model.n_clusters_):
             assert len({i < 40 for i in np.flatnonzero(model.labels_ == label)}) == 1
 
@@ -226,10 +226,10 @@ def test_a_number_of_clusters_that_cannot_be_is_refused(card, n_clusters):
 
 
 @among(COUNTED)
-def test_the_number_of_clusters_comes_first_and_alone(card):
-    assert card.cls(5).n_clusters == 5
-    with pytest.raises(TypeError):
-        card.cls(5, 2)
+def test_parameters_are_given_by_name(card):
+    assert card.cls(n_clusters=5).n_clusters == 5
+    with pytest.raises(TypeError, match="by name"):
+        card.cls(5)
 
 
 @among([card for card in CARDS if "metric" in inspect.signature(card.cls).parameters])

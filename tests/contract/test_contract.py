@@ -218,7 +218,7 @@ def test_float32_in_float32_out(card):
     assert single.transform(X[:3].astype(np.float32)).dtype == np.float32
     if card.name == "UMAP":  # chance magnifies any difference, tenfold in two epochs: the start and the ties agree
         single, double = (make(card, n_epochs=0).fit(rows) for rows in (X.astype(np.float32), X))
-        np.testing.assert_allclose(single.affinity_.toarray(), double.affinity_.toarray(), atol=1e-4)
+        np.testing.assert_allclose(single.affinity_matrix_.toarray(), double.affinity_matrix_.toarray(), atol=1e-4)
         assert same_shape(single.embedding_, double.embedding_) < 1e-2
         return
     # float32 rounds the data by 6e-8 of their size; eigengaps and stress minima magnify that.

@@ -15,10 +15,10 @@ def centered_kernel(A, X, width):
     return k - k.mean(axis=1, keepdims=True) - K.mean(axis=0) + K.mean()
 
 
-def test_with_all_points_and_no_ridge_the_map_is_that_of_the_pseudo_inverse():
+def test_with_all_points_and_no_regularization_the_map_is_that_of_the_pseudo_inverse():
     rng = np.random.default_rng(8)
     X, Y, Q = rng.uniform(size=(40, 3)), rng.standard_normal((40, 2)), rng.uniform(size=(9, 3))
-    projection, missed = fit_kernel_map(X, Y, Kernel("gaussian", 0.2), X, 0.0, Run(0, 1))
+    projection, missed = fit_kernel_map(X, Y, Kernel("rbf", 0.5 / 0.2**2), X, 0.0, Run(0, 1))
     inverse = np.linalg.pinv(centered_kernel(X, X, 0.2), rcond=1e-12, hermitian=True)
     expected = centered_kernel(Q, X, 0.2) @ inverse @ (Y - Y.mean(axis=0)) + Y.mean(axis=0)
     # Rounding times the condition of the kernel, about 1e3 at this width.
@@ -36,11 +36,11 @@ def test_a_kernel_of_low_rank_projects_the_places():
     assert missed == pytest.approx(np.linalg.norm(expected - Y) / np.linalg.norm(Y - Y.mean(axis=0)), rel=1e-8)
 
 
-def test_a_ridge_shrinks_the_map():
+def test_regularization_shrinks_the_map():
     rng = np.random.default_rng(10)
     X, Y = rng.uniform(size=(40, 2)), rng.standard_normal((40, 1))
     sizes = [
-        np.linalg.norm(fit_kernel_map(X, Y, Kernel("gaussian", 0.2), X[::2], ridge, Run(0, 1))[0].weights)
-        for ridge in (0.0, 1e-3, 1e-1)
+        np.linalg.norm(fit_kernel_map(X, Y, Kernel("rbf", 0.5 / 0.2**2), X[::2], reg, Run(0, 1))[0].weights)
+        for reg in (0.0, 1e-3, 1e-1)
     ]
     assert sizes[0] > sizes[1] > sizes[2]

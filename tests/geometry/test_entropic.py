@@ -6,7 +6,12 @@ from scipy.optimize import brentq
 
 from helpers import knn_lists
 from manifoldry.geometry import entropic
-from manifoldry.geometry.entropic import TOLERANCE, choice_rows, fixed_choices, perplexity_choices
+from manifoldry.geometry.entropic import (
+    ENTROPY_TOL,
+    fixed_bandwidth_probabilities,
+    perplexity_probabilities,
+    probability_rows,
+)
 from manifoldry.run import Run
 from manifoldry.values import NeighborGraph
 
@@ -16,8 +21,8 @@ def spiral():
     return np.column_stack([np.cos(t), np.sin(1.7 * t), 0.1 * t])
 
 
-def perplexities(choices):
-    P = choices.matrix
+def perplexities(conditional):
+    P = conditional.matrix
     logs = np.log(np.maximum(P.data, np.finfo(float).tiny))
     return np.exp(-np.add.reduceat(P.data * logs, P.indptr[:-1]))
 
@@ -26,17 +31,17 @@ def perplexities(choices):
 def test_every_row_reaches_its_perplexity_and_sums_to_one(wanted):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 5)) * rng.uniform(0.01, 100, (300, 1))  # dense and lonely places
-    choices = perplexity_choices(knn_lists(X, 90), [wanted], Run(0))
-    assert choices.missed == 0
+    conditional = perplexity_probabilities(knn_lists(X, 90), [wanted], Run(0))
+    assert conditional.missed == 0
     # An error e of the entropy is a relative error e of the perplexity; rounding adds little to it.
-    np.testing.assert_allclose(perplexities(choices), wanted, rtol=2 * TOLERANCE)
-    np.testing.assert_allclose(choices.matrix.sum(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(perplexities(conditional), wanted, rtol=2 * ENTROPY_TOL)
+    np.testing.assert_allclose(conditional.matrix.sum(axis=1), 1.0, rtol=1e-12)
 
 
 def test_bandwidths_are_those_of_a_root_finder():
     X = np.random.default_rng(1).standard_normal((40, 3))
     graph = knn_lists(X, 20)
-    choices = perplexity_choices(graph, [7.0], Run(0))
+    conditional = perplexity_probabilities(graph, [7.0], Run(0))
     for i in (0, 17, 39):
         d = graph.row(i)[1]
 
@@ -47,13 +52,13 @@ def test_bandwidths_are_those_of_a_root_finder():
 
         sigma = np.exp(brentq(entropy, -5, 5, xtol=1e-12))
         # d H / d ln sigma is about 2 here, far from 0: the tolerance of H carries over.
-        assert choices.bandwidths[i] == pytest.approx(sigma, rel=10 * TOLERANCE)
+        assert conditional.bandwidths[i] == pytest.approx(sigma, rel=10 * ENTROPY_TOL)
 
 
 def test_joint_probabilities_are_symmetric_with_sum_one():
     X = np.random.default_rng(2).standard_normal((60, 4))
-    choices = perplexity_choices(knn_lists(X, 15), [5.0], Run(0))
-    P, given = choices.joint().toarray(), choices.matrix.toarray()
+    conditional = perplexity_probabilities(knn_lists(X, 15), [5.0], Run(0))
+    P, given = conditional.joint().toarray(), conditional.matrix.toarray()
     np.testing.assert_allclose(P, (given + given.T) / 120, rtol=1e-14)
     assert P.sum() == pytest.approx(1.0, rel=1e-12)
     assert (P.sum(axis=1) >= 1 / 120 - 1e-15).all()  # every point contributes
@@ -61,14 +66,14 @@ def test_joint_probabilities_are_symmetric_with_sum_one():
 
 def test_sparse_places_get_wide_bandwidths():
     X = np.concatenate([np.linspace(0, 1, 50), np.linspace(10, 60, 50)])[:, None]
-    sigma = perplexity_choices(knn_lists(X, 20), [6.0], Run(0)).bandwidths
+    sigma = perplexity_probabilities(knn_lists(X, 20), [6.0], Run(0)).bandwidths
     assert sigma[60:].min() > 10 * sigma[:40].max()
 
 
 def test_several_perplexities_are_averaged():
     graph = knn_lists(np.random.default_rng(3).standard_normal((50, 3)), 30)
-    both = perplexity_choices(graph, [4.0, 10.0], Run(0))
-    each = [perplexity_choices(graph, [wanted], Run(0)) for wanted in (4.0, 10.0)]
+    both = perplexity_probabilities(graph, [4.0, 10.0], Run(0))
+    each = [perplexity_probabilities(graph, [wanted], Run(0)) for wanted in (4.0, 10.0)]
     np.testing.assert_allclose(both.matrix.data, (each[0].matrix.data + each[1].matrix.data) / 2, rtol=1e-14)
     np.testing.assert_array_equal(both.bandwidths, np.column_stack([one.bandwidths for one in each]))
 
@@ -77,19 +82,19 @@ def test_several_perplexities_are_averaged():
 def test_the_unit_of_the_distances_does_not_matter(scale):
     graph = knn_lists(np.random.default_rng(4).standard_normal((30, 2)), 10)
     scaled = NeighborGraph(graph.indptr, graph.indices, graph.lengths * scale)
-    choices = perplexity_choices(scaled, [4.0], Run(0))
+    conditional = perplexity_probabilities(scaled, [4.0], Run(0))
     np.testing.assert_allclose(
-        choices.matrix.data, perplexity_choices(graph, [4.0], Run(0)).matrix.data, rtol=1e-6, atol=1e-12
+        conditional.matrix.data, perplexity_probabilities(graph, [4.0], Run(0)).matrix.data, rtol=1e-6, atol=1e-12
     )
 
 
-def test_equal_distances_choose_evenly_and_are_counted():
+def test_equal_distances_are_equally_likely_and_are_counted():
     ring = np.array([1.0, 1.0, 1.0, 1.0])
-    p, _, reached = choice_rows(np.array([0, 4]), ring, 2.0, Run(0))
+    p, _, reached = probability_rows(np.array([0, 4]), ring, 2.0, Run(0))
     np.testing.assert_allclose(p, 0.25)
     assert not reached[0]
     copies = np.array([0.0, 0.0, 0.0, 1.0, 2.0])  # three copies: no perplexity below 3
-    p, sigma, reached = choice_rows(np.array([0, 5]), copies, 2.0, Run(0))
+    p, sigma, reached = probability_rows(np.array([0, 5]), copies, 2.0, Run(0))
     np.testing.assert_allclose(p, [1 / 3, 1 / 3, 1 / 3, 0, 0], atol=1e-6)
     assert not reached[0]
     assert np.isfinite(sigma).all()
@@ -98,19 +103,19 @@ def test_equal_distances_choose_evenly_and_are_counted():
 def test_fixed_bandwidths_are_the_plain_formula():
     graph = knn_lists(spiral(), 5)
     sigma = np.linspace(0.5, 1.5, 12)
-    P = fixed_choices(graph, sigma).matrix
+    P = fixed_bandwidth_probabilities(graph, sigma).matrix
     for i in range(12):
         w = np.exp(-(graph.row(i)[1] ** 2) / (2 * sigma[i] ** 2))
         np.testing.assert_allclose(P.data[P.indptr[i] : P.indptr[i + 1]], w / w.sum(), rtol=1e-13)
-    far = fixed_choices(graph, 1e-6).matrix
+    far = fixed_bandwidth_probabilities(graph, 1e-6).matrix
     np.testing.assert_allclose(far.sum(axis=1), 1.0)  # the nearest is chosen, not nobody
 
 
 def test_single_precision_beyond_very_many_pairs(monkeypatch):
     graph = knn_lists(np.random.default_rng(6).standard_normal((50, 3)), 12)
-    double = perplexity_choices(graph, [4.0], Run(0)).joint()
-    monkeypatch.setattr(entropic, "SINGLE_ABOVE", 100)
-    single = perplexity_choices(graph, [4.0], Run(0)).joint()
+    double = perplexity_probabilities(graph, [4.0], Run(0)).joint()
+    monkeypatch.setattr(entropic, "MAX_FLOAT64_PAIRS", 100)
+    single = perplexity_probabilities(graph, [4.0], Run(0)).joint()
     assert single.dtype == np.float32
     # Two numbers, their sum and its division: a few roundings of 6e-8 each.
     np.testing.assert_allclose(single.toarray(), double.toarray(), rtol=3e-7)
@@ -118,7 +123,7 @@ def test_single_precision_beyond_very_many_pairs(monkeypatch):
 
 def test_same_bits_for_any_number_of_threads():
     graph = knn_lists(np.random.default_rng(5).standard_normal((9000, 3)), 12)
-    one, three = (perplexity_choices(graph, [4.0], Run(0, jobs)).matrix.data for jobs in (1, 3))
+    one, three = (perplexity_probabilities(graph, [4.0], Run(0, jobs)).matrix.data for jobs in (1, 3))
     assert np.array_equal(one, three)
 
 
@@ -134,12 +139,12 @@ OPENTSNE = {
 def test_affinities_are_those_of_opentsne():
     graph = knn_lists(spiral(), 9)
     ours = {
-        "one": perplexity_choices(graph, [3.0], Run(0)),
-        "two": perplexity_choices(graph, [2.0, 3.0], Run(0)),
-        "fixed": fixed_choices(graph, 0.7),
+        "one": perplexity_probabilities(graph, [3.0], Run(0)),
+        "two": perplexity_probabilities(graph, [2.0, 3.0], Run(0)),
+        "fixed": fixed_bandwidth_probabilities(graph, 0.7),
     }
-    for name, choices in ours.items():
+    for name, conditional in ours.items():
         # Its bisection stops at 1e-5 of the entropy; the numbers have 8 or 9 decimals.
         np.testing.assert_allclose(
-            choices.joint().toarray()[0], np.fromstring(OPENTSNE[name], sep=" "), rtol=1e-5, atol=6e-9
+            conditional.joint().toarray()[0], np.fromstring(OPENTSNE[name], sep=" "), rtol=1e-5, atol=6e-9
         )

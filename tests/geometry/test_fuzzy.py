@@ -6,7 +6,14 @@ from scipy.optimize import brentq
 from scipy.sparse import csr_array
 
 from helpers import knn_lists
-from manifoldry.geometry.fuzzy import curve, fuzzy_set, fuzzy_union, meet_labels, meet_targets, strengths
+from manifoldry.geometry.fuzzy import (
+    find_ab_params,
+    fuzzy_simplicial_set,
+    fuzzy_union,
+    intersect_labels,
+    intersect_targets,
+    membership_strengths,
+)
 from manifoldry.run import Run
 from manifoldry.values import NeighborGraph
 
@@ -19,7 +26,7 @@ DEFAULT = """1 .43136 .43025 .21889 .70286 .77102 .8912 .39849 .68728 .26202 .81
     0 0 .28981 0 .2371"""
 MIXED = """1 .10552 .10487 .0468 .33175 .4118 .52565 .09168 .30801 .05775 .52545 .10246 .56099 0 0 0 1 .25982 .51018 1 0
     0 .35474 0 0 .05692 0 .05004"""
-LABELLED = """1 .0058 .01076 .28179 .95799 .01036 .98816 .00536 .01716 .33315 1 .00577 1 0 0 0 1 .00853 1 .0264 0 0
+LABELED = """1 .0058 .01076 .28179 .95799 .01036 .98816 .00536 .01716 .33315 1 .00577 1 0 0 0 1 .00853 1 .0264 0 0
     .92816 0 0 .00433 0 .00319"""
 TARGETED = {
     0.3: """1 1 .56191 .20953 .02876 .06549 .08853 .98373 .81288 .29707 .03346 .0366 .09916 .34742 .25089 .17771 .11062
@@ -42,7 +49,7 @@ def same_as_peer(affinities, numbers):
     np.testing.assert_allclose(upper, np.array(numbers.split(), dtype=float), rtol=0, atol=PEER)
 
 
-def slow_strengths(lengths, local_connectivity, typical):
+def slow_strengths(lengths, local_connectivity, mean):
     """One row, by the formulas: interpolated rho, root of the sum by bracketing."""
     positive = lengths[lengths > 0]
     whole, part = int(local_connectivity), local_connectivity % 1
@@ -55,7 +62,7 @@ def slow_strengths(lengths, local_connectivity, typical):
         rho = knots[whole] + (part * (knots[whole + 1] - knots[whole]) if part else 0.0)
     away = np.maximum(lengths - rho, 0.0)
     target = np.log2(len(lengths) + 1)
-    floor = 1e-3 * (lengths.sum() / (len(lengths) + 1) if rho > 0 else typical)
+    floor = 1e-3 * (lengths.sum() / (len(lengths) + 1) if rho > 0 else mean)
     sigma = 0.0
     if (away == 0).sum() < target:
         size = away.max()
@@ -70,11 +77,11 @@ def test_strengths_equal_the_formulas(local_connectivity):
     X = rng.standard_normal((60, 3))
     X[40:50] = X[:10]
     graph = knn_lists(X, 7)
-    found = strengths(graph.indptr, graph.lengths, Run(), local_connectivity)
-    typical = graph.lengths.sum() / (60 * 8)
+    found = membership_strengths(graph.indptr, graph.lengths, Run(), local_connectivity)
+    mean = graph.lengths.sum() / (60 * 8)
     for i in range(60):
         span = slice(7 * i, 7 * i + 7)
-        wanted, rho, sigma = slow_strengths(graph.lengths[span], local_connectivity, typical)
+        wanted, rho, sigma = slow_strengths(graph.lengths[span], local_connectivity, mean)
         assert found.rho[i] == pytest.approx(rho, rel=1e-14)
         assert found.sigma[i] == pytest.approx(sigma, rel=1e-8)  # brentq's own tolerance, through a flat sum
         np.testing.assert_allclose(found.values[span], wanted, rtol=1e-6, atol=1e-37)  # float32
@@ -84,7 +91,7 @@ def test_rows_sum_to_the_logarithm_of_the_neighborhood():
     X = np.random.default_rng(2).standard_normal((200, 4))
     for k in (5, 15, 60):
         graph = knn_lists(X, k)
-        sums = strengths(graph.indptr, graph.lengths, Run()).values.reshape(200, k).sum(axis=1, dtype=float)
+        sums = membership_strengths(graph.indptr, graph.lengths, Run()).values.reshape(200, k).sum(axis=1, dtype=float)
         # Each float32 strength is off by up to 6e-8.
         np.testing.assert_allclose(sums, np.log2(k + 1), rtol=0, atol=k * 6e-8)
 
@@ -92,31 +99,31 @@ def test_rows_sum_to_the_logarithm_of_the_neighborhood():
 def test_one_neighbor_is_certain():
     graph = knn_lists(np.random.default_rng(3).standard_normal((20, 2)), 1)
     for local_connectivity in (0.0, 0.5, 1.0):
-        assert (strengths(graph.indptr, graph.lengths, Run(), local_connectivity).values == 1).all()
+        assert (membership_strengths(graph.indptr, graph.lengths, Run(), local_connectivity).values == 1).all()
 
 
-def test_many_copies_hold_each_other_with_strength_one():
+def test_many_copies_have_strength_one():
     rng = np.random.default_rng(4)
     X = np.concatenate([np.zeros((12, 2)), rng.standard_normal((12, 2)) + 5])
     graph = knn_lists(X, 6)
-    found = strengths(graph.indptr, graph.lengths, Run())
+    found = membership_strengths(graph.indptr, graph.lengths, Run())
     assert (found.values[: 12 * 6] == 1).all()
     assert (found.rho[:12] == 0).all()
     # No bandwidth gives 6 certain neighbors a sum of log2(7), so it is the least there is.
     np.testing.assert_allclose(found.sigma[:12], 1e-3 * graph.lengths.sum() / (24 * 7), rtol=1e-14)
-    nothing = strengths(np.array([0, 2]), np.zeros(2), Run())
+    nothing = membership_strengths(np.array([0, 2]), np.zeros(2), Run())
     assert nothing.values.tolist() == [1, 1]
 
 
 def test_same_bits_for_any_number_of_threads():
     graph = knn_lists(np.random.default_rng(5).standard_normal((9000, 2)), 5)
-    one, three = (strengths(graph.indptr, graph.lengths, Run(n_jobs=jobs)) for jobs in (1, 3))
+    one, three = (membership_strengths(graph.indptr, graph.lengths, Run(n_jobs=jobs)) for jobs in (1, 3))
     assert np.array_equal(one.values, three.values)
 
 
-def test_affinities_equal_the_peers():
-    same_as_peer(fuzzy_set(eight(), Run()), DEFAULT)
-    same_as_peer(fuzzy_set(eight(), Run(), 1.5, 0.25), MIXED)
+def test_affinities_equals_the_peers():
+    same_as_peer(fuzzy_simplicial_set(eight(), Run()), DEFAULT)
+    same_as_peer(fuzzy_simplicial_set(eight(), Run(), 1.5, 0.25), MIXED)
 
 
 @pytest.mark.parametrize("mix", [0.0, 0.3, 1.0])
@@ -135,32 +142,37 @@ def test_the_order_of_a_given_list_does_not_matter():
     graph = eight()
     shuffled = np.random.default_rng(7).permuted(np.arange(32).reshape(8, 4), axis=1).reshape(-1)
     given = NeighborGraph(graph.indptr, graph.indices[shuffled], graph.lengths[shuffled])
-    assert (fuzzy_set(given, Run()) != fuzzy_set(graph, Run())).nnz == 0
+    assert (fuzzy_simplicial_set(given, Run()) != fuzzy_simplicial_set(graph, Run())).nnz == 0
 
 
-def test_affinities_met_with_labels_equal_the_peers():
-    same_as_peer(meet_labels(fuzzy_set(eight(), Run()), LABELS, LABELS >= 0, 0.5), LABELLED)
+def test_the_intersection_with_labels_equals_the_peers():
+    same_as_peer(intersect_labels(fuzzy_simplicial_set(eight(), Run()), LABELS, LABELS >= 0, 0.5), LABELED)
 
 
 @pytest.mark.parametrize("weight", [0.3, 0.7])
-def test_affinities_met_with_numbers_equal_the_peers(weight):
+def test_the_intersection_with_numbers_equals_the_peers(weight):
     known = np.ones(8, dtype=bool)
-    same_as_peer(meet_targets(fuzzy_set(eight(), Run()), TARGETS[:, None], known, weight, 4, Run()), TARGETED[weight])
+    same_as_peer(
+        intersect_targets(fuzzy_simplicial_set(eight(), Run()), TARGETS[:, None], known, weight, 4, Run()),
+        TARGETED[weight],
+    )
 
 
 def test_labels_alone_leave_no_edge_between_classes():
     X = np.random.default_rng(8).standard_normal((50, 3))
     labels = np.arange(50) % 2
-    affinities = meet_labels(fuzzy_set(knn_lists(X, 8), Run()), labels, np.ones(50, dtype=bool), 1.0).tocoo()
+    affinities = intersect_labels(
+        fuzzy_simplicial_set(knn_lists(X, 8), Run()), labels, np.ones(50, dtype=bool), 1.0
+    ).tocoo()
     assert (labels[affinities.coords[0]] == labels[affinities.coords[1]]).all()
     strongest = affinities.tocsr().max(axis=1).toarray()
     np.testing.assert_allclose(strongest, 1.0, rtol=1e-6)  # everyone has a certain neighbor again
 
 
-def test_a_number_that_is_not_known_loosens_all_its_affinities_alike():
-    affinities = fuzzy_set(eight(), Run())
+def test_a_number_that_is_not_known_weakens_all_its_edges_alike():
+    affinities = fuzzy_simplicial_set(eight(), Run())
     known = np.arange(8) != 3
-    met = meet_targets(affinities, np.where(known, TARGETS, np.nan)[:, None], known, 0.3, 4, Run()).toarray()
+    met = intersect_targets(affinities, np.where(known, TARGETS, np.nan)[:, None], known, 0.3, 4, Run()).toarray()
     row = affinities.toarray()[3]
     joined = row > 0
     # Row 3 is its affinities times one factor, brought back to a largest of 1; the union with its neighbors' rows adds.
@@ -178,8 +190,8 @@ def test_a_number_that_is_not_known_loosens_all_its_affinities_alike():
         (0.1, 3.0, (0.2956565, 0.8246525)),
     ],
 )
-def test_the_curve_is_the_peers_and_a_least_squares_fit(min_dist, spread, wanted):
-    a, b = curve(min_dist, spread)
+def test_a_and_b_are_the_peers_and_a_least_squares_fit(min_dist, spread, wanted):
+    a, b = find_ab_params(min_dist, spread)
     assert (a, b) == pytest.approx(wanted, rel=5e-6)  # its solver stops at 1e-8 of the sum of squares
     x = np.linspace(0, 3 * spread, 300)[1:]
     target = np.where(x < min_dist, 1.0, np.exp(-(x - min_dist) / spread))
@@ -192,7 +204,7 @@ def test_the_curve_is_the_peers_and_a_least_squares_fit(min_dist, spread, wanted
         assert squares(a * (1 + da), b * (1 + db)) > least
 
 
-def test_the_curve_scales_with_the_spread():
-    a, b = curve(0.1, 1.0)
-    small = curve(0.001, 0.01)
+def test_a_scales_with_the_spread():
+    a, b = find_ab_params(0.1, 1.0)
+    small = find_ab_params(0.001, 0.01)
     assert small == pytest.approx((a * 100 ** (2 * b), b), rel=1e-6)

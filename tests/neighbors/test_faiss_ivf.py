@@ -38,13 +38,13 @@ def test_approximate_search_finds_nearly_all_and_knows_how_many(n, columns, capf
     X = clustered(n, columns, 14)
     graph, index = graph_of(X, k, search="approximate", n_jobs=2)
     exact, _ = graph_of(X, k, search="exact", n_jobs=2)
-    assert index.notes["search"] == "cells"
-    assert (index.engine.basis is not None) == (columns > faiss_ivf.PROJECT_ABOVE)
+    assert index.notes["search"] == "faiss_ivf"
+    assert (index.engine.basis is not None) == (columns > faiss_ivf.IVF_MAX_COLUMNS)
     per_row = hits(graph, exact, k)
     true, reported = per_row.mean(), index.notes["search_recall"]
     assert true >= 0.99
     # The report is the mean over 1,000 rows drawn without replacement.
-    error = per_row.std() / np.sqrt(faiss_ivf.SAMPLE) * np.sqrt(1 - faiss_ivf.SAMPLE / n)
+    error = per_row.std() / np.sqrt(faiss_ivf.N_RECALL_ROWS) * np.sqrt(1 - faiss_ivf.N_RECALL_ROWS / n)
     assert abs(reported - true) <= 4 * error
     assert not (graph.indices == graph.rows()).any()
     np.testing.assert_array_equal(graph.degrees, k)
@@ -72,7 +72,7 @@ def test_an_approximate_index_survives_pickling_and_places_new_points():
 def test_more_neighbors_than_the_cells_hold_are_found_all_the_same():
     X = np.random.default_rng(3).normal(size=(300, 20))
     graph, index = graph_of(X, 290, search="approximate")
-    assert index.notes["search"] == "cells"
+    assert index.notes["search"] == "faiss_ivf"
     np.testing.assert_array_equal(graph.degrees, 290)
     assert (hits(graph, graph_of(X, 290, search="exact")[0], 290)).mean() >= 0.99
 

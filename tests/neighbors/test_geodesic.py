@@ -18,13 +18,13 @@ from manifoldry.values import NeighborGraph
 def engine(request, monkeypatch):
     """Both ways of finding paths, whatever the size of the graph."""
     if request.param == "compiled":
-        monkeypatch.setattr(geodesic, "SCIPY_UP_TO", 0)
+        monkeypatch.setattr(geodesic, "MAX_SCIPY_LENGTHS", 0)
     return request.param
 
 
 @pytest.fixture
 def kernels(monkeypatch):
-    monkeypatch.setattr(geodesic, "SCIPY_UP_TO", 0)
+    monkeypatch.setattr(geodesic, "MAX_SCIPY_LENGTHS", 0)
 
 
 def graph_from(pairs, n):
@@ -107,14 +107,14 @@ def test_floyd_and_warshall_agree(make, engine):
 @pytest.mark.parametrize("lanes", [1, 3, 32])
 @pytest.mark.parametrize("make", GRAPHS)
 def test_one_start_at_a_time_or_many_abreast_is_the_same(make, lanes, kernels, monkeypatch):
-    monkeypatch.setattr(geodesic, "LANES", lanes)
+    monkeypatch.setattr(geodesic, "N_LANES", lanes)
     graph = make(8)
     np.testing.assert_array_equal(geodesic_lengths(graph, Run(0, 1))[0], by_dijkstra(graph))
 
 
 def test_a_larger_roll_beyond_scipys_share():
     graph = knn_graph(datasets.swiss_roll(1420).X, 8)
-    assert graph.n_points**2 > geodesic.SCIPY_UP_TO
+    assert graph.n_points**2 > geodesic.MAX_SCIPY_LENGTHS
     np.testing.assert_array_equal(geodesic_lengths(graph, Run(0, 2))[0], by_dijkstra(graph))
 
 
@@ -277,7 +277,7 @@ def test_stopping_leaves_at_least_the_rows_asked_for_and_all_of_them_right(n_job
     assert run.stopped
     assert len(lengths) == len(sources) >= min(at_least, 300)
     if at_least <= 100:
-        assert len(sources) <= at_least + 2 * geodesic.LANES + n_jobs * geodesic.LANES
+        assert len(sources) <= at_least + 2 * geodesic.N_LANES + n_jobs * geodesic.N_LANES
     np.testing.assert_array_equal(lengths, by_dijkstra(graph, sources))
     assert len(set(sources.tolist())) == len(sources)
 
@@ -292,13 +292,13 @@ def test_stopping_midway_keeps_what_was_finished(kernels):
 
 def test_lengths_of_great_tables_are_kept_in_float32(kernels, monkeypatch):
     graph = cloud(11)
-    monkeypatch.setattr(geodesic, "DOUBLE_UP_TO", 8 * 180 * 180 - 1)
+    monkeypatch.setattr(geodesic, "MAX_DOUBLE_BYTES", 8 * 180 * 180 - 1)
     run = Run(0, 1)
     single, _ = geodesic_lengths(graph, run)
     assert single.dtype == np.float32
     np.testing.assert_array_equal(single, by_dijkstra(graph).astype(np.float32))
     assert run.memory == {"geodesic lengths 180 x 180 float32": 4 * 180 * 180}
-    monkeypatch.setattr(geodesic, "DOUBLE_UP_TO", 8 * 180 * 180)
+    monkeypatch.setattr(geodesic, "MAX_DOUBLE_BYTES", 8 * 180 * 180)
     assert geodesic_lengths(graph, Run(0, 1))[0].dtype == np.float64
 
 

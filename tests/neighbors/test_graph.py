@@ -9,7 +9,7 @@ from scipy.sparse import coo_array, csr_array
 from helpers import bytes_of, distances_by_differences, knn_lists
 from manifoldry import datasets
 from manifoldry.neighbors.graph import (
-    SMALL_COMPONENT,
+    MAX_SMALL_COMPONENT,
     bridge,
     components,
     label_pieces,
@@ -182,8 +182,8 @@ def assert_bridged(X, graph, metric="euclidean", D=None, rtol=1e-13):
     [
         ([30, 20, 10], 3),
         ([12, 12, 12, 12, 12, 12], 2),
-        ([SMALL_COMPONENT + 30, SMALL_COMPONENT + 6, 10, 7], 3),
-        ([SMALL_COMPONENT + 30, SMALL_COMPONENT + 6, 10, 7], 12),
+        ([MAX_SMALL_COMPONENT + 30, MAX_SMALL_COMPONENT + 6, 10, 7], 3),
+        ([MAX_SMALL_COMPONENT + 30, MAX_SMALL_COMPONENT + 6, 10, 7], 12),
         ([6] * 70, 3),
     ],
 )

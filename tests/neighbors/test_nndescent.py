@@ -9,8 +9,8 @@ from scipy.spatial.distance import cdist
 from manifoldry.compiled import beam, nndescent, rank
 from manifoldry.neighbors import nndescent as engine
 from manifoldry.neighbors import search
-from manifoldry.neighbors.engines import SAMPLE
-from manifoldry.neighbors.nndescent import Branches, Lists, NNDescent
+from manifoldry.neighbors.engines import N_RECALL_ROWS
+from manifoldry.neighbors.nndescent import NeighborLists, NNDescent, ProjectionTree
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
 
@@ -30,11 +30,13 @@ def single(n, columns, seed):
 
 
 def lists_of(Z, chosen, width):
-    """The ``width`` nearest of those chosen (a boolean matrix), as `Lists`."""
+    """The ``width`` nearest of those chosen (a boolean matrix), as `NeighborLists`."""
     D = np.where(chosen, cdist(Z, Z, "sqeuclidean"), np.inf)
     order = np.argsort(D, axis=1, kind="stable")[:, :width]
     lengths = np.take_along_axis(D, order, 1).astype(np.float32)
-    return Lists(np.where(np.isfinite(lengths), order, -1).astype(np.int32), lengths, np.zeros(order.shape, np.uint8))
+    return NeighborLists(
+        np.where(np.isfinite(lengths), order, -1).astype(np.int32), lengths, np.zeros(order.shape, np.uint8)
+    )
 
 
 def assert_same_lists(got, ids, lengths):
@@ -90,11 +92,11 @@ def test_trees_agree_with_recursion(copies):
     # Of small integers, all products and sums are exact in single precision; copies cannot be told apart.
     Z = np.random.default_rng(0).integers(-30, 30, size=(700, 6)).astype(np.float32)
     Z[100 : 100 + copies] = Z[3]
-    tree = Branches.grown(Z, 12345)
-    leaves, nodes = slow_tree(Z.astype(float), engine.LEAF, 12345)
+    tree = ProjectionTree.build(Z, 12345)
+    leaves, nodes = slow_tree(Z.astype(float), engine.LEAF_SIZE, 12345)
     assert [tree.members[lo:hi].tolist() for lo, hi in zip(tree.starts[:-1], tree.starts[1:], strict=True)] == leaves
     assert [tuple(pair) for pair in tree.nodes[:, :2].tolist()] == [pair for pair, _, _ in nodes]
-    assert any(pair == (-1, -1) for pair, _, _ in nodes) == (copies > engine.LEAF)
+    assert any(pair == (-1, -1) for pair, _, _ in nodes) == (copies > engine.LEAF_SIZE)
 
     def below(child):
         if child < 0:
@@ -108,88 +110,88 @@ def test_trees_agree_with_recursion(copies):
 
 def test_leaves_make_their_points_known_to_each_other():
     Z = single(300, 7, 1)
-    lists, known = Lists.empty(300, 12), np.zeros((300, 300), dtype=bool)
+    lists, known = NeighborLists.empty(300, 12), np.zeros((300, 300), dtype=bool)
     for seed in (1, 2, 3):
-        tree = Branches.grown(Z, seed)
+        tree = ProjectionTree.build(Z, seed)
         leaf_of = np.repeat(np.arange(len(tree.starts) - 1), np.diff(tree.starts))[np.argsort(tree.members)]
         known |= leaf_of[:, None] == leaf_of
         for lo in range(len(tree.starts) - 1):
-            nndescent.join_leaves(Z, tree.members, tree.starts, lists.ids, lists.lengths, lists.fresh, lo, lo + 1)
+            nndescent.join_leaves(Z, tree.members, tree.starts, lists.ids, lists.lengths, lists.is_new, lo, lo + 1)
     np.fill_diagonal(known, False)
     expected = lists_of(Z, known, 12)
     assert_same_lists(lists, expected.ids, expected.lengths)
-    np.testing.assert_array_equal(lists.fresh, expected.ids >= 0)
+    np.testing.assert_array_equal(lists.is_new, expected.ids >= 0)
 
 
 def some_lists(Z, width, seed):
-    """Lists of random acquaintances, some of them short and some entries fresh."""
+    """Lists of random points, some of them short and some entries new."""
     rng = np.random.default_rng(seed)
     known = rng.random((len(Z), len(Z))) < rng.choice([0.01, 0.1, 0.2], size=len(Z))[:, None]
     np.fill_diagonal(known, False)
     lists = lists_of(Z, known, width)
-    fresh = ((rng.random(lists.ids.shape) < 0.3) & (lists.ids >= 0)).astype(np.uint8)
-    return Lists(lists.ids, lists.lengths, fresh)
+    is_new = ((rng.random(lists.ids.shape) < 0.3) & (lists.ids >= 0)).astype(np.uint8)
+    return NeighborLists(lists.ids, lists.lengths, is_new)
 
 
-def slow_links(ids, fresh, near, width):
-    """For each point the fresh and the old links, in the order of the kernel."""
-    links = [([], []) for _ in ids]
+def slow_candidates(ids, is_new, near, width):
+    """For each point the new and the old candidates, in the order of the compiled loop."""
+    candidates = [([], []) for _ in ids]
     for p, row in enumerate(ids[:, :near]):
-        for q, mark in zip(row, fresh[p], strict=False):
+        for q, mark in zip(row, is_new[p], strict=False):
             if q >= 0:
-                links[p][1 - mark].append(int(q))
+                candidates[p][1 - mark].append(int(q))
     for p, row in enumerate(ids[:, :near]):
-        for q, mark in zip(row, fresh[p], strict=False):
-            if q >= 0 and len(links[q][0]) + len(links[q][1]) < width and p not in ids[q, :near]:
-                links[q][1 - mark].append(p)
-    return links
+        for q, mark in zip(row, is_new[p], strict=False):
+            if q >= 0 and len(candidates[q][0]) + len(candidates[q][1]) < width and p not in ids[q, :near]:
+                candidates[q][1 - mark].append(p)
+    return candidates
 
 
-def test_links_are_whom_one_lists_and_by_whom_one_is_listed():
+def test_candidates_are_neighbors_and_reverse_neighbors():
     lists = some_lists(single(200, 5, 2), 14, 2)
-    links, n_fresh, n_old = engine._links(lists.ids, lists.fresh, 9, 4, Run(0, 1))
-    expected = slow_links(lists.ids, lists.fresh, 9, 13)
-    for p, (fresh, old) in enumerate(expected):
-        assert links[p, : n_fresh[p]].tolist() == fresh
-        assert links[p, 13 - n_old[p] :][::-1].tolist() == old
-    assert max(len(fresh) + len(old) for fresh, old in expected) == 13  # somebody was listed by more
+    candidates, n_new, n_old = engine._candidates(lists.ids, lists.is_new, 9, 4, Run(0, 1))
+    expected = slow_candidates(lists.ids, lists.is_new, 9, 13)
+    for p, (is_new, old) in enumerate(expected):
+        assert candidates[p, : n_new[p]].tolist() == is_new
+        assert candidates[p, 13 - n_old[p] :][::-1].tolist() == old
+    assert max(len(is_new) + len(old) for is_new, old in expected) == 13  # somebody was listed by more
 
 
 @pytest.mark.parametrize("width", [14, 20])
 def test_a_round_keeps_the_nearest_of_the_neighbors_neighbors(width):
     Z = single(200, 5, 3)
     lists = some_lists(Z, 14, 3)
-    links = engine._links(lists.ids, lists.fresh, 9, 4, Run(0, 1))
-    new = Lists.empty(200, width)
+    candidates = engine._candidates(lists.ids, lists.is_new, 9, 4, Run(0, 1))
+    new = NeighborLists.empty(200, width)
     changes = sum(
-        nndescent.expand(
-            Z, lists.ids, lists.lengths, *links, new.ids, new.lengths, new.fresh, lo, lo + 50
+        nndescent.local_join(
+            Z, lists.ids, lists.lengths, *candidates, new.ids, new.lengths, new.is_new, lo, lo + 50
         )
         for lo in range(0, 200, 50)
     )  # fmt: skip
-    slow = slow_links(lists.ids, lists.fresh, 9, 13)
-    met = np.zeros((200, 200), dtype=bool)
-    for p, (fresh, old) in enumerate(slow):
-        met[p, lists.ids[p][lists.ids[p] >= 0]] = True
-        for q in fresh:
-            met[p, slow[q][0] + slow[q][1]] = True
+    slow = slow_candidates(lists.ids, lists.is_new, 9, 13)
+    visited = np.zeros((200, 200), dtype=bool)
+    for p, (is_new, old) in enumerate(slow):
+        visited[p, lists.ids[p][lists.ids[p] >= 0]] = True
+        for q in is_new:
+            visited[p, slow[q][0] + slow[q][1]] = True
         for q in old:
-            met[p, slow[q][0]] = True
-    np.fill_diagonal(met, False)
-    expected = lists_of(Z, met, width)
+            visited[p, slow[q][0]] = True
+    np.fill_diagonal(visited, False)
+    expected = lists_of(Z, visited, width)
     assert_same_lists(new, expected.ids, expected.lengths)
     came = np.array([[q >= 0 and q not in lists.ids[p] for q in row] for p, row in enumerate(new.ids)])
-    np.testing.assert_array_equal(new.fresh, came)
-    assert came.sum() <= changes <= met.sum()  # who came may have been pushed out again
+    np.testing.assert_array_equal(new.is_new, came)
+    assert came.sum() <= changes <= visited.sum()  # who came may have been pushed out again
 
 
-def test_new_points_enter_by_their_leaves_and_walk_until_no_link_leads_nearer():
+def test_beam_search_starts_in_leaves_and_ends_where_no_edge_leads_nearer():
     Z, Q = single(500, 4, 4), single(40, 4, 5)
-    tree = Branches.grown(Z, 7)
+    tree = ProjectionTree.build(Z, 7)
     D = cdist(Q, Z, "sqeuclidean")
     width = 20
-    beams = Lists.empty(40, width)
-    beam.enter(Q, Z, tree.nodes, tree.starts, tree.members, beams.ids, beams.lengths, beams.fresh)
+    beams = NeighborLists.empty(40, width)
+    beam.enter_leaf(Q, Z, tree.nodes, tree.starts, tree.members, beams.ids, beams.lengths, beams.is_new)
     for i in range(40):
         node = 0
         while node >= 0:
@@ -198,9 +200,9 @@ def test_new_points_enter_by_their_leaves_and_walk_until_no_link_leads_nearer():
         leaf = tree.members[tree.starts[~node] : tree.starts[~node + 1]]
         nearest = leaf[np.argsort(D[i, leaf])][:width]
         assert beams.ids[i, : len(nearest)].tolist() == nearest.tolist()
-    links = some_lists(Z, 6, 6).ids
+    candidates = some_lists(Z, 6, 6).ids
     before = beams.lengths.sum(axis=1)
-    beam.walk(Q, Z, links, beams.ids, beams.lengths, beams.fresh)
+    beam.beam_search(Q, Z, candidates, beams.ids, beams.lengths, beams.is_new)
     assert (beams.lengths.sum(axis=1) < before).any()
     for i in range(40):
         on = beams.ids[i][beams.ids[i] >= 0]
@@ -208,7 +210,7 @@ def test_new_points_enter_by_their_leaves_and_walk_until_no_link_leads_nearer():
         # Sums of four squares in single precision.
         np.testing.assert_allclose(beams.lengths[i, : len(on)], D[i, on], rtol=1e-6)
         assert (np.diff(beams.lengths[i]) >= 0).all()
-        ahead = np.setdiff1d(links[on][links[on] >= 0], on)
+        ahead = np.setdiff1d(candidates[on][candidates[on] >= 0], on)
         assert (D[i, ahead] >= beams.lengths[i, -1] * (1 - 1e-6)).all()
 
 
@@ -249,7 +251,7 @@ def test_nearly_all_neighbors_are_found_and_it_is_known_how_many(columns, real):
     n, k = 3000, 10
     X = clustered(n, columns, 9).astype(real)
     descent = NNDescent(X, k, Run(0, 2))
-    assert (descent.basis is not None) == (columns > engine.PROJECT_ABOVE)
+    assert (descent.basis is not None) == (columns > engine.NND_MAX_COLUMNS)
     distances, indices = descent.nearest(X, k + 1, Run(0, 2), own=True)
     np.testing.assert_array_equal(indices[:, 0], np.arange(n))
     assert all(len(set(row)) == k + 1 for row in indices.tolist())
@@ -259,7 +261,7 @@ def test_nearly_all_neighbors_are_found_and_it_is_known_how_many(columns, real):
     hits = (distances[:, 1:] <= nearest_others(X.astype(float), k)[:, -1:] * (1 + 1e-6)).mean(axis=1)
     assert hits.mean() > 0.98
     # The report is the mean over 1,000 rows drawn without replacement.
-    error = hits.std() / np.sqrt(SAMPLE) * np.sqrt(1 - SAMPLE / n)
+    error = hits.std() / np.sqrt(N_RECALL_ROWS) * np.sqrt(1 - N_RECALL_ROWS / n)
     assert abs(descent.recall - hits.mean()) <= 4 * error
 
 
@@ -273,7 +275,7 @@ def test_recall_is_true_among_copies_and_between_far_clusters():
     others = np.sort(found, axis=1)[:, 1:]  # a copy may be listed before the point itself
     hits = (others <= nearest_others(X, k)[:, -1:] * (1 + 1e-6)).mean(axis=1)
     np.testing.assert_array_equal(hits[1::2], 1.0)
-    error = hits.std() / np.sqrt(SAMPLE) * np.sqrt(1 - SAMPLE / 3000)
+    error = hits.std() / np.sqrt(N_RECALL_ROWS) * np.sqrt(1 - N_RECALL_ROWS / 3000)
     assert 0 < abs(1 - hits.mean())
     assert abs(descent.recall - hits.mean()) <= 4 * error
 
@@ -292,7 +294,7 @@ def test_long_lists_are_made_of_short_ones():
     X = clustered(3000, 12, 10)
     k = 90
     descent = NNDescent(X, k, Run(0, 2))
-    assert descent.lists.shape[1] == k + engine.SPARE > engine.LONG
+    assert descent.lists.shape[1] == k + engine.N_SPARE_NEIGHBORS > engine.MAX_DESCENT_LENGTH
     distances, _ = descent.nearest(X, k + 1, Run(0, 2), own=True)
     assert (distances[:, 1:] <= nearest_others(X, k)[:, -1:] * (1 + 1e-12)).mean() > 0.98
 
@@ -301,11 +303,11 @@ def test_lists_with_too_little_in_them_are_widened_unless_hopeless(monkeypatch):
     X = single(2000, 20, 11)
     built = {}
     for name, wanted, hopeless in [("once", 0.0, 0.0), ("widened", 1.1, 0.0), ("hopeless", 1.1, 1.05)]:
-        monkeypatch.setattr(engine, "RECALL_WANTED", wanted)
-        monkeypatch.setattr(engine, "HOPELESS", hopeless)
+        monkeypatch.setattr(engine, "TARGET_RECALL", wanted)
+        monkeypatch.setattr(engine, "MIN_WIDENING_RECALL", hopeless)
         built[name] = NNDescent(X, 10, Run(0, 2))
     np.testing.assert_array_equal(built["hopeless"].lists, built["once"].lists)
-    assert built["widened"].lists.shape[1] == engine.FEWEST * 3 // 2
+    assert built["widened"].lists.shape[1] == engine.MIN_LIST_LENGTH * 3 // 2
     assert built["widened"].recall > built["once"].recall
 
 
@@ -336,9 +338,9 @@ def test_copies_of_a_point_are_listed_at_zero():
     X = X[rng.permutation(2000)]
     k = 15
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "DESCENT_ROWS", 1000)
+        patch.setattr(search, "MIN_DESCENT_ROWS", 1000)
         graph, index = neighbor_graph(X, NeighborRule(k, search="approximate").resolve(2000), Run(0))
-    assert index.notes["search"] == "nn-descent"
+    assert index.notes["search"] == "nn_descent"
     lengths, copies = graph.lengths.reshape(2000, k), (cdist(X, X) == 0).sum(axis=1) > 1
     assert copies.sum() == 51
     np.testing.assert_array_equal(lengths[copies], 0.0)
@@ -394,26 +396,26 @@ def test_the_unit_of_length_does_not_matter(power):
 def test_the_table_chooses_descent_for_many_rows_and_cells_where_it_fails(monkeypatch):
     X = clustered(1200, 12, 19)
     rule = NeighborRule(6, search="approximate").resolve(1200)
-    assert neighbor_graph(X, rule, Run(0))[1].notes["search"] == "cells"
-    monkeypatch.setattr(search, "DESCENT_ROWS", 1000)
+    assert neighbor_graph(X, rule, Run(0))[1].notes["search"] == "faiss_ivf"
+    monkeypatch.setattr(search, "MIN_DESCENT_ROWS", 1000)
     notes = neighbor_graph(X, rule, Run(0))[1].notes
-    assert notes["search"] == "nn-descent"
-    assert notes["search_recall"] >= search.DESCENT_RECALL
-    monkeypatch.setattr(search, "DESCENT_NEIGHBORS", 5)
-    assert neighbor_graph(X, rule, Run(0))[1].notes["search"] == "cells"
-    monkeypatch.setattr(search, "DESCENT_NEIGHBORS", 6)
-    monkeypatch.setattr(search, "DESCENT_RECALL", 1.1)
-    assert neighbor_graph(X, rule, Run(0))[1].notes["search"] == "cells"
+    assert notes["search"] == "nn_descent"
+    assert notes["search_recall"] >= search.MIN_DESCENT_RECALL
+    monkeypatch.setattr(search, "MAX_DESCENT_NEIGHBORS", 5)
+    assert neighbor_graph(X, rule, Run(0))[1].notes["search"] == "faiss_ivf"
+    monkeypatch.setattr(search, "MAX_DESCENT_NEIGHBORS", 6)
+    monkeypatch.setattr(search, "MIN_DESCENT_RECALL", 1.1)
+    assert neighbor_graph(X, rule, Run(0))[1].notes["search"] == "faiss_ivf"
 
 
 def test_directions_are_searched_by_cosine_distance(monkeypatch):
-    monkeypatch.setattr(search, "DESCENT_ROWS", 1000)
+    monkeypatch.setattr(search, "MIN_DESCENT_ROWS", 1000)
     n, k = 2000, 7
     rng = np.random.default_rng(20)
     X = (clustered(n, 12, 20) * rng.lognormal(size=(n, 1))).astype(np.float32)
     rule = NeighborRule(k, metric="cosine", search="approximate").resolve(n)
     graph, index = neighbor_graph(X, rule, Run(0, 2))
-    assert index.notes["search"] == "nn-descent"
+    assert index.notes["search"] == "nn_descent"
     D = cdist(X.astype(float), X.astype(float), "cosine")
     np.fill_diagonal(D, np.inf)
     lengths = graph.lengths.reshape(n, k)
@@ -428,9 +430,9 @@ def test_directions_are_searched_by_cosine_distance(monkeypatch):
 
 
 def test_rows_without_direction_are_left_to_the_exact_search(monkeypatch):
-    monkeypatch.setattr(search, "EXACT_SECONDS", 0.0)
+    monkeypatch.setattr(search, "MAX_EXACT_SECONDS", 0.0)
     X = clustered(300, 12, 21)
     rule = NeighborRule(4, metric="cosine").resolve(300)
-    assert neighbor_graph(X, rule, Run(0))[1].notes["search"] == "cells"
+    assert neighbor_graph(X, rule, Run(0))[1].notes["search"] == "faiss_ivf"
     X[5] = 0.0
     assert neighbor_graph(X, rule, Run(0))[1].notes["search"] == "brute"

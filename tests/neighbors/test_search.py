@@ -252,13 +252,13 @@ def engines(seed=13):
     Q = np.random.default_rng(seed + 1).normal(size=(8, 3)) * 1.5
     wide_Q = np.column_stack([Q, np.zeros((8, 9))])
     return {
-        "tree": (X, Q, {}),
+        "kd_tree": (X, Q, {}),
         "brute": (wide, wide_Q, {}),
         "precomputed": (distances(X, X), distances(Q, X), {"metric": "precomputed"}),
     }, distances(Q, X)
 
 
-@pytest.mark.parametrize("name", ["tree", "brute", "precomputed"])
+@pytest.mark.parametrize("name", ["kd_tree", "brute", "precomputed"])
 @pytest.mark.parametrize(("k", "radius"), [(5, None), (None, 0.8), (5, 0.8)])
 def test_new_points_get_their_neighbors_padded(name, k, radius):
     cases, D = engines()
@@ -286,7 +286,7 @@ def test_new_points_get_their_neighbors_padded(name, k, radius):
         assert (indices[i, width:] == -1).all()
 
 
-@pytest.mark.parametrize("name", ["tree", "brute", "precomputed"])
+@pytest.mark.parametrize("name", ["kd_tree", "brute", "precomputed"])
 def test_an_old_point_asked_as_a_new_one_lists_itself_at_zero(name):
     cases, _ = engines()
     X, _, rule = cases[name]
@@ -355,32 +355,32 @@ def test_the_search_is_a_timed_stage():
 @pytest.mark.parametrize(
     ("columns", "rule", "seconds", "engine"),
     [
-        (search.TREE_COLUMNS, {}, 1.5, "tree"),
-        (search.TREE_COLUMNS, {"search": "approximate"}, 1.5, "tree"),
-        (search.TREE_COLUMNS, {}, 0.0, "tree"),
-        (search.TREE_COLUMNS + 1, {}, 1.5, "brute"),
-        (search.TREE_COLUMNS + 1, {}, 0.0, "cells"),
-        (search.TREE_COLUMNS + 1, {"search": "exact"}, 0.0, "brute"),
-        (search.TREE_COLUMNS + 1, {"search": "approximate"}, 1.5, "cells"),
-        (search.TREE_COLUMNS + 1, {"n_neighbors": None, "radius": 1.0}, 0.0, "brute"),
-        (search.TREE_COLUMNS + 1, {"n_neighbors": None, "radius": 1.0, "search": "approximate"}, 0.0, "brute"),
-        (search.TREE_COLUMNS + 1, {"n_neighbors": 3, "radius": 1.0}, 0.0, "cells"),
+        (search.MAX_TREE_COLUMNS, {}, 1.5, "kd_tree"),
+        (search.MAX_TREE_COLUMNS, {"search": "approximate"}, 1.5, "kd_tree"),
+        (search.MAX_TREE_COLUMNS, {}, 0.0, "kd_tree"),
+        (search.MAX_TREE_COLUMNS + 1, {}, 1.5, "brute"),
+        (search.MAX_TREE_COLUMNS + 1, {}, 0.0, "faiss_ivf"),
+        (search.MAX_TREE_COLUMNS + 1, {"search": "exact"}, 0.0, "brute"),
+        (search.MAX_TREE_COLUMNS + 1, {"search": "approximate"}, 1.5, "faiss_ivf"),
+        (search.MAX_TREE_COLUMNS + 1, {"n_neighbors": None, "radius": 1.0}, 0.0, "brute"),
+        (search.MAX_TREE_COLUMNS + 1, {"n_neighbors": None, "radius": 1.0, "search": "approximate"}, 0.0, "brute"),
+        (search.MAX_TREE_COLUMNS + 1, {"n_neighbors": 3, "radius": 1.0}, 0.0, "faiss_ivf"),
         (2, {"metric": "manhattan"}, 0.0, "brute"),
     ],
 )
 def test_the_table_chooses(columns, rule, seconds, engine, monkeypatch):
-    monkeypatch.setattr(search, "EXACT_SECONDS", seconds)
+    monkeypatch.setattr(search, "MAX_EXACT_SECONDS", seconds)
     X = np.random.default_rng(22).normal(size=(100, columns))
     notes = NeighborIndex(X, NeighborRule(**rule).resolve(100), Run(0)).notes
     assert notes["search"] == engine
-    assert ("search_recall" in notes) == (engine == "cells")
+    assert ("search_recall" in notes) == (engine == "faiss_ivf")
 
 
 def test_many_rows_are_searched_approximately_only_where_exact_takes_long(monkeypatch):
     # 1e-9 n^2 (1.2 + 0.02 columns) seconds: at 9 columns 1.38e-9 n^2, so 1.38e-5 for 100 rows.
     X = np.random.default_rng(23).normal(size=(100, 9))
-    for seconds, engine in [(1.39e-5, "brute"), (1.37e-5, "cells")]:
-        monkeypatch.setattr(search, "EXACT_SECONDS", seconds)
+    for seconds, engine in [(1.39e-5, "brute"), (1.37e-5, "faiss_ivf")]:
+        monkeypatch.setattr(search, "MAX_EXACT_SECONDS", seconds)
         assert NeighborIndex(X, NeighborRule(3).resolve(100), Run(0)).notes["search"] == engine
 
 

@@ -8,8 +8,10 @@ import pytest
 from manifoldry import IPA
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
-from manifoldry.patches.advice import BEYOND, NOT_FLAT, TORN, advice
-from manifoldry.patches.survey import Charting, try_cells
+from manifoldry.patches.advice import MAX_CHART_RESIDUAL as RESIDUAL
+from manifoldry.patches.advice import MAX_LOST_VARIANCE as LOST
+from manifoldry.patches.advice import MAX_TORN_SHARE, advice
+from manifoldry.patches.atlas import ChartOptions, voronoi_atlas
 from manifoldry.run import Run
 from manifoldry.values import Spectrum
 
@@ -110,18 +112,18 @@ def all_firm(overlaps):
     return np.ones(len(overlaps), dtype=bool)
 
 
-def consulted(residuals=0.0, changes=(0.0,), parts=1, values=(3.0, 1.0), firm=all_firm):
+def consulted(residuals=0.0, distortions=(0.0,), parts=1, values=(3.0, 1.0), firm=all_firm):
     """Return the advice for two dimensions on four patches of a plane of which such numbers are told, and the patches.
 
     They are a ring with one diagonal: 0 overlaps with all others, 3 too, 1 and 2 not with each other.
     """
     X = np.random.default_rng(1).uniform(size=(120, 2))
     graph = symmetrize(neighbor_graph(X, NeighborRule(8).resolve(120), Run(0, 1))[0])
-    survey = try_cells(X, graph, 4, Charting(2, "flat", None, 0.3, False), Run(0, 1))
-    charts = replace(survey.charts, residuals=np.broadcast_to(residuals, 4))
-    survey, overlaps = replace(survey, charts=charts, changes=np.asarray(changes)), survey.overlaps
+    atlas = voronoi_atlas(X, graph, 4, ChartOptions(2, "flat", None, 0.3, False), Run(0, 1))
+    charts = replace(atlas.charts, residuals=np.broadcast_to(residuals, 4))
+    atlas, overlaps = replace(atlas, charts=charts, distortions=np.asarray(distortions)), atlas.overlaps
     spectrum = Spectrum(np.asarray(values), np.zeros((120, len(values))), np.zeros(len(values)))
-    return advice(survey, overlaps, firm(overlaps), 2, parts, spectrum), overlaps
+    return advice(atlas, overlaps, firm(overlaps), 2, parts, spectrum), overlaps
 
 
 def test_flat_firm_whole_patches_need_no_word():
@@ -133,12 +135,20 @@ def test_flat_firm_whole_patches_need_no_word():
 @pytest.mark.parametrize(
     ("told", "sentence", "numbers"),
     [
-        ({"residuals": [0.0, 1.001 * NOT_FLAT, 0.25, NOT_FLAT]}, NOT_FLAT_ENOUGH, ("2 of 4", "25%")),
+        (
+            {"residuals": [0.0, 1.001 * RESIDUAL, 0.25, RESIDUAL]},
+            NOT_FLAT_ENOUGH,
+            ("2 of 4", "25%"),
+        ),
         ({"parts": 2}, IN_PIECES, ("2 pieces",)),
-        ({"changes": np.repeat([0.0, 1.0], [9, 1])}, TORN_APART, ("10%",)),
-        ({"changes": np.repeat([0.0, -0.51, np.nan], [6, 3, 1])}, TORN_APART, ("30%",)),
+        ({"distortions": np.repeat([0.0, 1.0], [9, 1])}, TORN_APART, ("10%",)),
+        ({"distortions": np.repeat([0.0, -0.51, np.nan], [6, 3, 1])}, TORN_APART, ("30%",)),
         ({"values": [5.0, 3.0, 1.5, 0.5]}, LARGER, ("need 3 dimensions", "2 lose 20%")),
-        ({"values": [0.5, 0.5 - 1.01 * BEYOND, 1.01 * BEYOND]}, LARGER, ("need 3 dimensions", "2 lose 5%")),
+        (
+            {"values": [0.5, 0.5 - 1.01 * LOST, 1.01 * LOST]},
+            LARGER,
+            ("need 3 dimensions", "2 lose 5%"),
+        ),
     ],
 )
 def test_sentences_count_what_is_wrong(told, sentence, numbers):
@@ -150,11 +160,11 @@ def test_sentences_count_what_is_wrong(told, sentence, numbers):
 @pytest.mark.parametrize(
     "told",
     [
-        {"residuals": NOT_FLAT},
-        {"changes": np.repeat([0.0, 1.0], [round(1 / TORN) - 1, 1])},
-        {"changes": [0.5, -0.5, np.nan, np.nan]},  # without a common patch, but in patches that overlap
-        {"changes": []},
-        {"values": [0.5, 0.5 - 0.99 * BEYOND, 0.99 * BEYOND]},
+        {"residuals": RESIDUAL},
+        {"distortions": np.repeat([0.0, 1.0], [round(1 / MAX_TORN_SHARE) - 1, 1])},
+        {"distortions": [0.5, -0.5, np.nan, np.nan]},  # without a common patch, but in patches that overlap
+        {"distortions": []},
+        {"values": [0.5, 0.5 - 0.99 * LOST, 0.99 * LOST]},
         {"values": [0.0, 0.0, 0.0]},
     ],
 )

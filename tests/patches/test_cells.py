@@ -1,4 +1,4 @@
-"""Cells: in one piece on the graph, neighbors where the graph says so, the same for any order of the points."""
+"""Voronoi cells: in one piece on the graph, neighbors where the graph says so, the same for any order of the points."""
 
 import numpy as np
 import pytest

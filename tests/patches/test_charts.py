@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from manifoldry.patches.charts import chart_size, fit_charts
+from manifoldry.patches.charts import fit_charts
 from manifoldry.patches.cover import Membership
 from manifoldry.run import Run
 from manifoldry.solve.alignment import rigid_fit
@@ -58,7 +58,7 @@ def test_a_curved_chart_of_a_circle_has_its_curvature():
     X = radius * np.column_stack([np.sin(angle), np.cos(angle)])
     charts, f = charted(X, 1)
     # The parabola that fits a circle best has its curvature up to the angle squared.
-    assert np.linalg.norm(charts.bends[0, 0, 0]) == pytest.approx(1 / radius, rel=0.02)
+    assert np.linalg.norm(charts.second_forms[0, 0, 0]) == pytest.approx(1 / radius, rel=0.02)
     assert misfit(f, radius * angle[:, None]) < 1e-5
 
 
@@ -81,7 +81,7 @@ def test_coordinates_of_the_charts_own_points_are_where_they_came_from(kind):
     # Newton's method ends at 1e-14 of the coordinates.
     np.testing.assert_allclose(again, f, atol=1e-12)
     residual = np.sqrt(np.square(back - X).sum() / np.square((X - charts.means[0]) @ charts.frames[0]).sum())
-    # Bends are shortened by the share that noise could have in them, here the misfit of the next order: 1e-6.
+    # The second fundamental form is shrunk by the share of noise, here the misfit of the next order: 1e-6.
     assert residual == pytest.approx(charts.residuals[0], rel=1e-5, abs=1e-14)
 
 
@@ -101,14 +101,14 @@ def test_noise_does_not_make_bends(columns):
     X[:, :2] += rng.uniform(-1, 1, (c * n, 2))
     members = Membership(np.arange(c * n), np.repeat(np.arange(c), n), np.ones(c * n), c * n)
     charts = fit_charts(X, members, c, 2, Run(0, 1))
-    assert charts.bent.sum() <= 3
+    assert charts.curved.sum() <= 3
 
 
-def test_bends_are_seen_through_noise():
+def test_curvature_is_seen_through_noise():
     X, flat = cylinder(0.5)
     noisy = X + 0.01 * np.random.default_rng(1).normal(size=X.shape)
     charts, f = charted(noisy)
-    assert charts.bent.all()
+    assert charts.curved.all()
     assert misfit(f, flat) < misfit(charted(noisy, kind="flat")[1], flat)
 
 
@@ -150,19 +150,6 @@ def test_duplicates_and_single_points(kind):
     np.testing.assert_array_equal(f[:, 1], 0)
 
 
-def test_dimensions_by_share_of_variance():
-    assert chart_size(np.array([8.0, 1.5, 0.5]), 10.0, 3, None) == 3
-    assert chart_size(np.array([8.0, 1.5, 0.5]), 10.0, 3, 0.1) == 2
-    assert chart_size(np.array([8.0, 1.5, 0.5]), 10.0, 3, 0.25) == 1
-    assert chart_size(np.array([8.0, 1.5, 0.5]), 10.0, 2, 0.01) == 2
-    assert chart_size(np.array([8.0, 1e-12, 0.0]), 8.0, 3, None) == 1
-    assert chart_size(np.zeros(3), 0.0, 3, None) == 0
-    rng = np.random.default_rng(4)
-    ribbon = rng.uniform(-1, 1, (200, 3)) * [1.0, 0.05, 0.0]
-    assert charted(ribbon, share=0.05)[0].sizes.tolist() == [1]
-    assert charted(ribbon)[0].sizes.tolist() == [2]
-
-
 def test_spread_holds_the_variances_of_principal_directions():
     X = np.random.default_rng(5).normal(size=(100, 8)) * np.arange(8, 0, -1)
     charts, _ = charted(X, 2)
@@ -186,3 +173,10 @@ def test_threads_do_not_matter_and_points_come_one_by_one(kind):
             x[None], Membership(np.zeros(1, int), np.array([patch]), np.ones(1), 1), Run(0, 1)
         )
         np.testing.assert_allclose(alone[0], expected, atol=1e-12)
+
+
+def test_dimensions_by_share_of_variance():
+    rng = np.random.default_rng(4)
+    ribbon = rng.uniform(-1, 1, (200, 3)) * [1.0, 0.05, 0.0]
+    assert charted(ribbon, share=0.05)[0].sizes.tolist() == [1]
+    assert charted(ribbon)[0].sizes.tolist() == [2]

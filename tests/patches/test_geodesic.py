@@ -8,7 +8,7 @@ import pytest
 from manifoldry import IPA, datasets
 from manifoldry.patches.charts import fit_charts
 from manifoldry.patches.cover import Membership
-from manifoldry.patches.geodesic import LAID_OUT, GeodesicCharts
+from manifoldry.patches.geodesic import MAX_LAYOUT_POINTS, GeodesicCharts
 from manifoldry.run import Run
 from manifoldry.solve.alignment import rigid_fit, similarity_fit
 
@@ -58,11 +58,11 @@ def test_a_flat_patch_keeps_its_scale():
 
 
 def test_members_beyond_those_laid_out_follow_their_neighbors():
-    X, flat = half_cylinder(3 * LAID_OUT, 5)
+    X, flat = half_cylinder(3 * MAX_LAYOUT_POINTS, 5)
     charts, f = charted(X)
     laid_out = len(charts.inward[0].target)
-    assert laid_out == LAID_OUT
-    np.testing.assert_array_equal(f[:: len(X) // LAID_OUT][:laid_out], charts.inward[0].target)
+    assert laid_out == MAX_LAYOUT_POINTS
+    np.testing.assert_array_equal(f[:: len(X) // MAX_LAYOUT_POINTS][:laid_out], charts.inward[0].target)
     assert misfit(f, flat) < 1.5 * misfit(f[::3], flat[::3])
 
 
@@ -121,7 +121,7 @@ def test_dimensions_by_share_of_variance():
 
 def test_patch_alignment_with_geodesic_charts_unrolls():
     roll = datasets.swiss_roll(1000)
-    found = IPA(2, chart="geodesic", n_patches=16).fit(roll.X)
+    found = IPA(n_components=2, chart="geodesic", n_patches=16).fit(roll.X)
     size = np.sqrt(np.square(roll.truth - roll.truth.mean(axis=0)).sum(axis=1).mean())
     assert misfit(found.embedding_, roll.truth) < 0.02 * size
     assert found.certificate_.optimal

@@ -10,7 +10,7 @@ from manifoldry.patches.cover import Membership
 from manifoldry.patches.overlaps import find_overlaps
 from manifoldry.patches.stitch import blend, joint_certificate, stitch
 from manifoldry.run import Run
-from manifoldry.solve.lowrank import place
+from manifoldry.solve.semidefinite import place
 from manifoldry.values import Certificate
 
 

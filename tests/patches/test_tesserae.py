@@ -19,7 +19,7 @@ from manifoldry.patches.tesserae import (
     whole_tesserae,
 )
 from manifoldry.run import Run
-from manifoldry.solve.stretch import Bands, Goal
+from manifoldry.solve.semidefinite import Bands, StretchOptions
 from manifoldry.values import NeighborGraph
 
 
@@ -151,8 +151,8 @@ def test_an_interior_point_solver_stretches_no_further(seed):
     graph, labels = neighbors(X, 5), strips(X, 4)
     pieces, _ = lay_tesserae(X, labels, 2, "flat", Run(0, 1))
     borders, far = border_pairs(X, graph, labels, 2), far_pairs(X, graph, labels, 10_000, Run(0, 1))
-    goal = Goal(1e-7, 1e-2, 8)
-    found = tessellate(pieces, borders, far, geodesic_start(pieces, graph, 2, Run(0, 1)), goal, Run(0, 1))
+    options = StretchOptions(1e-7, 1e-2, 8)
+    found = tessellate(pieces, borders, far, geodesic_start(pieces, graph, 2, Run(0, 1)), options, Run(0, 1))
     Y = pieces.images @ found.V
     ratios = (np.linalg.norm(Y[far.i] - Y[far.j], axis=1) / far.lengths) ** 2
     assert -found.certificate.objective == pytest.approx(ratios.mean(), rel=1e-12)
@@ -171,6 +171,6 @@ def test_one_tessera_stays_as_it_is():
     pieces, _ = lay_tesserae(X, labels, 2, "flat", Run(0, 1))
     borders, far = border_pairs(X, graph, labels, 4), far_pairs(X, graph, labels, 100, Run(0, 1))
     start = geodesic_start(pieces, graph, 2, Run(0, 1))
-    found = tessellate(pieces, borders, far, start, Goal(), Run(0, 1))
+    found = tessellate(pieces, borders, far, start, StretchOptions(), Run(0, 1))
     assert found.certificate.gap == 0
     np.testing.assert_allclose(pdist(pieces.images @ found.V), pdist(X), rtol=1e-10)

@@ -8,22 +8,22 @@ import pytest
 
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
+from manifoldry.patches.atlas import ChartOptions, voronoi_atlas
 from manifoldry.patches.stitch import stitch
-from manifoldry.patches.survey import Charting, try_cells
 from manifoldry.patches.unfold import PatchInverse, PatchMap, unfold
 from manifoldry.run import Run
 
 
 def unfolded(X, n_components=2, n_cells=9, kind="curved", width=2):
-    """Return survey, unfolding, and the maps in and out."""
+    """Return atlas, unfolding, and the maps in and out."""
     graph = symmetrize(neighbor_graph(X, NeighborRule(8).resolve(len(X)), Run(0, 1))[0])
-    survey = try_cells(X, graph, n_cells, Charting(width, kind, None, 0.3, False), Run(0, 1))
-    overlaps = survey.overlaps[survey.overlaps.firm(survey.charts.sizes)]
-    stitched = stitch(overlaps, survey.charts.sizes, Run(0, 1))
-    found = unfold(survey.members, survey.coordinates, stitched, n_components)
-    inward = PatchMap(survey.cover, survey.charts, found.stitched)
-    outward = PatchInverse.of(survey.charts, found.stitched, overlaps, 0.3)
-    return survey, found, inward, outward
+    atlas = voronoi_atlas(X, graph, n_cells, ChartOptions(width, kind, None, 0.3, False), Run(0, 1))
+    overlaps = atlas.overlaps[atlas.overlaps.firm(atlas.charts.sizes)]
+    stitched = stitch(overlaps, atlas.charts.sizes, Run(0, 1))
+    found = unfold(atlas.members, atlas.coordinates, stitched, n_components)
+    inward = PatchMap(atlas.cover, atlas.charts, found.stitched)
+    outward = PatchInverse.of(atlas.charts, found.stitched, overlaps, 0.3)
+    return atlas, found, inward, outward
 
 
 def plane(seed, n=500, columns=6, noise=0.0):
@@ -53,14 +53,14 @@ def test_a_plane_in_pieces_is_whole_again():
 
 def test_the_axes_do_not_depend_on_how_the_patches_were_placed():
     _, X = plane(2, noise=0.01)
-    survey, found, _, _ = unfolded(X)
+    atlas, found, _, _ = unfolded(X)
     rng = np.random.default_rng(3)
     p = found.stitched.shifts.shape[1]
     turn = np.linalg.qr(rng.normal(size=(p, p)))[0]
     moved = replace(
         found.stitched, frames=found.stitched.frames @ turn, shifts=found.stitched.shifts @ turn + rng.normal(size=p)
     )
-    again = unfold(survey.members, survey.coordinates, moved, 2)
+    again = unfold(atlas.members, atlas.coordinates, moved, 2)
     np.testing.assert_allclose(again.coordinates, found.coordinates, atol=1e-9)
     np.testing.assert_allclose(again.stitched.shifts, found.stitched.shifts, atol=1e-9)
 
@@ -73,7 +73,7 @@ def test_old_points_are_placed_where_they_are_and_new_ones_one_by_one(kind, monk
     new = plane(5, 60)[1]
     together = inward(new, Run(0, 2))
     np.testing.assert_allclose(np.concatenate([inward(x[None], Run(0, 1)) for x in new]), together, atol=1e-10)
-    monkeypatch.setattr("manifoldry.patches.unfold.PLACE_ROWS", 7)
+    monkeypatch.setattr("manifoldry.patches.unfold.MAX_PLACED_ROWS", 7)
     np.testing.assert_allclose(inward(new, Run(0, 1)), together, atol=1e-10)
     kept = pickle.loads(pickle.dumps(inward))
     np.testing.assert_array_equal(kept(new, Run(0, 1)), inward(new, Run(0, 1)))
@@ -82,11 +82,11 @@ def test_old_points_are_placed_where_they_are_and_new_ones_one_by_one(kind, monk
 def test_there_and_back_leaves_out_what_the_charts_leave_out():
     """On a noisy plane the way back gives the plane: what is missing is the noise normal to it, four of six columns."""
     _, X = plane(6, 2000, noise=0.02)
-    survey, found, _, outward = unfolded(X, kind="flat")
+    atlas, found, _, outward = unfolded(X, kind="flat")
     back = outward(found.coordinates, Run(0, 1))
     missing = np.sqrt(np.square(back - X).sum(axis=1).mean())
-    spread = np.sqrt(survey.charts.spread[:, :2].sum(axis=1))
-    residual = np.sqrt(np.mean(np.square(survey.charts.residuals * spread)))
+    spread = np.sqrt(atlas.charts.spread[:, :2].sum(axis=1))
+    residual = np.sqrt(np.mean(np.square(atlas.charts.residuals * spread)))
     # Patches hold different numbers of points, and the last few at their borders count in two of them.
     assert missing == pytest.approx(residual, rel=0.05)
     assert missing == pytest.approx(0.02 * np.sqrt(4), rel=0.05)
@@ -106,7 +106,7 @@ def test_a_plane_is_led_back_to_itself(kind):
 def test_pieces_without_a_tie_lie_side_by_side():
     (one, X), (other, Z) = plane(8, 300), plane(8, 300)
     Z = Z + 50.0
-    survey, found, inward, outward = unfolded(np.concatenate([X, Z]))
+    atlas, found, inward, outward = unfolded(np.concatenate([X, Z]))
     assert found.stitched.n_components == 2
     here, there = found.coordinates[:300], found.coordinates[300:]
     np.testing.assert_allclose(distances(here), distances(one), atol=1e-8)
@@ -116,7 +116,7 @@ def test_pieces_without_a_tie_lie_side_by_side():
     assert np.abs(left[:, 1]).max() == pytest.approx(np.abs(right[:, 1]).max(), rel=1e-6)
     np.testing.assert_allclose(inward(np.concatenate([X, Z]), Run(0, 1)), found.coordinates, atol=1e-9)
     np.testing.assert_allclose(outward(found.coordinates, Run(0, 1)), np.concatenate([X, Z]), atol=1e-7)
-    assert survey.charts.n_patches >= 2
+    assert atlas.charts.n_patches >= 2
 
 
 def test_fewer_dimensions_than_asked_for_are_filled_with_zeros():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import coo_array
 
-from manifoldry.quality import flat_error, nmi, nonlocalized, purity
+from manifoldry.quality import nmi, nonlocalized, purity, subspace_error
 from manifoldry.values import NeighborGraph
 
 EPS = np.finfo(float).eps
@@ -66,12 +66,12 @@ def test_independent_partitions_share_no_information():
 def test_flat_error_by_hand():
     # the corners of a rectangle 2 by 1: its long direction is kept, half of the short side is lost four times
     corners = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 1.0], [2.0, 1.0]])
-    assert flat_error(corners, np.zeros(4), 1) == pytest.approx(4 * 0.25, rel=16 * EPS)
-    assert flat_error(corners, np.zeros(4), 1, per_point=True) == pytest.approx(0.25, rel=16 * EPS)
-    assert flat_error(corners, np.zeros(4), 0) == pytest.approx(4 * 1.25, rel=16 * EPS)
-    assert flat_error(corners, np.zeros(4), 2) == 0.0
-    assert flat_error(corners, [0, 0, 1, 1], 0) == pytest.approx(4 * 1.0, rel=16 * EPS)
-    assert flat_error(corners, range(4), 0) == 0.0
+    assert subspace_error(corners, np.zeros(4), 1) == pytest.approx(4 * 0.25, rel=16 * EPS)
+    assert subspace_error(corners, np.zeros(4), 1, per_point=True) == pytest.approx(0.25, rel=16 * EPS)
+    assert subspace_error(corners, np.zeros(4), 0) == pytest.approx(4 * 1.25, rel=16 * EPS)
+    assert subspace_error(corners, np.zeros(4), 2) == 0.0
+    assert subspace_error(corners, [0, 0, 1, 1], 0) == pytest.approx(4 * 1.0, rel=16 * EPS)
+    assert subspace_error(corners, range(4), 0) == 0.0
 
 
 @pytest.mark.parametrize(("n", "d"), [(50, 4), (24, 40)])
@@ -87,17 +87,17 @@ def test_flat_error_against_projections_on_principal_directions(n, d):
         centered = members - members.mean(axis=0)
         expected += sum(np.sum((row - directions @ (directions.T @ row)) ** 2) for row in centered)
     # d n products rounded to eps each way
-    assert flat_error(X, labels, 2) == pytest.approx(expected, rel=n * d * EPS)
+    assert subspace_error(X, labels, 2) == pytest.approx(expected, rel=n * d * EPS)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_flat_error_never_rises_with_the_dimension_or_with_finer_clusters(seed):
     rng = np.random.default_rng(seed)
     X, labels = rng.normal(size=(40, 5)), rng.integers(0, 2, size=40)
-    errors = [flat_error(X, labels, r) for r in range(7)]
+    errors = [subspace_error(X, labels, r) for r in range(7)]
     assert np.all(np.diff(errors[:6]) < 0)
     assert errors[5:] == [0.0, 0.0]
-    assert flat_error(X, 2 * labels + rng.integers(0, 2, size=40), 1) <= errors[1]
+    assert subspace_error(X, 2 * labels + rng.integers(0, 2, size=40), 1) <= errors[1]
 
 
 def test_nonlocalized_on_a_path():
@@ -143,9 +143,9 @@ def test_nonlocalized_against_breadth_first_search(seed):
         (lambda: purity([0, 1], [0, 1, 1]), "one entry for each of classes; got 2 for 3"),
         (lambda: nmi([], []), "n > 0 labels"),
         (lambda: purity([[0, 1]], [0, 1]), r"got shape \(1, 2\)"),
-        (lambda: flat_error(np.eye(3), [0, 1], 1), "points of X; got 2 for 3"),
-        (lambda: flat_error(np.eye(3), [0, 1, 1], -1), "at least 0; got -1"),
-        (lambda: flat_error([[np.nan]], [0], 1), "must be finite"),
+        (lambda: subspace_error(np.eye(3), [0, 1], 1), "points of X; got 2 for 3"),
+        (lambda: subspace_error(np.eye(3), [0, 1, 1], -1), "at least 0; got -1"),
+        (lambda: subspace_error([[np.nan]], [0], 1), "must be finite"),
         (lambda: nonlocalized([0], coo_array((2, 2))), "points of the graph; got 1 for 2"),
     ],
 )

@@ -5,7 +5,7 @@ import pytest
 
 from helpers import distances_by_differences
 from manifoldry import quality
-from manifoldry.quality.rows import sample_rows
+from manifoldry.neighbors.pairwise import sample_rows
 from manifoldry.values import NeighborGraph
 
 ROUNDING = 1e-12  # sums of up to 8000 ratios of order 1 in two orders: 8000 eps = 2e-12, of which we see the mean
@@ -91,7 +91,7 @@ def test_threads_and_blocks(monkeypatch):
     )
     whole = [measure(1) for measure in measures]
     for rows_at_once in (7, 1):
-        monkeypatch.setattr("manifoldry.quality.rows.BLOCK", rows_at_once * len(X))
+        monkeypatch.setattr("manifoldry.neighbors.pairwise.BLOCK_DISTANCES", rows_at_once * len(X))
         pieces = [measure(1) for measure in measures]
         assert [measure(2) for measure in measures] == pieces
         np.testing.assert_allclose(pieces, whole, rtol=ROUNDING)

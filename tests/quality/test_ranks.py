@@ -7,7 +7,7 @@ from sklearn.metrics import pairwise_distances
 
 from helpers import distances_by_differences
 from manifoldry import quality
-from manifoldry.quality.rows import sample_rows
+from manifoldry.neighbors.pairwise import sample_rows
 
 NAMES = ("trustworthiness", "continuity", "knn_kept", "knn_error", "mrre_x", "mrre_y")
 ROUNDING = 1e-12  # sums of up to 4000 terms in two orders, then divided to at most 1: 4000 eps = 9e-13
@@ -198,7 +198,7 @@ def test_threads_and_blocks_do_not_change_a_bit(monkeypatch):
     X, Y = with_duplicates(12)
     wide = np.random.default_rng(12).normal(size=(80, 50))
     whole = quality.rank_measures(X, Y, n_neighbors=[5, 20])
-    monkeypatch.setattr("manifoldry.quality.rows.BLOCK", 7 * len(X))
+    monkeypatch.setattr("manifoldry.neighbors.pairwise.BLOCK_DISTANCES", 7 * len(X))
     for first in (X, wide):
         one = quality.rank_measures(first, Y, n_neighbors=[5, 20], n_jobs=1)
         two = quality.rank_measures(first, Y, n_neighbors=[5, 20], n_jobs=2)

@@ -5,47 +5,47 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
-from manifoldry.geometry.entropic import perplexity_choices
+from manifoldry.geometry.entropic import perplexity_probabilities
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
 from manifoldry.solve import order as order_module
-from manifoldry.solve.divergence import JointDivergence, RowDivergence
-from manifoldry.solve.fields import Profile, choose_field
+from manifoldry.solve.divergence import ConditionalDivergence, JointDivergence
 from manifoldry.solve.order import local_order, renumbered
+from manifoldry.solve.repulsion import LayoutKernel, choose_repulsion
 
-PROFILES = {"t": Profile.student(1.0), "heavy": Profile.student(0.5), "light": Profile.student(4.0)}
-PROFILES["gaussian"] = Profile.gaussian()
+KERNELS = {"t": LayoutKernel.student_t(1.0), "heavy": LayoutKernel.student_t(0.5), "light": LayoutKernel.student_t(4.0)}
+KERNELS["gaussian"] = LayoutKernel.gaussian()
 
 
-def choices(n=40, k=15, seed=0):
+def conditional(n=40, k=15, seed=0):
     X = np.random.default_rng(seed).standard_normal((n, 4))
     graph, _ = neighbor_graph(X, NeighborRule(k).resolve(n), Run(0))
-    return perplexity_choices(graph, [5.0], Run(0))
+    return perplexity_probabilities(graph, [5.0], Run(0))
 
 
 def information(P):
     return float((P.data * np.log(P.data)).sum())
 
 
-def joint(profile, n=40, d=2):
-    P = choices(n).joint()
-    field = choose_field(profile, n, d, forces="exact")
-    return JointDivergence(P, information(P), profile, field, Run(0)), P.toarray()
+def joint(kernel, n=40, d=2):
+    P = conditional(n).joint()
+    repulsion = choose_repulsion(kernel, n, d, repulsion="exact")
+    return JointDivergence(P, information(P), kernel, repulsion, Run(0)), P.toarray()
 
 
-def rows(profile, n=40, d=2):
-    given = choices(n)
-    field = choose_field(profile, n, d, forces="exact")
+def rows(kernel, n=40, d=2):
+    given = conditional(n)
+    repulsion = choose_repulsion(kernel, n, d, repulsion="exact")
     total = information(given.matrix) / n
-    return RowDivergence(given.joint(), total, profile, field, Run(0)), given.matrix.toarray()
+    return ConditionalDivergence(given.joint(), total, kernel, repulsion, Run(0)), given.matrix.toarray()
 
 
 def layout(n=40, d=2, seed=1):
     return np.random.default_rng(seed).standard_normal((n, d))
 
 
-def weights(profile, Y):
-    w = profile.weight(cdist(Y, Y, "sqeuclidean"))
+def weights(kernel, Y):
+    w = kernel.value(cdist(Y, Y, "sqeuclidean"))
     np.fill_diagonal(w, 0.0)
     return w
 
@@ -60,32 +60,32 @@ def differences(value, Y, step=1e-5):
     return gradient
 
 
-@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 @pytest.mark.parametrize("d", [1, 2, 3])
-def test_joint_value_is_the_sum_over_pairs(profile, d):
-    divergence, P = joint(profile, d=d)
+def test_joint_value_is_the_sum_over_pairs(kernel, d):
+    divergence, P = joint(kernel, d=d)
     Y = layout(d=d)
-    w = weights(profile, Y)
+    w = weights(kernel, Y)
     on = P > 0
     assert divergence.value(Y) == pytest.approx((P[on] * np.log(P[on] / (w / w.sum())[on])).sum(), rel=1e-12)
     assert divergence.value(Y) > 0
 
 
-@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
-def test_row_value_is_the_mean_over_rows(profile):
-    divergence, P = rows(profile)
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_row_value_is_the_mean_over_rows(kernel):
+    divergence, P = rows(kernel)
     Y = layout()
-    w = weights(profile, Y)
+    w = weights(kernel, Y)
     Q = w / w.sum(axis=1, keepdims=True)
     on = P > 0
     assert divergence.value(Y) == pytest.approx((P[on] * np.log(P[on] / Q[on])).sum() / len(Y), rel=1e-12)
 
 
 @pytest.mark.parametrize("make", [joint, rows])
-@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 @pytest.mark.parametrize("d", [1, 2, 3])
-def test_gradients_are_those_of_finite_differences(make, profile, d):
-    divergence, _ = make(profile, d=d)
+def test_gradients_are_those_of_finite_differences(make, kernel, d):
+    divergence, _ = make(kernel, d=d)
     Y = layout(d=d)
     gradient = divergence.gradient(Y)
     # Central differences with step 1e-5: truncation 1e-10 and rounding 1e-16 / 1e-5 of values about 1.
@@ -96,33 +96,33 @@ def test_gradients_are_those_of_finite_differences(make, profile, d):
 def test_the_printed_gradients_of_sne_symmetric_sne_and_t_sne():
     Y = layout()
     step = Y[:, None] - Y[None]
-    divergence, P = rows(Profile.gaussian())
-    w = weights(Profile.gaussian(), Y)
+    divergence, P = rows(LayoutKernel.gaussian())
+    w = weights(LayoutKernel.gaussian(), Y)
     Q = w / w.sum(axis=1, keepdims=True)
     printed = 2 * np.einsum("ij,ijc->ic", P - Q + P.T - Q.T, step)
     np.testing.assert_allclose(divergence.gradient(Y), printed / len(Y), atol=1e-14)
-    divergence, P = joint(Profile.gaussian())
+    divergence, P = joint(LayoutKernel.gaussian())
     np.testing.assert_allclose(divergence.gradient(Y), 4 * np.einsum("ij,ijc->ic", P - w / w.sum(), step), atol=1e-14)
-    divergence, P = joint(Profile.student(1.0))
-    w = weights(Profile.student(1.0), Y)
+    divergence, P = joint(LayoutKernel.student_t(1.0))
+    w = weights(LayoutKernel.student_t(1.0), Y)
     np.testing.assert_allclose(
         divergence.gradient(Y), 4 * np.einsum("ij,ijc->ic", (P - w / w.sum()) * w, step), atol=1e-14
     )
 
 
-@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
-def test_a_layout_that_makes_the_affinities_has_value_and_gradient_zero(profile):
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_a_layout_that_makes_the_affinities_has_value_and_gradient_zero(kernel):
     Y = layout(12)
-    w = weights(profile, Y)
+    w = weights(kernel, Y)
     P = csr_array(w / w.sum())
-    field = choose_field(profile, 12, 2, forces="exact")
-    divergence = JointDivergence(P, information(P), profile, field, Run(0))
+    repulsion = choose_repulsion(kernel, 12, 2, repulsion="exact")
+    divergence = JointDivergence(P, information(P), kernel, repulsion, Run(0))
     assert divergence.value(Y) == pytest.approx(0.0, abs=1e-13)
     np.testing.assert_allclose(divergence.gradient(Y), 0.0, atol=1e-15)
 
 
 def test_exaggeration_multiplies_the_attraction_alone():
-    divergence, _ = joint(Profile.student(1.0))
+    divergence, _ = joint(LayoutKernel.student_t(1.0))
     Y = layout()
     once, twice, thrice = (divergence.gradient(Y, factor) for factor in (1.0, 2.0, 3.0))
     np.testing.assert_allclose(thrice - twice, twice - once, atol=1e-14)
@@ -130,31 +130,31 @@ def test_exaggeration_multiplies_the_attraction_alone():
 
 
 def test_rigid_motions_do_not_change_the_value():
-    divergence, _ = rows(Profile.gaussian())
+    divergence, _ = rows(LayoutKernel.gaussian())
     Y = layout()
     turn, _ = np.linalg.qr(np.random.default_rng(3).standard_normal((2, 2)))
     assert divergence.value(Y @ turn + 3.0) == pytest.approx(divergence.value(Y), rel=1e-12)
 
 
-def test_approximate_fields_give_the_gradient_to_their_accuracy():
+def test_approximate_repulsions_give_the_gradient_to_their_accuracy():
     n = 3000
-    P = choices(n, 30).joint()
-    profile = Profile.student(1.0)
+    P = conditional(n, 30).joint()
+    kernel = LayoutKernel.student_t(1.0)
     Y = 20 * layout(n)
     each = [
-        JointDivergence(P, information(P), profile, choose_field(profile, n, 2, forces=forces), Run(0))
-        for forces in ("exact", "grid", "tree")
+        JointDivergence(P, information(P), kernel, choose_repulsion(kernel, n, 2, repulsion=name), Run(0))
+        for name in ("exact", "fft", "barnes_hut")
     ]
     # Of the repulsion, which the attraction of random layouts leaves visible.
-    exact, grid, tree = (one.gradient(Y, 0.0) for one in each)
-    assert np.linalg.norm(grid - exact) < 1e-2 * np.linalg.norm(exact)
-    assert np.linalg.norm(tree - exact) < 1e-2 * np.linalg.norm(exact)
+    exact, fft, barnes_hut = (one.gradient(Y, 0.0) for one in each)
+    assert np.linalg.norm(fft - exact) < 1e-2 * np.linalg.norm(exact)
+    assert np.linalg.norm(barnes_hut - exact) < 1e-2 * np.linalg.norm(exact)
     assert each[1].value(Y) == pytest.approx(each[0].value(Y), rel=1e-3)
 
 
 def test_renumbering_is_a_permutation_of_rows_and_columns(monkeypatch):
-    monkeypatch.setattr(order_module, "ROWS", 7)
-    P = choices(60, 10).joint()
+    monkeypatch.setattr(order_module, "ROWS_PER_BLOCK", 7)
+    P = conditional(60, 10).joint()
     order = local_order(P)
     assert np.array_equal(np.sort(order), np.arange(60))
     np.testing.assert_array_equal(renumbered(P, order).toarray(), P.toarray()[np.ix_(order, order)])

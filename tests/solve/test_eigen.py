@@ -12,7 +12,7 @@ from manifoldry.solve.eigen import fix_signs, largest, smallest
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
 ENDS = {"smallest": smallest, "largest": largest}
-# A value errs by at most its residual, and 1e-12 of the norm is what the ladder accepts.
+# A value errs by at most its residual, and 1e-12 of the norm is what the solvers accepts.
 ACCEPTED = 1e-12
 
 

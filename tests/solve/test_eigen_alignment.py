@@ -11,7 +11,7 @@ from manifoldry.solve.eigen import largest, smallest
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
-# What the ladder accepts of a residual, relative to the norm.
+# What the solvers accept of a residual, relative to the norm.
 ACCEPTED = 1e-12
 
 

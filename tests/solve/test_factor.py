@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from manifoldry.solve.factor import CROWDED, CholeskyFactor, SymmetricFactor, definite_factor, proven_factor
+from manifoldry.solve.factor import DENSE_FACTOR_SHARE, CholeskyFactor, SymmetricFactor, definite_factor, proven_factor
 
 
 def lattice(n, shift=0.0):
@@ -23,7 +23,7 @@ def test_a_factor_solves_columns_and_blocks():
     np.testing.assert_allclose(A @ factor.solve(B), B, atol=1e-12)
     np.testing.assert_allclose(factor.solve(B[:, 0]), factor.solve(B)[:, 0], atol=1e-13)
     np.testing.assert_allclose(factor.solve(B[::-1][::-1].T.copy().T), factor.solve(B), atol=1e-13)
-    assert factor.definite
+    assert factor.n_negative == 0
 
 
 @pytest.mark.parametrize("n", [2, 10, 200])
@@ -72,7 +72,7 @@ def test_crowded_matrices_are_factored_as_dense_ones_with_the_same_solutions():
     B = rng.normal(size=(30, 4))
     dense, thin = proven_factor(sp.csc_array(A)), SymmetricFactor(sp.csc_array(A))
     assert isinstance(dense, CholeskyFactor)
-    assert dense.negative == thin.negative == 0
+    assert dense.n_negative == thin.n_negative == 0
     # Eigenvalues lie between 30 and about 150: errors stay near rounding.
     np.testing.assert_allclose(dense.solve(B), thin.solve(B), atol=1e-14)
     np.testing.assert_allclose(A @ dense.solve(B[:, 0]), B[:, 0], atol=1e-13)
@@ -81,7 +81,7 @@ def test_crowded_matrices_are_factored_as_dense_ones_with_the_same_solutions():
 def test_what_is_crowded_is_a_share_of_entries():
     n = 50
     band = sp.csc_array(sp.eye_array(n) * 10.0)
-    assert band.nnz < CROWDED * n * n
+    assert band.nnz < DENSE_FACTOR_SHARE * n * n
     assert isinstance(proven_factor(band), SymmetricFactor)
     full = sp.csc_array(10 * np.eye(n) + 0.01)
     assert isinstance(proven_factor(full), CholeskyFactor)
@@ -107,7 +107,7 @@ def test_hidden_directions_may_be_negative_and_others_not(crowded):
     A = sp.csc_array(turn @ np.diag(values) @ turn.T)
     assert [proven_factor(A, hidden) is not None for hidden in range(4)] == [False, False, True, True]
     factor = proven_factor(A, 2)
-    assert factor.negative == 2
+    assert factor.n_negative == 2
     b = np.random.default_rng(6).normal(size=n)
     # No rows are exchanged, so pivots may be small: their growth is far below 1e5.
     np.testing.assert_allclose(A @ factor.solve(b), b, atol=1e-9)

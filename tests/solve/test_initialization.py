@@ -7,7 +7,7 @@ from scipy.sparse import block_diag, csr_array
 from scipy.spatial.distance import cdist
 
 from manifoldry.run import Run
-from manifoldry.solve.initialization import SHAKE, check_init, first_layout
+from manifoldry.solve.initialization import JITTER, check_init, initial_layout
 
 
 def affinities(n, seed=0):
@@ -23,30 +23,30 @@ def affinities(n, seed=0):
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_starts_are_centered_and_the_widest_column_has_deviation_one(init, d):
     X = np.random.default_rng(1).standard_normal((50, 4))  # fewer columns than dimensions asked for
-    Y = first_layout(init, X, affinities(50), d, Run(0))
+    Y = initial_layout(init, X, affinities(50), d, Run(0))
     assert Y.shape == (50, d)
     np.testing.assert_allclose(Y.mean(axis=0), 0.0, atol=1e-12)
     # Exact for the slow ones up to the random part; a random column deviates by 1 / sqrt(2 n).
-    assert Y.std(axis=0).max() == pytest.approx(1.0, abs=4 / np.sqrt(100) if init == "random" else 5 * SHAKE)
+    assert Y.std(axis=0).max() == pytest.approx(1.0, abs=4 / np.sqrt(100) if init == "random" else 5 * JITTER)
 
 
 def test_pca_start_is_the_scores():
     X = np.random.default_rng(2).standard_normal((40, 3)) * [5, 2, 1]
-    Y = first_layout("pca", X, affinities(40), 2, Run(0))
+    Y = initial_layout("pca", X, affinities(40), 2, Run(0))
     centered = X - X.mean(axis=0)
     U, s, _ = np.linalg.svd(centered, full_matrices=False)
     scores = U[:, :2] * s[:2]
     cosines = np.abs((Y * scores).sum(axis=0) / np.linalg.norm(Y, axis=0) / np.linalg.norm(scores, axis=0))
     assert cosines.min() > 1 - 1e-12
-    sparse = first_layout("pca", csr_array(X), affinities(40), 2, Run(0))
+    sparse = initial_layout("pca", csr_array(X), affinities(40), 2, Run(0))
     np.testing.assert_allclose(np.abs(sparse), np.abs(Y), atol=1e-6)
-    distances = first_layout("pca", cdist(X, X), affinities(40), 2, Run(0), pairwise=True)
+    distances = initial_layout("pca", cdist(X, X), affinities(40), 2, Run(0), pairwise=True)
     np.testing.assert_allclose(distances, Y, atol=1e-10)
 
 
 def test_spectral_start_is_the_slow_eigenvectors():
     W = affinities(60)
-    Y = first_layout("spectral", None, W, 2, Run(0))
+    Y = initial_layout("spectral", W, W, 2, Run(0), pairwise=True)
     D = np.diag(W.sum(axis=1))
     _, vectors = eigh(D - W.toarray(), D)
     slow = vectors[:, 1:3] - vectors[:, 1:3].mean(axis=0)
@@ -57,7 +57,8 @@ def test_spectral_start_is_the_slow_eigenvectors():
 
 def test_unconnected_pieces_start_apart():
     pieces = [affinities(30, 1), affinities(20, 2), affinities(9, 3)]
-    Y = first_layout("spectral", None, csr_array(block_diag(pieces)), 2, Run(0))
+    W = csr_array(block_diag(pieces))
+    Y = initial_layout("auto", W, W, 2, Run(0), pairwise=True)
     parts = np.split(Y, [30, 50])
     for a in range(3):
         for b in range(a):
@@ -69,13 +70,13 @@ def test_unconnected_pieces_start_apart():
 
 def test_copies_start_apart():
     X = np.repeat(np.eye(3), 5, axis=0)
-    Y = first_layout("pca", X, affinities(15), 2, Run(0))
+    Y = initial_layout("pca", X, affinities(15), 2, Run(0))
     assert len(np.unique(Y, axis=0)) == 15
 
 
 def test_same_seed_same_start():
     X = np.random.default_rng(3).standard_normal((30, 3))
-    one, two, other = (first_layout("random", X, affinities(30), 2, Run(seed)) for seed in (0, 0, 1))
+    one, two, other = (initial_layout("random", X, affinities(30), 2, Run(seed)) for seed in (0, 0, 1))
     assert np.array_equal(one, two)
     assert not np.array_equal(one, other)
 
@@ -83,7 +84,6 @@ def test_same_seed_same_start():
 @pytest.mark.parametrize(
     ("init", "graph", "sentence"),
     [
-        ("best", False, "init must be one of 'auto', 'pca', 'spectral', 'random' or an array; got 'best'"),
         ("pca", True, "needs rows of features or all distances"),
         (np.zeros((9, 2)), False, r"one row for each of the 10 points and 2 columns; got shape \(9, 2\)"),
         (np.full((10, 2), np.nan), False, "must be finite"),
@@ -91,4 +91,4 @@ def test_same_seed_same_start():
 )
 def test_what_cannot_be_a_start_is_refused(init, graph, sentence):
     with pytest.raises(ValueError, match=sentence):
-        check_init(init, 10, 2, graph)
+        check_init(init, affinities(10) if graph else np.eye(10), 2, graph)

@@ -103,7 +103,7 @@ def test_blocks_and_threads_change_no_bit(monkeypatch):
     D = rough(5, 90)
     one, two = (classical_scaling(D, 3, Run(0, n_jobs)).coordinates for n_jobs in (1, 2))
     assert one.tobytes() == two.tobytes()
-    monkeypatch.setattr("manifoldry.solve.scaling.BLOCK", 7 * 90)
+    monkeypatch.setattr("manifoldry.solve.scaling.SCALING_BLOCK_ENTRIES", 7 * 90)
     np.testing.assert_array_equal(classical_scaling(D, 3, Run(0, 2)).coordinates, one)
 
 
@@ -197,7 +197,7 @@ def test_placement_is_the_same_in_any_blocks_and_threads(monkeypatch):
     landmarks = np.arange(0, 300, 10)
     lengths = cdist(X[landmarks], X).astype(np.float32)
     scaling = landmark_scaling(lengths, landmarks, 3, Run(0))
-    monkeypatch.setattr("manifoldry.solve.scaling.BLOCK", 30 * 64)
+    monkeypatch.setattr("manifoldry.solve.scaling.SCALING_BLOCK_ENTRIES", 30 * 64)
     one, two = (place_columns(scaling, lengths, Run(0, n_jobs)) for n_jobs in (1, 2))
     assert one.tobytes() == two.tobytes()
     np.testing.assert_allclose(one, scaling.place(lengths.T.astype(float) ** 2), atol=1e-11)
@@ -300,7 +300,7 @@ def test_the_negative_part_is_read_off_the_spectrum():
 
 def test_beyond_a_thousand_points_only_the_lowest_is_told(monkeypatch):
     B = kernel(rough(21, 70))
-    monkeypatch.setattr("manifoldry.solve.scaling.WHOLE_SPECTRUM", 69)
+    monkeypatch.setattr("manifoldry.solve.scaling.MAX_FULL_SPECTRUM", 69)
     found = negative_part(B, Run(0))
     assert found["lowest"] == pytest.approx(np.linalg.eigvalsh(B)[0], rel=1e-10)
     assert found["share"] is None

@@ -7,11 +7,11 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.manifold import smacof
 
 from manifoldry.run import Run
-from manifoldry.solve.smacof import NUMPY_UP_TO, MonotoneFit, majorize, metric_pass, rank_majorize
-from manifoldry.solve.spectrum import FLOOR, elbow
+from manifoldry.solve.smacof import MAX_NUMPY_POINTS, MonotoneFit, guttman_transform, majorize, rank_majorize
+from manifoldry.solve.spectrum import MIN_CURVE_SHARE, elbow
 from manifoldry.values import Stop
 
-MANY = NUMPY_UP_TO + 100
+MANY = MAX_NUMPY_POINTS + 100
 
 
 def rough(seed, n):
@@ -66,7 +66,7 @@ def test_a_pass_is_the_sum_over_pairs(d):
     Y, wanted = configuration(1, 25, d), rough(1, 25)
     Y[3] = Y[7]
     expected, stress = slow_pass(Y, wanted, np.ones((25, 25)))
-    found, value = metric_pass(wanted, None, Run(0))(Y)
+    found, value = guttman_transform(wanted, None, Run(0))(Y)
     np.testing.assert_allclose(found, expected, atol=1e-13)  # 25 terms of size 10, and a pseudo-inverse
     assert value == pytest.approx(stress, rel=1e-13)
 
@@ -77,21 +77,21 @@ def test_the_kernels_pass_is_numpys(d, dtype):
     Y, wanted = configuration(2, MANY, d), rough(2, MANY).astype(dtype)
     Y[[5, 99, 300]] = Y[17]
     expected, stress = vectorised_pass(Y, wanted.astype(np.float64))
-    found, value = metric_pass(wanted, None, Run(0, 2))(Y)
+    found, value = guttman_transform(wanted, None, Run(0, 2))(Y)
     # Sums of 600 terms in two orders.
     np.testing.assert_allclose(found, expected, atol=1e-12 * np.abs(expected).max())
     assert value == pytest.approx(stress, rel=1e-12)
-    alone, same = metric_pass(wanted, None, Run(0, 1))(Y)
+    alone, same = guttman_transform(wanted, None, Run(0, 1))(Y)
     assert (alone.tobytes(), same) == (found.tobytes(), value)
 
 
 def test_the_kernel_takes_any_memory_layout():
     Y, wanted = configuration(3, MANY), rough(3, MANY)
-    expected, stress = metric_pass(wanted, None, Run(0))(Y)
+    expected, stress = guttman_transform(wanted, None, Run(0))(Y)
     fixed = wanted.copy()
     fixed.flags.writeable = False
     for other in (np.asfortranarray(wanted), fixed, np.kron(wanted, np.ones((2, 2)))[::2, ::2]):
-        found, value = metric_pass(other, None, Run(0))(np.asfortranarray(Y))
+        found, value = guttman_transform(other, None, Run(0))(np.asfortranarray(Y))
         np.testing.assert_array_equal(found, expected)
         assert value == stress
 
@@ -105,7 +105,7 @@ def test_a_weighted_pass_is_the_weighted_sum_over_pairs(d):
     weights[weights < 0.4] = 0.0
     weights += weights.T
     expected, stress = slow_pass(Y, wanted, weights)
-    found, value = metric_pass(wanted, weights, Run(0))(Y)
+    found, value = guttman_transform(wanted, weights, Run(0))(Y)
     np.testing.assert_allclose(found, expected, atol=1e-12)
     assert value == pytest.approx(stress, rel=1e-13)
 
@@ -113,8 +113,8 @@ def test_a_weighted_pass_is_the_weighted_sum_over_pairs(d):
 @pytest.mark.parametrize("unit", [1e-20, 1.0, 1e20])
 def test_equal_weights_of_any_size_are_no_weights(unit):
     Y, wanted = configuration(6, 60), rough(6, 60)
-    expected, stress = metric_pass(wanted, None, Run(0))(Y)
-    found, value = metric_pass(wanted, np.full((60, 60), unit), Run(0))(Y)
+    expected, stress = guttman_transform(wanted, None, Run(0))(Y)
+    found, value = guttman_transform(wanted, np.full((60, 60), unit), Run(0))(Y)
     np.testing.assert_allclose(found, expected, atol=1e-13)
     assert value == pytest.approx(unit * stress, rel=1e-13)
 
@@ -122,7 +122,7 @@ def test_equal_weights_of_any_size_are_no_weights(unit):
 @pytest.mark.parametrize("n", [12, MANY])
 def test_the_gradient_of_the_stress_is_2n_times_the_step(n):
     Y, wanted = configuration(7, n), rough(7, n)
-    step = metric_pass(wanted, None, Run(0))
+    step = guttman_transform(wanted, None, Run(0))
     target, stress = step(Y)
     gradient = 2 * n * (Y - Y.mean(axis=0) - target)
     for i, c in [(0, 0), (3, 1), (n - 1, 0)]:
@@ -131,7 +131,7 @@ def test_the_gradient_of_the_stress_is_2n_times_the_step(n):
 
 def test_the_weighted_gradient_is_2v_times_the_step():
     Y, wanted, weights = configuration(8, 15), rough(8, 15), rough(80, 15)
-    step = metric_pass(wanted, weights, Run(0))
+    step = guttman_transform(wanted, weights, Run(0))
     V = np.diag(weights.sum(axis=1)) - weights
     gradient = 2 * V @ (Y - step(Y)[0])
     for i, c in [(0, 0), (7, 1)]:
@@ -145,7 +145,7 @@ def test_the_weighted_gradient_is_2v_times_the_step():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_stress_never_rises(seed, weighted):
     wanted = rough(seed, 50)
-    step = metric_pass(wanted, rough(seed + 9, 50) if weighted else None, Run(0))
+    step = guttman_transform(wanted, rough(seed + 9, 50) if weighted else None, Run(0))
     start = configuration(seed, 50)
     kept = start.copy()
     Y, trace = majorize(step, start, Run(0), max_iter=200, tol=1e-9)
@@ -161,7 +161,7 @@ def test_an_exact_configuration_is_found_again_from_a_noisy_one(n, d):
     X = configuration(9, n, d)
     wanted = cdist(X, X)
     start = X + 0.02 * configuration(10, n, d) * (d > 1)
-    Y, trace = majorize(metric_pass(wanted, None, Run(0)), start, Run(0), max_iter=500, tol=0.0)
+    Y, trace = majorize(guttman_transform(wanted, None, Run(0)), start, Run(0), max_iter=500, tol=0.0)
     assert_never_rises(trace)
     assert trace.stop is Stop.CONVERGED
     # Stress is a sum of n^2 squares of distances that are good to about 1e-15 each, times what a step can resolve.
@@ -175,7 +175,7 @@ def test_pairs_of_weight_zero_are_free_and_the_others_suffice():
     weights += weights.T
     wanted = np.where(weights > 0, cdist(X, X), 77.0)  # what is said about the other pairs is wrong
     start = X + 0.02 * configuration(12, 40)
-    Y, trace = majorize(metric_pass(wanted, weights, Run(0)), start, Run(0), max_iter=1000, tol=0.0)
+    Y, trace = majorize(guttman_transform(wanted, weights, Run(0)), start, Run(0), max_iter=1000, tol=0.0)
     assert_never_rises(trace)
     np.testing.assert_allclose(cdist(Y, Y), cdist(X, X), atol=1e-6)
 
@@ -186,14 +186,14 @@ def test_no_worse_than_scikit_learns_smacof_from_the_same_start():
         wanted = cdist(X, X) * (0.9 + 0.1 * rough(seed, 50))  # a plane, each distance 0.95 to 1.2 times too long
         start = X + 0.3 * configuration(seed + 20, 50)
         _, theirs = smacof(wanted, init=start, n_init=1, max_iter=1000, eps=1e-10, normalized_stress=False)
-        _, trace = majorize(metric_pass(wanted, None, Run(0)), start, Run(0), max_iter=1000, tol=1e-10)
+        _, trace = majorize(guttman_transform(wanted, None, Run(0)), start, Run(0), max_iter=1000, tol=1e-10)
         assert trace.objective[-1] <= theirs * (1 + 1e-8)  # both are within about 1e-8 of the same minimum
 
 
 def test_extrapolation_needs_far_fewer_steps_than_plain_majorization():
     X = configuration(13, 60)
     wanted = cdist(X, X) ** 0.7
-    step = metric_pass(wanted, None, Run(0))
+    step = guttman_transform(wanted, None, Run(0))
     Y = configuration(14, 60)
     Y -= Y.mean(axis=0)
     found, trace = majorize(step, Y, Run(0), max_iter=1000, tol=1e-7)
@@ -205,7 +205,7 @@ def test_extrapolation_needs_far_fewer_steps_than_plain_majorization():
 
 def test_why_it_stopped():
     wanted, start = rough(15, 30), configuration(15, 30)
-    step = metric_pass(wanted, None, Run(0))
+    step = guttman_transform(wanted, None, Run(0))
     assert majorize(step, start, Run(0), max_iter=3, tol=0.0)[1].stop is Stop.LIMIT
     assert majorize(step, start, Run(0), max_iter=3, tol=0.0)[1].n_iter == 3
     assert majorize(step, start, Run(0), max_iter=2000, tol=1e-3)[1].stop is Stop.CONVERGED
@@ -329,7 +329,7 @@ def test_why_a_ranking_stopped():
 def test_the_elbow_is_where_a_planted_curve_bends(d, steep):
     dims = np.arange(1, 11)
     values = np.where(dims <= d, steep ** -dims.astype(float), steep ** -float(d) * 0.97 ** (dims - d))
-    assert values.min() > FLOOR
+    assert values.min() > MIN_CURVE_SHARE
     suggestion = elbow(values, "residual variance")
     assert int(suggestion) == suggestion.n_components == d
     assert suggestion.why.startswith("The residual variance is ")

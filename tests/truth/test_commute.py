@@ -18,7 +18,7 @@ def network(n=12, seed=0):
 
 
 def fitted(W, d=1):
-    return CommuteTime(d, metric="affinity").fit(W)
+    return CommuteTime(n_components=d, metric="affinity").fit(W)
 
 
 def hitting_times(W):
@@ -126,7 +126,7 @@ def test_pairs_that_are_none(pairs):
 
 def test_graph_in_pieces_has_no_commute_times():
     X = np.concatenate([np.random.default_rng(7).uniform(size=(20, 2)), np.full((1, 2), 9.0) + np.eye(2)])
-    model = CommuteTime(2, n_neighbors=1).fit(X)
+    model = CommuteTime(n_components=2, n_neighbors=1).fit(X)
     assert model.diagnostics_["components"] > 1
     assert np.isfinite(model.embedding_).all()
     with pytest.raises(ValueError, match="connected graph"):
@@ -141,14 +141,14 @@ def test_points_make_the_graph_of_laplacian_eigenmaps():
     near[np.arange(80)[:, None], np.argsort(D, axis=1)[:, 1:7]] = True
     near |= near.T
     W = np.where(near, np.exp(-(D**2) / (D[near] ** 2).mean()), 0.0)
-    model = CommuteTime(2, n_neighbors=6).fit(X)
+    model = CommuteTime(n_components=2, n_neighbors=6).fit(X)
     np.testing.assert_allclose(model.commute_times(), fitted(W).commute_times(), rtol=1e-8, atol=1e-6)
     assert model.diagnostics_["volume"] == pytest.approx(W.sum(), rel=1e-12)
 
 
 def test_new_points_follow_the_equation_of_the_eigenvector():
     X, Q = datasets.s_curve(120).X, datasets.s_curve(6, random_state=3).X
-    model = CommuteTime(2, n_neighbors=6).fit(X)
+    model = CommuteTime(n_components=2, n_neighbors=6).fit(X)
     s = model.diagnostics_["bandwidth"]
     for x, placed in zip(Q, model.transform(Q), strict=True):
         distance = np.linalg.norm(X - x, axis=1)

@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 from sklearn.decomposition import PCA
 
 from manifoldry import PrincipalCurve
-from manifoldry.embedders.curve import Curve, smooth
+from manifoldry.embedders.curve import Polyline, smooth
 from manifoldry.run import Run
 from manifoldry.values import Stop
 
@@ -29,7 +29,7 @@ def test_of_a_straight_line_it_is_the_first_principal_score():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((80, 1)) @ rng.standard_normal((1, 4)) + 3.0
     model = PrincipalCurve().fit(X)
-    score = PCA(1).fit_transform(X)[:, 0]
+    score = PCA(n_components=1).fit_transform(X)[:, 0]
     place = model.embedding_[:, 0] - model.embedding_.mean()
     np.testing.assert_allclose(np.abs(place), np.abs(score), atol=1e-12)
     assert model.trace_.n_iter == 0
@@ -100,14 +100,14 @@ def test_the_curve_is_self_consistent():
     model = PrincipalCurve(tol=1e-10, max_iter=500).fit(X)
     again = smooth(X, model.embedding_[:, 0], model.span, model.n_knots, Run())
     # A step gained less than 1e-10 of squares of size 0.05^2 when it was stopped: moves of a few 1e-4 at the ends.
-    assert np.abs(Curve(model.curve_).project(again.knots, Run())[1]).max() < 1e-3
+    assert np.abs(Polyline(model.curve_).project(again.knots, Run())[1]).max() < 1e-3
 
 
 def test_the_mean_squared_distance_never_rises_and_is_the_one_reported():
     X, _ = arc(300, 0.1, seed=6)
     model = PrincipalCurve().fit(X)
     assert (np.diff(model.trace_.objective) <= 0).all()
-    line = PCA(1).fit(X)
+    line = PCA(n_components=1).fit(X)
     left = X - line.inverse_transform(line.transform(X))
     assert model.trace_.objective[0] == pytest.approx((left**2).sum(axis=1).mean(), rel=1e-12)
     assert model.trace_.objective[-1] == pytest.approx((model.diagnostics_["distances"] ** 2).mean(), rel=1e-12)
@@ -115,7 +115,7 @@ def test_the_mean_squared_distance_never_rises_and_is_the_one_reported():
 
 def test_projection_onto_a_polygon_equals_a_search_along_it():
     rng = np.random.default_rng(7)
-    curve = Curve(np.cumsum(rng.uniform(0.2, 1, (6, 3)), axis=0))
+    curve = Polyline(np.cumsum(rng.uniform(0.2, 1, (6, 3)), axis=0))
     X = curve.knots.mean(axis=0) + rng.standard_normal((40, 3))
     places, away = curve.project(X, Run())
     tried = np.linspace(-5, curve.lengths[-1] + 5, 200_001)

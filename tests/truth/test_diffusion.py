@@ -68,7 +68,7 @@ def independent(X, settings, k=8):
 def test_eigenpairs_of_the_walk(settings):
     X = blob()
     P, pi = independent(X, settings)
-    model = DiffusionMaps(3, n_neighbors=8, **settings).fit(X)
+    model = DiffusionMaps(n_components=3, n_neighbors=8, **settings).fit(X)
     psi, values = model.spectrum_.vectors, model.spectrum_.values
     np.testing.assert_allclose(model.diagnostics_["stationary"], pi, rtol=1e-11)
     np.testing.assert_allclose(P @ psi, psi * values, atol=1e-10)
@@ -85,7 +85,7 @@ def test_distances_are_those_of_the_walk(settings):
     t = settings.get("t", 1)
     P, pi = independent(X, settings)
     expected = distances_by_definition(P, pi, t)
-    model = DiffusionMaps(2, n_neighbors=8, **settings).fit(X)
+    model = DiffusionMaps(n_components=2, n_neighbors=8, **settings).fit(X)
     # Rounding of the eigenvectors over the roots of pi, at least 1e-3.
     np.testing.assert_allclose(model.diffusion_distances(), expected, atol=1e-11)
     np.testing.assert_allclose(model.diffusion_distances(t=4), distances_by_definition(P, pi, 4), atol=1e-11)
@@ -93,7 +93,7 @@ def test_distances_are_those_of_the_walk(settings):
 
 def test_all_coordinates_have_the_diffusion_distances():
     X = blob(30)
-    model = DiffusionMaps(29, n_neighbors=6, t=2).fit(X)
+    model = DiffusionMaps(n_components=29, n_neighbors=6, t=2).fit(X)
     np.testing.assert_allclose(cdist(model.embedding_, model.embedding_), model.diffusion_distances(), atol=1e-11)
 
 
@@ -102,7 +102,7 @@ def test_truncation_leaves_out_the_small_eigenvalues():
     X = blob(50)
     P, pi = independent(X, {})
     values = np.sort(np.linalg.eigvals(P).real)[::-1][1:]
-    model = DiffusionMaps(4, n_neighbors=8, t=2).fit(X)
+    model = DiffusionMaps(n_components=4, n_neighbors=8, t=2).fit(X)
     weights = np.outer(pi, pi)
     whole = (weights * model.diffusion_distances() ** 2).sum()
     kept = (weights * cdist(model.embedding_, model.embedding_) ** 2).sum()
@@ -121,7 +121,7 @@ def test_walk_and_spectrum_rebuild_the_power():
     """P^t = sum lambda^t psi phi', phi = pi psi; psi_0 = 1."""
     X = blob(30)
     P, pi = independent(X, {}, k=6)
-    model = DiffusionMaps(29, n_neighbors=6, t=1).fit(X)
+    model = DiffusionMaps(n_components=29, n_neighbors=6, t=1).fit(X)
     psi, values = model.spectrum_.vectors, model.spectrum_.values
     rebuilt = pi + (psi * values**3) @ (psi * pi[:, None]).T
     np.testing.assert_allclose(rebuilt, np.linalg.matrix_power(P, 3), atol=1e-12)
@@ -130,7 +130,7 @@ def test_walk_and_spectrum_rebuild_the_power():
 @pytest.mark.parametrize("t", [0, 0.5, 1, 7])
 def test_time_scales_the_columns(t):
     X = blob()
-    still, moved = DiffusionMaps(3, t=0).fit(X), DiffusionMaps(3, t=t).fit(X)
+    still, moved = DiffusionMaps(n_components=3, t=0).fit(X), DiffusionMaps(n_components=3, t=t).fit(X)
     np.testing.assert_allclose(moved.embedding_, still.embedding_ * still.spectrum_.values**t, rtol=1e-11)
 
 
@@ -140,7 +140,7 @@ def test_at_time_zero_solves_the_problem_of_laplacian_eigenmaps():
     W = kernel(X, 8)
     D = np.diag(W.sum(axis=1))
     values, vectors = scipy.linalg.eigh(D - W, D)
-    model = DiffusionMaps(3, n_neighbors=8, t=0).fit(X)
+    model = DiffusionMaps(n_components=3, n_neighbors=8, t=0).fit(X)
     np.testing.assert_allclose(model.spectrum_.values, 1 - values[1:4], atol=1e-12)
     expected = vectors[:, 1:4] * np.sqrt(np.trace(D))
     signs = np.sign((expected * model.embedding_).sum(axis=0))
@@ -151,8 +151,8 @@ def test_ring_beside_laplacian_eigenmaps():
     """Equal affinities, and loops as strong: eigenvalues (1 + 2 cos) / 3 against 1 - cos, circles of the same shape."""
     angle = 2 * np.pi * np.arange(20) / 20
     X = np.column_stack([np.cos(angle), np.sin(angle)])
-    diffusion = DiffusionMaps(2, kernel="sparse", n_neighbors=2, bandwidth=1e6, t=0).fit(X)
-    eigenmaps = LaplacianEigenmaps(2, n_neighbors=2, weights="binary").fit(X)
+    diffusion = DiffusionMaps(n_components=2, kernel="sparse", n_neighbors=2, bandwidth=1e6, t=0).fit(X)
+    eigenmaps = LaplacianEigenmaps(n_components=2, n_neighbors=2, weights="binary").fit(X)
     cosine = np.cos(2 * np.pi / 20)
     np.testing.assert_allclose(diffusion.spectrum_.values, (1 + 2 * cosine) / 3, rtol=1e-10)
     np.testing.assert_allclose(eigenmaps.spectrum_.values, 1 - cosine, rtol=1e-10)
@@ -169,7 +169,7 @@ def test_density_does_not_matter_at_alpha_one():
     waves = np.column_stack([np.ones(400), np.cos(angle), np.sin(angle)])
     misfit = {}
     for alpha in (0.0, 1.0):
-        Y = DiffusionMaps(2, alpha=alpha, bandwidth=0.15, t=0).fit_transform(X)
+        Y = DiffusionMaps(n_components=2, alpha=alpha, bandwidth=0.15, t=0).fit_transform(X)
         rest = Y - waves @ np.linalg.lstsq(waves, Y, rcond=None)[0]
         misfit[alpha] = (rest**2).sum() / (Y**2).sum()
     assert misfit[1.0] < 1e-3
@@ -179,7 +179,7 @@ def test_density_does_not_matter_at_alpha_one():
 def test_new_points_follow_the_walk():
     X, Q = blob(50), blob(5, seed=9)
     for alpha in (0.0, 1.0):
-        model = DiffusionMaps(2, n_neighbors=8, alpha=alpha, t=2).fit(X)
+        model = DiffusionMaps(n_components=2, n_neighbors=8, alpha=alpha, t=2).fit(X)
         s = model.diagnostics_["bandwidth"]
         q = np.exp(-(cdist(X, X) ** 2) / (2 * s**2)).sum(axis=1)
         p = np.exp(-(cdist(Q, X) ** 2) / (2 * s**2)) / q**alpha
@@ -191,25 +191,25 @@ def test_new_points_follow_the_walk():
 def test_the_rule_for_new_points_reproduces_fitted_ones():
     """With the complete kernel it is exact: a hair beside a fitted point is a hair beside its place."""
     X = blob(50)
-    model = DiffusionMaps(2, n_neighbors=8, alpha=1.0).fit(X)
+    model = DiffusionMaps(n_components=2, n_neighbors=8, alpha=1.0).fit(X)
     size = np.abs(model.embedding_).max()
     np.testing.assert_allclose(model.transform(X + 1e-9), model.embedding_, atol=1e-7 * size)
 
 
 def test_far_away_points_have_a_place():
     for settings in ({}, {"bandwidth": "variable"}, {"kernel": "sparse"}):
-        model = DiffusionMaps(2, n_neighbors=8, **settings).fit(blob())
+        model = DiffusionMaps(n_components=2, n_neighbors=8, **settings).fit(blob())
         assert np.isfinite(model.transform(np.full((1, 3), 1e6))).all()
 
 
 def test_complete_kernel_joins_what_neighbors_do_not():
     X = np.concatenate([blob(30), blob(20, seed=1) + 100.0])
-    together = DiffusionMaps(1, n_neighbors=5, kernel="complete").fit(X)
+    together = DiffusionMaps(n_components=1, n_neighbors=5, kernel="complete").fit(X)
     side = together.embedding_[:, 0] > 0
     assert len(set(side[:30])) == len(set(side[30:])) == 1
     assert side[0] != side[-1]
     assert together.spectrum_.values[0] == pytest.approx(1.0, abs=1e-12)
-    apart = DiffusionMaps(2, n_neighbors=5).fit(X)  # "auto": far pieces keep their shapes
+    apart = DiffusionMaps(n_components=2, n_neighbors=5).fit(X)  # "auto": far pieces keep their shapes
     assert apart.diagnostics_["kernel"] == "sparse"
     assert len(np.unique(apart.embedding_.round(9), axis=0)) == 50
     assert apart.diagnostics_["components"] == 2
@@ -220,26 +220,28 @@ def test_complete_kernel_joins_what_neighbors_do_not():
 def test_graphs_get_the_sparse_kernel():
     X = blob()
     lengths = kneighbors_graph(X, 8, mode="distance")
-    points = DiffusionMaps(2, n_neighbors=8, kernel="sparse").fit(X)
+    points = DiffusionMaps(n_components=2, n_neighbors=8, kernel="sparse").fit(X)
     for model in (
-        DiffusionMaps(2, metric="precomputed").fit(lengths),
-        DiffusionMaps(2).fit(NeighborGraph.from_sparse(lengths)),
+        DiffusionMaps(n_components=2, metric="precomputed").fit(lengths),
+        DiffusionMaps(n_components=2).fit(NeighborGraph.from_sparse(lengths)),
     ):
         assert model.diagnostics_["kernel"] == "sparse"
         np.testing.assert_allclose(model.embedding_, points.embedding_, atol=1e-9)
     with pytest.raises(ValueError, match="complete kernel needs points"):
-        DiffusionMaps(2, kernel="complete", metric="precomputed").fit(lengths)
+        DiffusionMaps(n_components=2, kernel="complete", metric="precomputed").fit(lengths)
 
 
 def test_complete_neighborhoods_make_the_sparse_kernel_complete():
     X = blob(40)
-    complete, sparse = (DiffusionMaps(3, n_neighbors=39, kernel=kind).fit(X) for kind in ("complete", "sparse"))
+    complete, sparse = (
+        DiffusionMaps(n_components=3, n_neighbors=39, kernel=kind).fit(X) for kind in ("complete", "sparse")
+    )
     # The sparse kernel raises affinities to 1e-10.
     np.testing.assert_allclose(complete.embedding_, sparse.embedding_, atol=1e-7)
 
 
 def test_kernel_is_chosen_by_size(monkeypatch):
-    monkeypatch.setattr("manifoldry.embedders.diffusion.COMPLETE_POINTS", 59)
+    monkeypatch.setattr("manifoldry.embedders.diffusion.MAX_COMPLETE_POINTS", 59)
     assert DiffusionMaps().fit(blob(60)).diagnostics_["kernel"] == "sparse"
     assert DiffusionMaps().fit(blob(59)).diagnostics_["kernel"] == "complete"
 
@@ -254,16 +256,16 @@ def test_alternating_walk_is_told():
         symmetric=True,
     )
     with pytest.warns(UserWarning, match=r"eigenvalue -0\.8"):
-        model = DiffusionMaps(1, bandwidth=1e6).fit(lengths)
+        model = DiffusionMaps(n_components=1, bandwidth=1e6).fit(lengths)
     # Affinities and loops are 1: P = (A + I) / 11, with eigenvalues 1, 1/11 (18 times) and -9/11.
     assert model.spectrum_.values[0] == pytest.approx(1 / 11, rel=1e-9)
 
 
 def test_automatic_time_is_the_knee():
-    model = DiffusionMaps(2, t="auto").fit(datasets.s_curve(200).X)
+    model = DiffusionMaps(n_components=2, t="auto").fit(datasets.s_curve(200).X)
     t = model.diagnostics_["t"]
     assert 1 < t < 100
-    full = np.concatenate([[1.0], DiffusionMaps(50).fit(datasets.s_curve(200).X).spectrum_.values])
+    full = np.concatenate([[1.0], DiffusionMaps(n_components=50).fit(datasets.s_curve(200).X).spectrum_.values])
 
     def entropy(time):
         p = full**time / (full**time).sum()
@@ -277,19 +279,19 @@ def test_automatic_time_is_the_knee():
 
 def test_variable_bandwidth_is_free_of_scale():
     X = blob()
-    one, ten = (DiffusionMaps(2, bandwidth="variable").fit(scale * X) for scale in (1.0, 10.0))
+    one, ten = (DiffusionMaps(n_components=2, bandwidth="variable").fit(scale * X) for scale in (1.0, 10.0))
     np.testing.assert_allclose(one.embedding_, ten.embedding_, atol=1e-9)
 
 
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
-        ({"t": -1}, "t must be at least 0"),
-        ({"t": "soon"}, "t must be a finite number"),
-        ({"alpha": 1.5}, "alpha must be between 0 and 1"),
-        ({"alpha": -0.1}, "alpha must be at least 0"),
+        ({"t": -1}, "t must be a number of at least 0 or 'auto'"),
+        ({"t": "soon"}, "t must be a number of at least 0 or 'auto'; got 'soon'"),
+        ({"alpha": 1.5}, "alpha must be a number between 0 and 1"),
+        ({"alpha": -0.1}, "alpha must be a number between 0 and 1; got -0.1"),
         ({"kernel": "dense"}, "kernel must be one of"),
-        ({"bandwidth": "wide"}, "bandwidth must be one of"),
+        ({"bandwidth": "wide"}, "bandwidth must be a number above 0, 'auto' or 'variable'"),
         ({"metric": "affinity"}, "metric must be one of"),
     ],
 )
@@ -310,5 +312,14 @@ def test_suggestion_counts_clusters():
     rng = np.random.default_rng(7)
     corners = np.array([[0.0, 0.0], [6.0, 0.0], [3.0, 6.0], [9.0, 6.0]])
     X = np.concatenate([corner + rng.standard_normal((40, 2)) for corner in corners])
-    model = DiffusionMaps(2, n_neighbors=12, kernel="complete").fit(X)
+    model = DiffusionMaps(n_components=2, n_neighbors=12, kernel="complete").fit(X)
     assert model.suggest_n_components(8).n_components == 3
+
+
+def test_the_affinity_matrix_is_the_symmetric_matrix_of_the_sparse_walk():
+    X = blob()
+    W = kernel(X, 8, sparse=True)
+    q = W.sum(axis=1)
+    model = DiffusionMaps(n_components=2, n_neighbors=8, kernel="sparse", alpha=1.0).fit(X)
+    np.testing.assert_allclose(model.affinity_matrix_.toarray(), W / np.outer(q, q), rtol=1e-10)
+    assert not hasattr(model.set_params(kernel="complete").fit(X), "affinity_matrix_")

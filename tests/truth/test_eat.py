@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from manifoldry import EAT, datasets, quality
 from manifoldry.extend.placement import pairwise
 from manifoldry.run import Run
-from manifoldry.solve.stretch.interior import unfold_gram
+from manifoldry.solve.semidefinite.interior import unfold_gram
 from manifoldry.values import Stop
 
 
@@ -74,11 +74,11 @@ def test_certificate_holds_the_truth_and_the_points_themselves():
     assert eat.certificate_.violation <= 1.001e-4
 
 
-@pytest.mark.parametrize("sigma", [0.3, 1.0, 2.0, "auto"])
-def test_full_rank_kernels_give_one_embedding(sigma):
+@pytest.mark.parametrize("gamma", [11.0, 1.0, 0.25, "auto"])
+def test_full_rank_kernels_give_one_embedding(gamma):
     X = datasets.s_curve(50, random_state=3).X
-    narrow = EAT(sigma=0.1, n_neighbors=5).fit(X)
-    other = EAT(sigma=sigma, n_neighbors=5).fit(X)
+    narrow = EAT(gamma=100.0, n_neighbors=5).fit(X)
+    other = EAT(gamma=gamma, n_neighbors=5).fit(X)
     assert narrow.rank_ratio_ == other.rank_ratio_ == 1
     assert np.array_equal(narrow.embedding_, other.embedding_)
 
@@ -86,7 +86,7 @@ def test_full_rank_kernels_give_one_embedding(sigma):
 def test_the_basis_does_not_matter():
     _, B, W = posed(lengths(cloud(16, 4, 1)), 6)
     mixed = cloud(15, 15, 2)
-    settings = {"slack": 1e-3, "gap": 1e-6, "fits": True}
+    settings = {"slack": 1e-3, "tol": 1e-6, "fits": True}
     plain = unfold_gram(W, B, Run(0), **settings)
     turned = unfold_gram(mixed.T @ W @ mixed, B @ mixed, Run(0), **settings)
     sparse = unfold_gram(W, sp.csr_array(B), Run(0), **settings)
@@ -97,9 +97,9 @@ def test_the_basis_does_not_matter():
 
 @pytest.mark.parametrize("steps", [0, 3, 8])
 def test_unfinished_answers_are_consistent_and_bounded(steps, monkeypatch):
-    monkeypatch.setattr("manifoldry.solve.stretch.interior.MAX_STEPS", steps)
+    monkeypatch.setattr("manifoldry.solve.semidefinite.interior.MAX_INTERIOR_STEPS", steps)
     _, B, W = posed(lengths(cloud(12, 4, 3)), 5)
-    found = unfold_gram(W, B, Run(0), slack=1e-3, gap=1e-6, fits=True)
+    found = unfold_gram(W, B, Run(0), slack=1e-3, tol=1e-6, fits=True)
     assert found.stop is Stop.LIMIT
     assert len(found.objective) == steps + 1
     assert np.vdot(W, found.root @ found.root.T) == pytest.approx(found.stretch, rel=1e-12)
@@ -110,7 +110,7 @@ def test_unfinished_answers_are_consistent_and_bounded(steps, monkeypatch):
 
 def test_linear_kernel_gives_a_linear_map():
     X = cloud(30, 4, 5)
-    eat = EAT(2, kernel="linear").fit(X)
+    eat = EAT(n_components=2, kernel="linear").fit(X)
     Xc = X - X.mean(axis=0)
     image = Xc @ np.linalg.lstsq(Xc, eat.embedding_, rcond=None)[0]
     # Rounding times the condition of the kernel, which is about 10 here.
@@ -133,7 +133,7 @@ def test_folded_sheets_lie_flat_and_the_third_coordinate_vanishes():
     one, other = np.arange(16), np.r_[:4, 16:28]
     pairs = np.concatenate([np.array([(a, b) for a in side for b in side if a < b]) for side in (one, other)])
     slack = 1e-6
-    eat = EAT(3, kernel="linear", keep=pairs, slack=slack, tol=1e-6).fit(X)
+    eat = EAT(n_components=3, kernel="linear", keep=pairs, slack=slack, tol=1e-6).fit(X)
     # At slack 0 the answer is flat; within the slack the third dimension gets a share of variance of that order.
     assert eat.spectrum_.values[2] < 100 * slack * eat.spectrum_.values[0]
     # Coordinates are the root of that.
@@ -156,7 +156,7 @@ def test_least_error_where_distances_contradict_the_kernel():
         return np.mean((np.square(B @ root).sum(axis=1) - 1) ** 2)
 
     least = min(minimize(error, start, tol=1e-14).fun for start in cloud(5, 4, 9))
-    eat = EAT(1, kernel="linear", distances=D, keep=pairs, slack=1e-6).fit(X)
+    eat = EAT(n_components=1, kernel="linear", distances=D, keep=pairs, slack=1e-6).fit(X)
     assert least > 0.01
     # Lengths may leave the best ones by the slack, at which the error has no slope along the cone.
     assert eat.error_ == pytest.approx(least, abs=1e-5)
@@ -166,7 +166,7 @@ def test_given_distances_are_reached_on_the_globe():
     globe = datasets.half_globe(60, grid=True)
     inside = np.abs(globe.parameters[:, 0]) < 1.3
     X, place = globe.X[inside], globe.parameters[inside]
-    eat = EAT(2, kernel="rbf", sigma=0.5, distances=lengths(place), n_neighbors=8).fit(X)
+    eat = EAT(n_components=2, kernel="rbf", gamma=4.0, distances=lengths(place), n_neighbors=8).fit(X)
     # Full rank: all kept distances are reached to the slack, and the map, rigid under 8 neighbors, with them.
     assert eat.rank_ratio_ == 1
     assert eat.error_ < 1.001e-8
@@ -190,12 +190,22 @@ def test_free_pairs_do_not_matter():
     assert EAT(distances=changed, keep=pairs).fit(X).stretch_ != one.stretch_
 
 
-@pytest.mark.parametrize("settings", [{"kernel": "rbf"}, {"kernel": "linear"}, {"kernel": "poly", "degree": 2}])
+@pytest.mark.parametrize(
+    "settings", [{"kernel": "rbf"}, {"kernel": "linear"}, {"kernel": "poly", "degree": 2, "gamma": 0.5, "coef0": 2.0}]
+)
 def test_fitted_points_return_to_their_places(settings):
     X = datasets.s_curve(60, random_state=2).X
-    eat = EAT(2, **settings).fit(X)
+    eat = EAT(n_components=2, **settings).fit(X)
     # Eigenvalues of the kernel down to 1e-10 of the largest are divided by: 60 roundings of 1e-16 over that.
     np.testing.assert_allclose(eat.transform(X), eat.embedding_, rtol=0, atol=6e-5 * np.abs(eat.embedding_).max())
+
+
+def test_an_automatic_gamma_is_that_of_the_mean_distance_of_kept_pairs():
+    X = datasets.s_curve(40, random_state=4).X
+    auto = EAT(kernel="rbf").fit(X)
+    assert auto.diagnostics_["gamma"] == pytest.approx(auto.graph_.lengths.mean() ** -2, rel=1e-12)
+    stated = EAT(kernel="rbf", gamma=auto.diagnostics_["gamma"]).fit(X)
+    assert np.array_equal(auto.transform(X), stated.transform(X))
 
 
 def test_a_function_and_a_matrix_are_kernels_too():
@@ -204,7 +214,7 @@ def test_a_function_and_a_matrix_are_kernels_too():
     def kernel(A, B):
         return np.exp(-(pairwise(A, B, "euclidean", None, Run(0)) ** 2))
 
-    named = EAT(kernel="rbf", sigma=1.0).fit(X)
+    named = EAT(kernel="rbf", gamma=1.0).fit(X)
     called = EAT(kernel=kernel).fit(X)
     given = EAT(kernel="precomputed", distances=lengths(X)).fit(kernel(X, X))
     # The same problem up to rounding of the kernel, magnified by its condition, about 1e4.
@@ -214,16 +224,16 @@ def test_a_function_and_a_matrix_are_kernels_too():
 
 def test_advice_on_kernels_too_narrow_and_too_poor():
     roll = datasets.swiss_roll(60).X
-    assert "widen" in EAT(sigma=0.5).fit(roll).diagnostics_["advice"][0]
+    assert "lower gamma" in EAT(gamma=4.0).fit(roll).diagnostics_["advice"][0]
     poor = EAT(kernel="linear").fit(roll)
-    assert "narrow sigma or raise degree" in poor.diagnostics_["advice"][0]
+    assert "raise gamma or degree" in poor.diagnostics_["advice"][0]
     assert poor.rank_ratio_ == pytest.approx(3 / 59)
 
 
 def test_dimension_suggested_for_a_strip():
     t = np.linspace(0, 3, 30)
     circle = np.column_stack([np.cos(t), np.sin(t)])
-    assert EAT(1, n_neighbors=2).fit(circle).suggest_n_components().n_components == 1
+    assert EAT(n_components=1, n_neighbors=2).fit(circle).suggest_n_components().n_components == 1
 
 
 @pytest.mark.parametrize(
@@ -236,8 +246,8 @@ def test_dimension_suggested_for_a_strip():
         ({"keep": [[0, 7]]}, "below 6"),
         ({"stretch": [[0.5, 1]]}, "pairs of indices"),
         ({"keep": [[0, 1], [2, 3], [4, 5]]}, "2 directions of the map free"),
-        ({"kernel": "gauss"}, "kernel must be one of"),
-        ({"sigma": 0.0}, "sigma must be"),
+        ({"kernel": "gauss"}, "kernel must be 'auto', 'linear', 'poly', 'rbf', 'precomputed' or a function"),
+        ({"gamma": 0.0}, "gamma must be a number above 0, 'auto' or None"),
         ({"slack": -1.0}, "slack must be"),
         ({"tol": 0.0}, "tol must be"),
     ],
@@ -253,4 +263,4 @@ def test_pieces_are_bridged_or_refused():
         eat = EAT(n_neighbors=3).fit(X)
     assert eat.diagnostics_["bridges"].shape == (1, 3)
     with pytest.raises(ValueError, match="2 components"):
-        EAT(n_neighbors=3, disconnected="refuse").fit(X)
+        EAT(n_neighbors=3, disconnected="raise").fit(X)

@@ -49,7 +49,7 @@ def test_a_star_needs_two_dimensions():
 def test_a_ring_of_segments_closes_in_the_plane():
     angle = np.linspace(0, 2 * np.pi, 300, endpoint=False)
     ring = np.column_stack([np.cos(angle), np.sin(angle)])
-    ipa = IPA(1, n_patches=12).fit(ring)
+    ipa = IPA(n_components=1, n_patches=12).fit(ring)
     assert ipa.certificate_.optimal
     assert ipa.certificate_.rank == 2
     assert any("dimension looks larger" in sentence for sentence in ipa.diagnostics_["advice"])
@@ -101,7 +101,7 @@ def test_two_sheets_far_apart_are_laid_side_by_side():
         ipa.embedding_[200:, 0].max() < ipa.embedding_[:200, 0].min()
     )
     with pytest.raises(ValueError, match="in 2 pieces"):
-        IPA(disconnected="refuse").fit(X)
+        IPA(disconnected="raise").fit(X)
 
 
 def test_given_labels_and_given_members():
@@ -117,7 +117,7 @@ def test_given_labels_and_given_members():
 
 def test_any_clustering_serves():
     roll = datasets.swiss_roll(1500, random_state=1)
-    clustering = manifoldry.LDLC(60, n_components=2, n_neighbors=8, rho=0.1, n_init=2)
+    clustering = manifoldry.LDLC(n_clusters=60, n_components=2, n_neighbors=8, rho=0.1, n_init=2)
     ipa = IPA(clustering=clustering).fit(roll.X)
     # LDLC's clusters grow by rings of neighbors, wider than cells do, so the charts bend more.
     assert rigid_error(ipa.embedding_, roll.truth) < 0.01
@@ -150,7 +150,7 @@ def test_advice_on_patches_that_are_not_flat():
 
 def test_the_dimension_of_the_surface_is_suggested():
     roll = datasets.swiss_roll(2000)
-    assert int(IPA(3).fit(roll.X).suggest_n_components()) == 2
+    assert int(IPA(n_components=3).fit(roll.X).suggest_n_components()) == 2
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_short_circuits_ruin_the_swiss_roll_and_are_named():
 def test_equals_kernel_pca_of_squared_geodesics():
     X = datasets.s_curve(300).X
     squares = geodesics(X, 8) ** 2
-    kpca = KernelPCA(2, kernel="precomputed", eigen_solver="dense").fit_transform(-0.5 * squares)
+    kpca = KernelPCA(n_components=2, kernel="precomputed", eigen_solver="dense").fit_transform(-0.5 * squares)
     assert up_to_sign(Isomap(n_neighbors=8).fit_transform(X), kpca) < 1e-8
 
 
@@ -59,12 +59,12 @@ def test_equals_scikit_learn():
 
 def test_complete_graph_is_pca():
     X = np.random.default_rng(0).standard_normal((80, 5))
-    Y = Isomap(3, n_neighbors=79).fit_transform(X)
-    assert up_to_sign(Y, PCA(3).fit_transform(X)) < 1e-8
+    Y = Isomap(n_components=3, n_neighbors=79).fit_transform(X)
+    assert up_to_sign(Y, PCA(n_components=3).fit_transform(X)) < 1e-8
 
 
 def test_columns_are_centered_orthogonal_with_the_eigenvalues_as_squared_norms():
-    model = Isomap(3, n_neighbors=8).fit(datasets.torus(400).X)
+    model = Isomap(n_components=3, n_neighbors=8).fit(datasets.torus(400).X)
     Y = model.embedding_
     top = model.spectrum_.values[0]
     np.testing.assert_allclose(Y.sum(axis=0), 0, atol=1e-9 * np.sqrt(top * len(Y)))
@@ -75,14 +75,14 @@ def test_straight_line_is_recovered_exactly():
     """On a line the geodesics are the distances whatever the graph."""
     t = np.sort(np.random.default_rng(1).uniform(0, 1, 50))
     X = np.outer(t, [1.0, 2.0, 2.0])  # unit speed is 3
-    Y = Isomap(1, n_neighbors=4).fit_transform(X)
+    Y = Isomap(n_components=1, n_neighbors=4).fit_transform(X)
     assert quality.procrustes(Y, 3 * t[:, None]).error < 1e-20
 
 
 def test_ring_opens_to_a_circle():
     """Geodesics on a ring of equal steps are circulant: the top pair of eigenvalues is double, the layout a circle."""
     angle = 2 * np.pi * np.arange(60) / 60
-    model = Isomap(2, n_neighbors=2).fit(np.column_stack([np.cos(angle), np.sin(angle)]))
+    model = Isomap(n_components=2, n_neighbors=2).fit(np.column_stack([np.cos(angle), np.sin(angle)]))
     radii = np.linalg.norm(model.embedding_, axis=1)
     np.testing.assert_allclose(radii, radii[0], rtol=1e-9)
     np.testing.assert_allclose(model.spectrum_.values[0], model.spectrum_.values[1], rtol=1e-9)
@@ -91,17 +91,17 @@ def test_ring_opens_to_a_circle():
 def test_radius_rule_includes_the_boundary():
     """Steps of exactly 1: radius 1 connects neighbors, anything below disconnects them all."""
     X = np.arange(12.0)[:, None]
-    Y = Isomap(1, n_neighbors=None, radius=1.0).fit_transform(X)
+    Y = Isomap(n_components=1, n_neighbors=None, radius=1.0).fit_transform(X)
     np.testing.assert_allclose(np.abs(np.diff(Y[:, 0])), 1.0, rtol=1e-12)
     with pytest.raises(ValueError, match="12 components"):
-        Isomap(1, n_neighbors=None, radius=1 - 1e-9, disconnected="refuse").fit(X)
+        Isomap(n_components=1, n_neighbors=None, radius=1 - 1e-9, disconnected="raise").fit(X)
 
 
 def test_radius_graph_equals_scikit_learn_graph():
     X = datasets.s_curve(400).X
     graph = radius_neighbors_graph(X, 0.6, mode="distance")
     squares = shortest_path(graph, directed=False) ** 2
-    kpca = KernelPCA(2, kernel="precomputed", eigen_solver="dense").fit_transform(-0.5 * squares)
+    kpca = KernelPCA(n_components=2, kernel="precomputed", eigen_solver="dense").fit_transform(-0.5 * squares)
     assert up_to_sign(Isomap(n_neighbors=None, radius=0.6).fit_transform(X), kpca) < 1e-8
 
 
@@ -139,7 +139,7 @@ def test_transform_equals_kernel_pca_projection():
     X = datasets.s_curve(150).X
     Q = datasets.s_curve(5, random_state=3).X
     D = geodesics(X, 6)
-    kpca = KernelPCA(2, kernel="precomputed", eigen_solver="dense").fit(-0.5 * D**2)
+    kpca = KernelPCA(n_components=2, kernel="precomputed", eigen_solver="dense").fit(-0.5 * D**2)
     to_old = np.sqrt(((Q[:, None] - X) ** 2).sum(-1))
     nearest = np.argsort(to_old, axis=1)[:, :6]
     rows = np.array([(to_old[q, nearest[q]][:, None] + D[nearest[q]]).min(axis=0) for q in range(len(Q))])
@@ -201,7 +201,7 @@ def test_conformal_isomap_equals_isomap_on_an_even_sheet():
     angle = 2 * np.pi * np.arange(50) / 50
     X = np.column_stack([np.cos(angle), np.sin(angle)])
     step = 2 * np.sin(np.pi / 50)
-    plain, conformal = (cls(2, n_neighbors=2).fit_transform(X) for cls in (Isomap, ConformalIsomap))
+    plain, conformal = (cls(n_components=2, n_neighbors=2).fit_transform(X) for cls in (Isomap, ConformalIsomap))
     assert np.sqrt(quality.procrustes(conformal * step, plain).error) < 1e-7
 
 
@@ -218,7 +218,7 @@ def test_conformal_isomap_recovers_the_fishbowl():
 def test_kernel_isomap_has_a_positive_kernel_and_isomap_has_not():
     X = datasets.swiss_roll(200, noise=0.3).X
     D = geodesics(X, 8)
-    model = KernelIsomap(5, n_neighbors=8).fit(X)
+    model = KernelIsomap(n_components=5, n_neighbors=8).fit(X)
     c = model.diagnostics_["additive_constant"]
     H = np.eye(200) - 1 / 200
 
@@ -230,13 +230,13 @@ def test_kernel_isomap_has_a_positive_kernel_and_isomap_has_not():
     assert lowest(0.95 * c) < -1e-6 * scale
     assert lowest(c) > -1e-12 * scale
     shifted = -0.5 * (D + c * (1 - np.eye(200))) ** 2
-    kpca = KernelPCA(5, kernel="precomputed", eigen_solver="dense").fit_transform(shifted)
+    kpca = KernelPCA(n_components=5, kernel="precomputed", eigen_solver="dense").fit_transform(shifted)
     assert up_to_sign(model.embedding_, kpca) < 1e-7
 
 
 def test_kernel_isomap_of_euclidean_geodesics_is_isomap():
     X = np.random.default_rng(3).standard_normal((60, 4))
-    plain, kernel = (cls(2, n_neighbors=59).fit(X) for cls in (Isomap, KernelIsomap))
+    plain, kernel = (cls(n_components=2, n_neighbors=59).fit(X) for cls in (Isomap, KernelIsomap))
     assert kernel.diagnostics_["additive_constant"] < 1e-4 * np.ptp(X)
     assert up_to_sign(kernel.embedding_, plain.embedding_) < 1e-4
 
@@ -286,7 +286,7 @@ def test_two_components_largest(two_sheets):
 
 def test_two_components_refused(two_sheets):
     with pytest.raises(ValueError, match=r"2 components \(of 60, 40 points\)"):
-        Isomap(n_neighbors=6, disconnected="refuse").fit(two_sheets)
+        Isomap(n_neighbors=6, disconnected="raise").fit(two_sheets)
 
 
 def test_given_graph_in_pieces_cannot_be_bridged(two_sheets):

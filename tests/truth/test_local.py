@@ -83,7 +83,7 @@ def test_equals_scikit_learn_where_the_mathematics_is_the_same(cls, method):
 @pytest.mark.parametrize("cls", [LLE, NonnegativeLLE, ModifiedLLE])
 def test_coordinates_are_centered_and_white_and_their_cost_is_the_spectrum(cls):
     X = datasets.s_curve(300).X
-    model = cls(3, n_neighbors=9).fit(X)
+    model = cls(n_components=3, n_neighbors=9).fit(X)
     Y = model.embedding_
     np.testing.assert_allclose(Y.T @ Y, 300 * np.eye(3), atol=1e-8)
     np.testing.assert_allclose(Y.sum(axis=0), 0, atol=1e-8)
@@ -177,7 +177,7 @@ def test_a_component_too_small_for_local_geometry_is_laid_out_by_its_principal_c
 
 def test_suggests_the_dimension_of_the_sheet():
     for X, d in [(flat_sheet()[0], 2), (datasets.swiss_roll(1500).X, 2), (datasets.helix(800).X, 1)]:
-        suggestion = LTSA(1, n_neighbors=10).fit(X).suggest_n_components()
+        suggestion = LTSA(n_components=1, n_neighbors=10).fit(X).suggest_n_components()
         assert suggestion.n_components == d
         assert "variance" in suggestion.why
 
@@ -186,5 +186,5 @@ def test_a_graph_alone_is_not_enough():
     X, _ = flat_sheet(60)
     from sklearn.neighbors import kneighbors_graph
 
-    with pytest.raises(ValueError, match="local geometry; got a graph"):
+    with pytest.raises(ValueError, match="Local geometry needs points or all pairwise distances; got only a graph"):
         LTSA(metric="precomputed").fit(kneighbors_graph(X, 8, mode="distance"))

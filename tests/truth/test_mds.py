@@ -27,8 +27,8 @@ def test_classical_scaling_gives_the_scores_of_pca(cloud, given):
         "other way": ({"metric": "minkowski", "metric_params": {"p": 2}}, cloud, Q),
     }
     settings, X, new = inputs[given]
-    pca = PCA(3).fit(cloud)
-    model = ClassicalMDS(3, **settings).fit(X)
+    pca = PCA(n_components=3).fit(cloud)
+    model = ClassicalMDS(n_components=3, **settings).fit(X)
     scores = pca.transform(cloud)
     assert up_to_sign(model.embedding_, scores) < 1e-10
     np.testing.assert_allclose(model.spectrum_.values, 69 * pca.explained_variance_, rtol=1e-10)
@@ -38,25 +38,25 @@ def test_classical_scaling_gives_the_scores_of_pca(cloud, given):
 
 def test_classical_scaling_of_a_kernel_is_kernel_pca(cloud):
     K = np.exp(-(cdist(cloud, cloud) ** 2) / 50)
-    theirs = KernelPCA(3, kernel="precomputed", eigen_solver="dense").fit_transform(K)
-    assert up_to_sign(ClassicalMDS(3, metric="gram").fit_transform(K), theirs) < 1e-9
+    theirs = KernelPCA(n_components=3, kernel="precomputed", eigen_solver="dense").fit_transform(K)
+    assert up_to_sign(ClassicalMDS(n_components=3, metric="gram").fit_transform(K), theirs) < 1e-9
 
 
 def test_exact_distances_are_reproduced(cloud):
     D = cdist(cloud, cloud)
-    Y = ClassicalMDS(6, metric="precomputed").fit_transform(D)
+    Y = ClassicalMDS(n_components=6, metric="precomputed").fit_transform(D)
     np.testing.assert_allclose(cdist(Y, Y), D, atol=1e-10 * D.max())
 
 
 def test_more_features_than_points():
     X = np.random.default_rng(2).standard_normal((12, 40))
-    Y = ClassicalMDS(11).fit_transform(X)
+    Y = ClassicalMDS(n_components=11).fit_transform(X)
     np.testing.assert_allclose(cdist(Y, Y), cdist(X, X), atol=1e-10)
 
 
 def test_dimensions_that_the_data_do_not_have_are_zero():
     X = np.outer(np.arange(10.0), [1.0, 1.0, 0.0])
-    model = ClassicalMDS(3).fit(X)
+    model = ClassicalMDS(n_components=3).fit(X)
     assert np.ptp(model.embedding_[:, 0]) == pytest.approx(9 * np.sqrt(2))
     assert np.abs(model.embedding_[:, 1:]).max() < 1e-7
     assert np.isfinite(model.transform(X + 1.0)).all()
@@ -70,7 +70,7 @@ def test_four_points_around_a_fifth():
     """
     D = 2.0 * (1 - np.eye(5))
     D[0, 1:] = D[1:, 0] = 1.0
-    model = ClassicalMDS(3, metric="precomputed").fit(D)
+    model = ClassicalMDS(n_components=3, metric="precomputed").fit(D)
     B = -0.5 * (np.eye(5) - 0.2) @ D**2 @ (np.eye(5) - 0.2)
     rest = np.trace(B) - 6
     np.testing.assert_allclose(model.spectrum_.values, 2.0, rtol=1e-12)
@@ -81,13 +81,13 @@ def test_four_points_around_a_fifth():
 
 
 def test_euclidean_distances_have_no_negative_part(cloud):
-    model = ClassicalMDS(2, metric="precomputed").fit(cdist(cloud, cloud))
+    model = ClassicalMDS(n_components=2, metric="precomputed").fit(cdist(cloud, cloud))
     assert model.diagnostics_["negative"]["share"] < 1e-12
 
 
 def test_negative_part_of_a_large_problem():
     X = datasets.swiss_roll(1100).X
-    model = ClassicalMDS(2, metric="cityblock").fit(X)
+    model = ClassicalMDS(n_components=2, metric="cityblock").fit(X)
     H = np.eye(1100) - 1 / 1100
     B = -0.5 * H @ cdist(X, X, "cityblock") ** 2 @ H
     negative = model.diagnostics_["negative"]
@@ -108,14 +108,16 @@ def test_three_equidistant_points_on_a_line():
     With ordered points at -a, 0, a the stress is 2 (1 - a)^2 + (1 - 2a)^2, least at a = 2/3 with value 1/3.
     """
     D = 1.0 - np.eye(3)
-    model = MDS(1, metric="precomputed", init=np.array([[-1.0], [0.1], [1.0]]), tol=1e-14, max_iter=500).fit(D)
+    model = MDS(
+        n_components=1, metric="precomputed", init=np.array([[-1.0], [0.1], [1.0]]), tol=1e-14, max_iter=500
+    ).fit(D)
     np.testing.assert_allclose(np.sort(model.embedding_[:, 0]), [-2 / 3, 0, 2 / 3], atol=1e-6)
     assert model.diagnostics_["stress"] == pytest.approx(1 / 3)
     assert model.diagnostics_["normalized_stress"] == pytest.approx(1 / 3)
 
 
 def test_stress_never_rises_and_is_the_stress(cloud):
-    model = MDS(2).fit(cloud)
+    model = MDS(n_components=2).fit(cloud)
     objective = model.trace_.objective
     assert (np.diff(objective) <= 0).all()
     expected = ((pdist(model.embedding_) - pdist(cloud)) ** 2).sum()
@@ -133,7 +135,9 @@ def test_stress_is_at_most_scikit_learns(name):
 
 
 def test_more_starts_are_never_worse(cloud):
-    stresses = [MDS(1, init="random", n_init=starts).fit(cloud).diagnostics_["stress"] for starts in (1, 3, 6)]
+    stresses = [
+        MDS(n_components=1, init="random", n_init=starts).fit(cloud).diagnostics_["stress"] for starts in (1, 3, 6)
+    ]
     assert stresses[0] >= stresses[1] >= stresses[2]
 
 
@@ -220,7 +224,7 @@ def test_suggests_the_rank_of_the_distances(cloud):
         ({"metric": "precomputed"}, cdist(noisy, noisy)),
         ({"metric": "gram"}, noisy @ noisy.T),
     ]:
-        model = ClassicalMDS(2, **settings).fit(X)
+        model = ClassicalMDS(n_components=2, **settings).fit(X)
         assert model.suggest_n_components().n_components == 3
         assert model.embedding_.shape == (70, 2)
         shares = 1 - np.cumsum(PCA().fit(noisy).explained_variance_ratio_)[:3]

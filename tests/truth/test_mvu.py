@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from helpers import rigid_error
 from manifoldry import MVU, FastMVU, LandmarkMVU, NeighborGraph, datasets
-from manifoldry.solve.stretch.points import HeldPairs
+from manifoldry.solve.semidefinite import PairDistances
 
 
 def graph_of(n, edges):
@@ -47,7 +48,7 @@ def test_a_chain_becomes_straight(constraints):
     """Nothing holds the angles, so the largest variance is that of points on a line at the summed lengths."""
     lengths = np.random.default_rng(0).uniform(0.5, 2.0, 14)
     chain = graph_of(15, [(k, k + 1, d) for k, d in enumerate(lengths)])
-    mvu = MVU(1, constraints=constraints, slack=1e-6, gap=1e-8).fit(chain)
+    mvu = MVU(n_components=1, constraints=constraints, slack=1e-6, tol=1e-8).fit(chain)
     straight = np.concatenate([[0.0], np.cumsum(lengths)])
     # The stretch is known to the gap and, where bands have a width, to that width.
     assert mvu.stretch_ == pytest.approx(spread(straight), rel=3e-6)
@@ -69,7 +70,7 @@ def test_arms_of_a_star_go_to_the_corners_of_a_simplex(n_arms, constraints):
         first = 1 + arm * per_arm
         edges += [(0, first, 1.0)] + [(first + k, first + k + 1, 1.0) for k in range(per_arm - 1)]
     n = 1 + n_arms * per_arm
-    mvu = MVU(n_arms - 1, constraints=constraints, slack=1e-6, gap=1e-8).fit(graph_of(n, edges))
+    mvu = MVU(n_components=n_arms - 1, constraints=constraints, slack=1e-6, tol=1e-8).fit(graph_of(n, edges))
     assert mvu.stretch_ == pytest.approx(n_arms * sum(k**2 for k in range(1, per_arm + 1)), rel=3e-6)
     if n_arms == 3:  # four arms may also balance in pairs of opposite ones, or anywhere between
         tips = mvu.embedding_[[3, 6, 9]] - mvu.embedding_[0]
@@ -84,13 +85,15 @@ def test_a_square_grid_without_diagonals_is_sheared_to_a_line_but_with_them_stay
     x, y = np.divmod(np.arange(side**2), side)
     grid = np.column_stack([x, y]).astype(float)
     along = [(a, b, 1.0) for a in range(side**2) for b in (a + 1, a + side) if b < side**2 and (b - a > 1 or b % side)]
-    hinged = MVU(1, constraints="at most", gap=1e-8).fit(graph_of(side**2, along))
+    hinged = MVU(n_components=1, constraints="at most", tol=1e-8).fit(graph_of(side**2, along))
     assert hinged.stretch_ == pytest.approx(spread(x + y), rel=1e-6)
     diagonals = [
         (a, b, np.sqrt(2.0)) for a in range(side**2) for b in range(a) if np.square(grid[a] - grid[b]).sum() == 2.0
     ]
     for constraints in ("equal", "at most"):
-        braced = MVU(2, constraints=constraints, slack=1e-6, gap=1e-8).fit(graph_of(side**2, along + diagonals))
+        braced = MVU(n_components=2, constraints=constraints, slack=1e-6, tol=1e-8).fit(
+            graph_of(side**2, along + diagonals)
+        )
         assert braced.stretch_ == pytest.approx(spread(grid), rel=1e-5)
         assert rigid_error(braced.embedding_, grid) < 1e-2
 
@@ -100,9 +103,9 @@ def test_small_problems_agree_with_an_interior_point_solver(constraints):
     for seed in range(20):
         n = 9
         X = np.random.default_rng(seed).standard_normal((n, 5))
-        settings = {"constraints": constraints, "slack": 1e-6, "gap": 1e-8, "max_rank": n - 1}
-        mvu = MVU(3, n_neighbors=3, disconnected="refuse", **settings)
-        pairs = HeldPairs.of_graph(mvu.fit(X).graph_)
+        settings = {"constraints": constraints, "slack": 1e-6, "tol": 1e-8, "max_rank": n - 1}
+        mvu = MVU(n_components=3, n_neighbors=3, disconnected="raise", **settings)
+        pairs = PairDistances.of_graph(mvu.fit(X).graph_)
         best = reference(n, pairs.i, pairs.j, pairs.lengths**2, constraints == "equal")
         # Bands of 1e-6 let kept distances, and the stretch, differ by about that.
         assert mvu.stretch_ == pytest.approx(best, rel=1e-5)
@@ -111,10 +114,10 @@ def test_small_problems_agree_with_an_interior_point_solver(constraints):
 
 def test_the_input_itself_is_never_stretched_more_than_the_answer():
     X = datasets.swiss_roll(120).X
-    mvu = MVU(2, n_neighbors=6, slack=1e-3).fit(X)
+    mvu = MVU(n_components=2, n_neighbors=6, slack=1e-3).fit(X)
     assert mvu.stretch_ > spread(X)
     assert mvu.certificate_.violation < 1.01e-3
-    held = HeldPairs.of_graph(mvu.graph_)
+    held = PairDistances.of_graph(mvu.graph_)
     # tr G <= n^3 tau^2 / 2, tau the longest edge: no two points are more than n - 1 edges apart.
     assert mvu.stretch_ < 120**3 * held.lengths.max() ** 2 / 2
 
@@ -122,7 +125,7 @@ def test_the_input_itself_is_never_stretched_more_than_the_answer():
 def test_a_flat_sheet_stays_flat():
     flat = np.random.default_rng(1).uniform(size=(80, 2)) * [3.0, 1.0]
     turn = np.linalg.qr(np.random.default_rng(2).standard_normal((4, 4)))[0]
-    mvu = MVU(2, n_neighbors=8, slack=1e-4, common_neighbors=True).fit(flat @ turn[:2])
+    mvu = MVU(n_components=2, n_neighbors=8, slack=1e-4, common_neighbors=True).fit(flat @ turn[:2])
     values = mvu.spectrum_.values
     # Bands of width s let a braced sheet grow by s in square, and buckle by its root.
     assert values[2:].sum() < 1e-3 * values.sum()
@@ -133,12 +136,14 @@ def test_common_neighbors_hold_angles():
     """A bent chain whose second neighbors are held too cannot become straight."""
     angle = np.linspace(0, np.pi, 10)
     arc = np.column_stack([np.cos(angle), np.sin(angle)])
-    free = MVU(1, n_neighbors=2, slack=1e-5, gap=1e-7).fit(arc)
-    held = MVU(1, n_neighbors=2, slack=1e-5, gap=1e-7, common_neighbors=True).fit(arc)
-    assert held.diagnostics_["held"] > free.diagnostics_["held"]
+    free = MVU(n_components=1, n_neighbors=2, slack=1e-5, tol=1e-7).fit(arc)
+    held = MVU(n_components=1, n_neighbors=2, slack=1e-5, tol=1e-7, common_neighbors=True).fit(arc)
+    assert held.diagnostics_["n_constraints"] > free.diagnostics_["n_constraints"]
     assert held.stretch_ < free.stretch_ * (1 - 1e-2)
     distances = np.sqrt(np.square(arc[:, None] - arc).sum(axis=2))
-    given = MVU(1, n_neighbors=2, slack=1e-5, gap=1e-7, common_neighbors=True, metric="precomputed").fit(distances)
+    given = MVU(n_components=1, n_neighbors=2, slack=1e-5, tol=1e-7, common_neighbors=True, metric="precomputed").fit(
+        distances
+    )
     assert given.stretch_ == pytest.approx(held.stretch_, rel=1e-4)
 
 
@@ -146,16 +151,16 @@ def test_noise_never_fails():
     rng = np.random.default_rng(3)
     X = datasets.s_curve(100).X + 0.2 * rng.standard_normal((100, 3))
     contradictory = graph_of(4, [(0, 1, 1.0), (1, 2, 1.0), (0, 2, 5.0), (2, 3, 1.0)])
-    noisy = MVU(2, n_neighbors=8).fit(X)
+    noisy = MVU(n_components=2, n_neighbors=8).fit(X)
     assert np.isfinite(noisy.embedding_).all()
-    broken = MVU(1).fit(contradictory)
+    broken = MVU(n_components=1).fit(contradictory)
     assert np.isfinite(broken.embedding_).all()
     assert broken.error_ > 0.01
 
 
 def test_fast_unfolding_opens_a_roll():
     roll = datasets.swiss_roll(600)
-    fast = FastMVU(2, n_neighbors=6).fit(roll.X)
+    fast = FastMVU(n_components=2, n_neighbors=6).fit(roll.X)
     # Chords of a roll are shorter than its arcs: h^2 / 24 r^2 at a spacing of 1.5 and radii from 5 up, half a per cent.
     assert rigid_error(fast.embedding_, roll.truth) < 0.05
     assert fast.certificate_.gap < 1e-3
@@ -165,21 +170,21 @@ def test_fast_unfolding_opens_a_roll():
 def test_landmarks_of_a_flat_sheet_find_it_and_exceed_nothing():
     x, y = np.divmod(np.arange(90), 9)
     flat = np.column_stack([x, y]) + 0.1 * np.random.default_rng(7).standard_normal((90, 2))
-    landmark = LandmarkMVU(2, n_neighbors=8, n_landmarks=15).fit(flat)
-    pairs = HeldPairs.of_graph(landmark.graph_)
+    landmark = LandmarkMVU(n_components=2, n_neighbors=8, n_landmarks=15).fit(flat)
+    pairs = PairDistances.of_graph(landmark.graph_)
     assert len(np.unique(landmark.landmarks_)) == 15
     assert np.square(pairs.of_points(landmark.embedding_)).sum(axis=1).max() <= 1 + 1e-9
     assert landmark.certificate_.gap < 1e-3
     # The landmarks' problem is a part of the whole one, which has more freedom.
-    whole = MVU(2, n_neighbors=8, constraints="at most").fit(flat)
+    whole = MVU(n_components=2, n_neighbors=8, constraints="at most").fit(flat)
     assert landmark.stretch_ < whole.stretch_ * (1 + 1e-4)
     assert rigid_error(landmark.embedding_, flat) < 0.1
 
 
 def test_all_points_as_landmarks_are_the_whole_problem():
     X = datasets.s_curve(40).X
-    landmark = LandmarkMVU(2, n_neighbors=5, n_landmarks=40).fit(X)
-    whole = MVU(2, n_neighbors=5, constraints="at most").fit(X)
+    landmark = LandmarkMVU(n_components=2, n_neighbors=5, n_landmarks=40).fit(X)
+    whole = MVU(n_components=2, n_neighbors=5, constraints="at most").fit(X)
     # Each is within its gap of 1e-5, and pairs too long by 1e-4 are not added.
     assert landmark.stretch_ == pytest.approx(whole.stretch_, rel=3e-4)
 
@@ -188,23 +193,60 @@ def test_all_points_as_landmarks_are_the_whole_problem():
     ("method", "settings", "words"),
     [
         (MVU, {"constraints": "less"}, "constraints must be one of"),
-        (MVU, {"slack": 0.0}, "slack must be above"),
+        (MVU, {"slack": 0.0}, "slack must be a number above 0"),
         (MVU, {"slack": 1.0}, "slack must be below 1"),
-        (MVU, {"gap": -1.0}, "gap must be above"),
+        (MVU, {"tol": -1.0}, "tol must be a number above 0"),
         (MVU, {"max_rank": 1}, "max_rank must be at least 2"),
         (MVU, {"common_neighbors": True, "metric": "manhattan"}, "common_neighbors needs"),
         (FastMVU, {"n_basis": 1}, "n_basis must be at least 2"),
-        (FastMVU, {"max_iter": -1}, "max_iter must be"),
+        (FastMVU, {"max_iter": -1}, "max_iter must be an integer of at least 0"),
         (LandmarkMVU, {"n_landmarks": 2}, "n_landmarks must be at least 3"),
+        (LandmarkMVU, {"reg": -1.0}, "reg must be a number of at least 0"),
+        (LandmarkMVU, {"tol": 0.0}, "tol must be a number above 0"),
     ],
 )
 def test_bad_words_are_refused(method, settings, words):
     with pytest.raises(ValueError, match=words):
-        method(2, **settings).fit(np.random.default_rng(8).standard_normal((30, 3)))
+        method(n_components=2, **settings).fit(np.random.default_rng(8).standard_normal((30, 3)))
 
 
-@pytest.mark.parametrize("method", [MVU(2, common_neighbors=True), LandmarkMVU(2)])
+@pytest.mark.parametrize("method", [MVU(n_components=2, common_neighbors=True), LandmarkMVU(n_components=2)])
 def test_what_a_graph_cannot_tell_is_asked_for(method):
     chain = graph_of(6, [(k, k + 1, 1.0) for k in range(5)])
     with pytest.raises(ValueError, match="needs points or all pairwise distances"):
         method.fit(chain)
+
+
+def chains(*sizes):
+    """Return the graph of separate chains with edges of length 1."""
+    ends = np.cumsum(sizes)
+    steps = [(k, k + 1, 1.0) for k in range(int(ends[-1]) - 1) if k + 1 not in ends]
+    return graph_of(int(ends[-1]), steps)
+
+
+@pytest.mark.filterwarnings("ignore::manifoldry.warnings.DisconnectedWarning")
+@pytest.mark.parametrize("method", [MVU(n_components=1, constraints="at most"), FastMVU(n_components=1, n_basis=4)])
+@pytest.mark.parametrize(
+    ("graph", "disconnected"), [(chains(9), "raise"), (chains(9, 7), "largest"), (chains(9, 7, 2), "apart")]
+)
+def test_a_model_of_a_given_graph_has_no_map_for_new_points(method, graph, disconnected):
+    model = clone(method).set_params(disconnected=disconnected).fit(graph)
+    assert not hasattr(model, "transform")
+    assert not hasattr(model, "inverse_transform")
+    with pytest.raises(AttributeError, match="no attribute 'transform'") as refused:
+        model.transform(np.eye(3))
+    assert "fit rows or distances" in str(refused.value.__cause__)
+
+
+@pytest.mark.filterwarnings("ignore::manifoldry.warnings.DisconnectedWarning")
+@pytest.mark.parametrize("method", [MVU(constraints="at most"), FastMVU(), LandmarkMVU(n_landmarks=6)])
+@pytest.mark.parametrize("disconnected", ["raise", "largest", "apart"])
+def test_a_model_of_rows_maps_new_points_to_their_neighbors(method, disconnected):
+    sheet = np.random.default_rng(9).uniform(size=(40, 2))
+    X = sheet if disconnected == "raise" else np.concatenate([sheet, sheet[:20] + 50.0])
+    model = clone(method).set_params(n_neighbors=5, disconnected=disconnected).fit(X)
+    # A fitted point is its own reconstruction.
+    np.testing.assert_allclose(model.transform(sheet), model.embedding_[:40], atol=1e-9)
+    # Once fitted on a graph, the same estimator has no map any more.
+    if not isinstance(method, LandmarkMVU):
+        assert not hasattr(model.set_params(n_components=1).fit(chains(9)), "transform")

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import scipy.linalg
 from sklearn.datasets import load_digits
+from sklearn.metrics import pairwise_distances
+from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.neighbors import kneighbors_graph
 
 import manifoldry
@@ -96,7 +98,7 @@ def test_lpp_solves_its_problem(binary):
     W = affinities(X, 6, binary=binary)
     degrees = W.sum(axis=1)
     L = np.diag(degrees) - W
-    model = LPP(3, n_neighbors=6, weights="binary" if binary else "heat").fit(X)
+    model = LPP(n_components=3, n_neighbors=6, weights="binary" if binary else "heat").fit(X)
     Y = model.embedding_
     np.testing.assert_allclose(Y.T @ (degrees[:, None] * Y), np.eye(3), atol=1e-12)
     np.testing.assert_allclose(Y.T @ L @ Y, np.diag(model.spectrum_.values[:3]), atol=1e-12)
@@ -122,7 +124,7 @@ def test_lpp_with_more_features_than_points_is_laplacian_eigenmaps():
     X = np.random.default_rng(1).standard_normal((30, 50))
     W = affinities(X, 5)
     values, vectors = scipy.linalg.eigh(np.diag(W.sum(axis=1)) - W, np.diag(W.sum(axis=1)))
-    model = LPP(3, n_neighbors=5).fit(X)
+    model = LPP(n_components=3, n_neighbors=5).fit(X)
     np.testing.assert_allclose(model.spectrum_.values[:3], values[1:4], rtol=ROUNDING)
     assert up_to_sign(model.embedding_, vectors[:, 1:4]) < ROUNDING
     assert model.diagnostics_["rank"] == 29
@@ -149,7 +151,10 @@ def test_without_centering_a_shift_would_rule():
 
 def test_linear_kernel_is_lpp():
     X, Q = bent(), bent(20, seed=1)
-    plain, kernel = LPP(3, n_neighbors=6).fit(X), KernelLPP(3, n_neighbors=6, kernel="linear").fit(X)
+    plain, kernel = (
+        LPP(n_components=3, n_neighbors=6).fit(X),
+        KernelLPP(n_components=3, n_neighbors=6, kernel="linear").fit(X),
+    )
     np.testing.assert_allclose(kernel.spectrum_.values, plain.spectrum_.values, rtol=ROUNDING)
     assert up_to_sign(kernel.embedding_, plain.embedding_) < ROUNDING
     assert up_to_sign(kernel.transform(Q), plain.transform(Q)) < ROUNDING
@@ -162,10 +167,13 @@ def test_invertible_kernel_is_laplacian_eigenmaps():
     assert np.linalg.cond(np.exp(-(spacing**2) / (2 * width**2))) < 1e3
     W = affinities(X, 6)
     values, vectors = scipy.linalg.eigh(np.diag(W.sum(axis=1)) - W, np.diag(W.sum(axis=1)))
-    model = KernelLPP(3, n_neighbors=6, kernel_bandwidth=width).fit(X)
+    model = KernelLPP(n_components=3, n_neighbors=6, gamma=0.5 / width**2).fit(X)
     np.testing.assert_allclose(model.spectrum_.values, values[1:11], rtol=ROUNDING)
     assert up_to_sign(model.embedding_, vectors[:, 1:4]) < ROUNDING
-    assert up_to_sign(model.embedding_, manifoldry.LaplacianEigenmaps(3, n_neighbors=6).fit_transform(X)) < ROUNDING
+    assert (
+        up_to_sign(model.embedding_, manifoldry.LaplacianEigenmaps(n_components=3, n_neighbors=6).fit_transform(X))
+        < ROUNDING
+    )
 
 
 def test_polynomial_kernel_is_lpp_of_the_monomials():
@@ -176,17 +184,39 @@ def test_polynomial_kernel_is_lpp_of_the_monomials():
     monomials = np.column_stack([np.sqrt(2) * centered, centered**2, np.sqrt(2) * centered[:, i] * centered[:, j]])
     W = affinities(X, 6)
     values, coordinates = pencil(monomials, np.diag(W.sum(axis=1)) - W, W.sum(axis=1))
-    model = KernelLPP(2, n_neighbors=6, kernel="polynomial", degree=2).fit(X)
+    model = KernelLPP(n_components=2, n_neighbors=6, kernel="poly", degree=2).fit(X)
     assert model.diagnostics_["rank"] == 9
     np.testing.assert_allclose(model.spectrum_.values, values, rtol=1e-7)
     assert up_to_sign(model.embedding_, coordinates[:, :2]) < 1e-7
 
 
+@pytest.mark.parametrize(
+    ("kernel", "parameters"),
+    [("rbf", {"gamma": 0.1}), ("poly", {"gamma": 0.3, "degree": 2}), ("sigmoid", {"gamma": 0.01}), ("cosine", {})],
+)
+def test_a_kernel_function_equals_the_named_kernel_about_the_mean_and_that_of_distances(kernel, parameters):
+    X, Q = bent(60), bent(7, seed=2)
+    mean = X.mean(axis=0)
+
+    def function(A, B):
+        return pairwise_kernels(A - mean, B - mean, metric=kernel, **{"coef0": 1.0, **parameters}, filter_params=True)
+
+    named = KernelLPP(n_neighbors=6, kernel=kernel, **parameters).fit(X)
+    called = KernelLPP(n_neighbors=6, kernel=function).fit(X)
+    given = KernelLPP(n_neighbors=6, kernel=kernel, metric="precomputed", **parameters).fit(pairwise_distances(X))
+    for other, new in ((called, Q), (given, pairwise_distances(Q, X))):
+        # The range of a kernel ends at 1e-6 of its largest eigenvalue, which magnifies rounding as much.
+        assert up_to_sign(other.embedding_, named.embedding_) < 1e-6
+        assert up_to_sign(other.transform(new), named.transform(Q)) < 1e-6
+    with pytest.raises(ValueError, match="function needs points"):
+        KernelLPP(kernel=function, metric="precomputed").fit(pairwise_distances(X))
+
+
 def test_precomputed_kernel_equals_the_computed_one():
     X, Q = bent(), bent(15, seed=2)
-    direct = KernelLPP(2, n_neighbors=6, kernel="linear").fit(X)
+    direct = KernelLPP(n_components=2, n_neighbors=6, kernel="linear").fit(X)
     # Inner products about another origin: the map must not see it.
-    given = KernelLPP(2, n_neighbors=6, kernel="precomputed").fit((X - 2.0) @ (X - 2.0).T)
+    given = KernelLPP(n_components=2, n_neighbors=6, kernel="precomputed").fit((X - 2.0) @ (X - 2.0).T)
     assert up_to_sign(given.embedding_, direct.embedding_) < ROUNDING
     assert up_to_sign(given.transform((Q - 2.0) @ (X - 2.0).T), direct.transform(Q)) < ROUNDING
 
@@ -199,15 +229,15 @@ def test_the_kernel_unrolls_what_a_linear_map_cannot():
     def order(Y):
         return abs(np.corrcoef(np.argsort(np.argsort(Y[:, 0])), np.arange(300))[0, 1])
 
-    assert order(LPP(1).fit_transform(X)) < 0.9
-    assert order(KernelLPP(1).fit_transform(X)) > 0.999
+    assert order(LPP(n_components=1).fit_transform(X)) < 0.9
+    assert order(KernelLPP(n_components=1).fit_transform(X)) > 0.999
 
 
 def test_the_way_back_from_the_kernel_is_near():
     """The regression is over 13 of 300 points on 1.7 pi of a circle: no worse than the sagitta of their chord."""
     t = np.sort(np.random.default_rng(13).uniform(0, 1.7 * np.pi, 300))
     X = np.column_stack([np.cos(t), np.sin(t)])
-    model = KernelLPP(1).fit(X)
+    model = KernelLPP(n_components=1).fit(X)
     error = np.linalg.norm(model.inverse_transform(model.embedding_) - X, axis=1)
     assert np.median(error) < (13 * 1.7 * np.pi / 300) ** 2 / 8
 
@@ -218,7 +248,7 @@ def test_the_way_back_from_the_kernel_is_near():
 def test_npp_solves_its_problem():
     X = bent()
     values, coordinates = pencil(X, lle_matrix(X, 6), np.ones(len(X)))
-    model = NPP(3, n_neighbors=6).fit(X)
+    model = NPP(n_components=3, n_neighbors=6).fit(X)
     np.testing.assert_allclose(model.spectrum_.values, values, rtol=1e-7)  # of 1e-5, by solving with the weights
     Y = model.embedding_
     assert up_to_sign(Y, coordinates[:, :3] * np.sqrt(len(X))) < 1e-7
@@ -229,7 +259,7 @@ def test_npp_solves_its_problem():
 def test_npp_with_more_features_than_points_is_locally_linear_embedding():
     X = np.random.default_rng(4).standard_normal((30, 50))
     values = np.linalg.eigvalsh(lle_matrix(X, 5))
-    np.testing.assert_allclose(NPP(3, n_neighbors=5).fit(X).spectrum_.values[:3], values[1:4], rtol=1e-8)
+    np.testing.assert_allclose(NPP(n_components=3, n_neighbors=5).fit(X).spectrum_.values[:3], values[1:4], rtol=1e-8)
 
 
 @pytest.mark.parametrize("skip", [True, False])
@@ -238,7 +268,7 @@ def test_onpp_is_orthogonal_and_its_error_is_the_sum_of_its_eigenvalues(skip):
     M = lle_matrix(X, 6)
     centered = X - X.mean(axis=0)
     values, V = np.linalg.eigh(centered.T @ M @ centered)
-    model = ONPP(2, n_neighbors=6, skip_first=skip).fit(X)
+    model = ONPP(n_components=2, n_neighbors=6, skip_first=skip).fit(X)
     chosen = slice(1, 3) if skip else slice(0, 2)
     np.testing.assert_allclose(model.components_ @ model.components_.T, np.eye(2), atol=1e-13)
     np.testing.assert_allclose(model.spectrum_.values[:2], values[chosen], rtol=1e-8)
@@ -251,7 +281,7 @@ def test_onpp_is_orthogonal_and_its_error_is_the_sum_of_its_eigenvalues(skip):
 def test_onpp_without_skipping_is_the_least_of_all_orthogonal_projections():
     X = bent()
     M = lle_matrix(X, 6)
-    least = ONPP(2, n_neighbors=6, skip_first=False).fit(X).spectrum_.values[:2].sum()
+    least = ONPP(n_components=2, n_neighbors=6, skip_first=False).fit(X).spectrum_.values[:2].sum()
     rng = np.random.default_rng(5)
     errors = []
     for _ in range(50):
@@ -263,7 +293,7 @@ def test_onpp_without_skipping_is_the_least_of_all_orthogonal_projections():
 def test_onpp_skips_nothing_that_it_needs():
     """A plane has two directions; leaving one out would flatten it."""
     truth = np.random.default_rng(6).uniform(0, 1, (60, 2))
-    Y = ONPP(2, n_neighbors=6).fit_transform(np.column_stack([truth, truth @ [1.0, 1.0]]))
+    Y = ONPP(n_components=2, n_neighbors=6).fit_transform(np.column_stack([truth, truth @ [1.0, 1.0]]))
     assert affine_error(Y, truth) < 1e-20
 
 
@@ -273,15 +303,15 @@ def test_onpp_skips_nothing_that_it_needs():
 def test_linear_ltsa_solves_its_problem():
     X = bent()
     values, coordinates = pencil(X, ltsa_matrix(X, 7, 2), np.ones(len(X)))
-    model = LinearLTSA(2, n_neighbors=7).fit(X)
+    model = LinearLTSA(n_components=2, n_neighbors=7).fit(X)
     np.testing.assert_allclose(model.spectrum_.values, values, rtol=ROUNDING)
     assert up_to_sign(model.embedding_, coordinates[:, :2] * np.sqrt(len(X))) < ROUNDING
 
 
 def test_linear_ltsa_with_more_features_than_points_is_ltsa():
     X = np.random.default_rng(7).standard_normal((30, 50))
-    linear = LinearLTSA(2, n_neighbors=6).fit(X).spectrum_.values[:2]
-    np.testing.assert_allclose(linear, LTSA(2, n_neighbors=6).fit(X).spectrum_.values[:2], rtol=1e-8)
+    linear = LinearLTSA(n_components=2, n_neighbors=6).fit(X).spectrum_.values[:2]
+    np.testing.assert_allclose(linear, LTSA(n_components=2, n_neighbors=6).fit(X).spectrum_.values[:2], rtol=1e-8)
 
 
 # Flat data
@@ -351,7 +381,7 @@ def test_spanning_tree_joins_duplicates_at_no_length():
 
 def test_no_orthogonal_projection_keeps_more_of_the_tree():
     X = bent()
-    model = DPP(2).fit(X)
+    model = DPP(n_components=2).fit(X)
     i, j = model.diagnostics_["tree"].T
     edges = X[i] - X[j]
     squares = (edges**2).sum(axis=1)
@@ -371,7 +401,7 @@ def test_a_far_cluster_does_not_rule():
     rng = np.random.default_rng(9)
     strip = np.column_stack([rng.uniform(0, 10, 200), rng.uniform(0, 0.1, 200)])
     X = np.concatenate([strip, strip + np.array([0.0, 30.0])])
-    model = DPP(1)
+    model = DPP(n_components=1)
     with pytest.warns(manifoldry.DisconnectedWarning):
         model.fit(X)
     assert len(model.diagnostics_["bridges"]) == 1
@@ -385,7 +415,7 @@ def test_a_far_cluster_does_not_rule():
 @each_linear
 def test_the_map_is_the_matrix(method):
     X, Q = bent(), bent(30, seed=10)
-    model = method(3).fit(X)
+    model = method(n_components=3).fit(X)
     assert model.components_.shape == (3, 5)
     assert model.mean_.shape == (5,)
     size = np.abs(model.embedding_).max()
@@ -396,7 +426,7 @@ def test_the_map_is_the_matrix(method):
 @each_linear
 def test_there_and_back_is_the_orthogonal_projection(method):
     X = bent()
-    model = method(2).fit(X)
+    model = method(n_components=2).fit(X)
     back = model.inverse_transform(model.embedding_)
     rows = scipy.linalg.orth(model.components_.T)
     np.testing.assert_allclose(back, model.mean_ + (X - model.mean_) @ rows @ rows.T, atol=1e-10)
@@ -408,16 +438,16 @@ def test_dependent_and_constant_features_change_nothing(method):
     """An orthonormal map into more dimensions, plus constants: the same points in another frame."""
     X = bent()
     axes = np.linalg.qr(np.random.default_rng(11).standard_normal((9, 5)))[0]
-    model = method(2).fit(np.column_stack([X @ axes.T, np.full(len(X), 7.0)]))
+    model = method(n_components=2).fit(np.column_stack([X @ axes.T, np.full(len(X), 7.0)]))
     assert model.diagnostics_["rank"] == 5
-    assert up_to_sign(model.embedding_, method(2).fit_transform(X)) < 1e-8
+    assert up_to_sign(model.embedding_, method(n_components=2).fit_transform(X)) < 1e-8
     np.testing.assert_allclose(model.components_[:, 9], 0, atol=1e-12 * np.abs(model.components_).max())
 
 
 @each_linear
 def test_columns_beyond_the_rank_are_zero(method):
     X, _ = noisy_sheet(60, noise=0.0)
-    model = method(4, n_neighbors=6).fit(X)
+    model = method(n_components=4, n_neighbors=6).fit(X)
     assert (model.embedding_[:, 2:] == 0).all()
     assert (model.components_[2:] == 0).all()
     np.testing.assert_allclose(model.inverse_transform(model.embedding_), X, atol=1e-10)
@@ -427,7 +457,7 @@ def test_columns_beyond_the_rank_are_zero(method):
 def test_variance_cuts_the_thin_directions(method):
     """With nine tenths of the variance the map lives in the leading principal directions (LPP: weighted ones)."""
     X = bent()
-    whole, cut = method(1).fit(X), method(1, variance=0.9).fit(X)
+    whole, cut = method(n_components=1).fit(X), method(n_components=1, variance=0.9).fit(X)
     share = np.linalg.svd(X - X.mean(axis=0))[1] ** 2
     needed = int(np.searchsorted(np.cumsum(share) / share.sum(), 0.9)) + 1
     assert cut.diagnostics_["rank"] == needed < whole.diagnostics_["rank"]
@@ -439,7 +469,7 @@ def test_variance_cuts_the_thin_directions(method):
 @each_linear
 def test_real_data_stay_apart_and_finite(method):
     digits = load_digits().data
-    model = method(2).fit(digits)
+    model = method(n_components=2).fit(digits)
     assert np.isfinite(model.embedding_).all()
     assert len(np.unique(model.embedding_.round(12), axis=0)) == len(digits)
 
@@ -447,13 +477,13 @@ def test_real_data_stay_apart_and_finite(method):
 @pytest.mark.parametrize("method", [*LINEAR, KernelLPP], ids=lambda method: method.__name__)
 def test_components_apart_have_maps_of_their_own(method):
     X = np.concatenate([bent(40), bent(30, seed=12) + 100.0])
-    model = method(2, n_neighbors=5, disconnected="apart").fit(X)
+    model = method(n_components=2, n_neighbors=5, disconnected="apart").fit(X)
     assert not hasattr(model, "components_")
     assert not hasattr(model, "inverse_transform")
     assert model.diagnostics_["components"] == 2
     size = np.abs(model.embedding_).max()
     np.testing.assert_allclose(model.transform(X), model.embedding_, atol=1e-8 * size)
-    alone = method(2, n_neighbors=5).fit_transform(X[:40])
+    alone = method(n_components=2, n_neighbors=5).fit_transform(X[:40])
     assert up_to_sign(model.embedding_[:40] - model.embedding_[:40].mean(axis=0), alone - alone.mean(axis=0)) < 1e-8
 
 
@@ -467,14 +497,14 @@ def test_a_graph_alone_is_refused(method):
 @pytest.mark.parametrize(
     ("method", "settings", "match"),
     [
-        (LPP, {"variance": 0.0}, "variance must be above 0"),
-        (NPP, {"variance": 1.5}, "variance must be a share"),
+        (LPP, {"variance": 0.0}, "variance must be a number above 0 and at most 1"),
+        (NPP, {"variance": 1.5}, "variance must be a number above 0 and at most 1"),
         (LPP, {"weights": "heavy"}, "weights must be one of"),
-        (LPP, {"bandwidth": 0.0}, "bandwidth must be above 0"),
-        (NPP, {"reg": -1.0}, "reg must be at least 0"),
-        (KernelLPP, {"kernel": "magic"}, "kernel must be one of"),
-        (KernelLPP, {"kernel_bandwidth": -1.0}, "kernel_bandwidth must be above 0"),
-        (KernelLPP, {"degree": 0}, "degree must be at least 1"),
+        (LPP, {"bandwidth": 0.0}, "bandwidth must be a number above 0 or 'auto'"),
+        (NPP, {"reg": -1.0}, "reg must be a number of at least 0"),
+        (KernelLPP, {"kernel": "magic"}, "kernel must be 'rbf', .* or a function"),
+        (KernelLPP, {"gamma": -1.0}, "gamma must be a number above 0"),
+        (KernelLPP, {"degree": 0}, "degree must be an integer of at least 1"),
     ],
 )
 def test_settings_that_cannot_be(method, settings, match):

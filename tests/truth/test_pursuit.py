@@ -40,7 +40,7 @@ def test_finds_the_one_direction_that_is_not_gaussian(index, kind):
     if kind == "two groups":
         signal = np.where(rng.random(n) < 0.5, -0.95, 0.95) + np.sqrt(1 - 0.95**2) * rng.standard_normal(n)
     X, direction = planted(signal)
-    model = ProjectionPursuit(1, index=index).fit(X)
+    model = ProjectionPursuit(n_components=1, index=index).fit(X)
     # The angle has variance O(columns / n), with a factor near 1 for strong signals: 6 / 3000 is 0.045 squared.
     assert correlation(model.embedding_, signal[:, None])[0, 0] > np.cos(3 * np.sqrt(6 / n))
     found = model.components_[0]
@@ -55,7 +55,7 @@ def test_finds_the_one_direction_that_is_not_gaussian(index, kind):
 def test_recovers_independent_sources_up_to_order_and_sign(index):
     S = sources(4000, 2)
     X = S @ np.random.default_rng(3).standard_normal((3, 3)) + 5.0
-    match = correlation(ProjectionPursuit(3, index=index).fit_transform(X), S)
+    match = correlation(ProjectionPursuit(n_components=3, index=index).fit_transform(X), S)
     assert sorted(match.argmax(axis=0)) == [0, 1, 2]
     # Angles of order sqrt(1 / n) = 0.016 each, times moderate factors (largest for kurtosis of heavy tails).
     assert match.max(axis=0).min() > np.cos(0.15)
@@ -66,8 +66,8 @@ def test_affine_maps_of_the_data_leave_the_scores(index):
     X = sources(500, 4)
     rng = np.random.default_rng(5)
     moved = X @ (rng.standard_normal((3, 3)) * [1.0, 10.0, 100.0]) + 1e3
-    straight = ProjectionPursuit(2, index=index).fit(X)
-    other = ProjectionPursuit(2, index=index).fit(moved)
+    straight = ProjectionPursuit(n_components=2, index=index).fit(X)
+    other = ProjectionPursuit(n_components=2, index=index).fit(moved)
     # Whitening loses the condition of the map, below 1e3, and the shift over the spread, from 16 digits.
     np.testing.assert_allclose(other.embedding_, straight.embedding_, atol=1e-7)
     np.testing.assert_allclose(other.diagnostics_["index"], straight.diagnostics_["index"], rtol=1e-7)
@@ -75,7 +75,7 @@ def test_affine_maps_of_the_data_leave_the_scores(index):
 
 def test_scores_are_white_and_the_map_is_explicit_both_ways():
     X, Q = sources(300, 6), sources(10, 7)
-    model = ProjectionPursuit(3).fit(X)
+    model = ProjectionPursuit(n_components=3).fit(X)
     np.testing.assert_allclose(model.embedding_.T @ model.embedding_ / 300, np.eye(3), atol=1e-12)
     np.testing.assert_allclose(model.transform(Q), (Q - model.mean_) @ model.components_.T, atol=1e-12)
     np.testing.assert_allclose(model.inverse_transform(model.transform(Q)), Q, atol=1e-12)
@@ -85,7 +85,7 @@ def test_scores_are_white_and_the_map_is_explicit_both_ways():
 def test_fewer_components_reconstruct_in_least_squares():
     """Among maps from the scores, the inverse is the linear regression of the points on them."""
     X = sources(300, 8)
-    model = ProjectionPursuit(2).fit(X)
+    model = ProjectionPursuit(n_components=2).fit(X)
     best = np.linalg.lstsq(model.embedding_, X - X.mean(axis=0), rcond=None)[0]
     np.testing.assert_allclose(model.inverse_transform(np.eye(2)), best + X.mean(axis=0), atol=1e-12)
 
@@ -93,7 +93,7 @@ def test_fewer_components_reconstruct_in_least_squares():
 def test_the_direction_is_a_local_maximum_of_the_index():
     """Turning the whitened direction by a small angle any way lowers the index computed from its definition."""
     X = sources(400, 9)
-    model = ProjectionPursuit(1).fit(X)
+    model = ProjectionPursuit(n_components=1).fit(X)
     centered = X - X.mean(axis=0)
     U = np.linalg.svd(centered, full_matrices=False)[0] * np.sqrt(400)
     w = np.linalg.lstsq(U, model.embedding_[:, 0], rcond=None)[0]
@@ -120,14 +120,14 @@ def test_the_contrast_is_its_definition_and_its_derivatives(index):
 
 def test_the_index_never_falls_and_gaussian_data_have_almost_none():
     noise = np.random.default_rng(11).standard_normal((5000, 3))
-    quiet, loud = ProjectionPursuit(1).fit(noise), ProjectionPursuit(1).fit(sources(5000, 11))
+    quiet, loud = ProjectionPursuit(n_components=1).fit(noise), ProjectionPursuit(n_components=1).fit(sources(5000, 11))
     assert (np.diff(loud.trace_.objective) >= 0).all()
     assert quiet.diagnostics_["index"][0] < 0.01 * loud.diagnostics_["index"][0]
 
 
 def test_more_components_than_dimensions_are_zero():
     X = np.column_stack([sources(100, 12)[:, :2], np.zeros(100)])
-    Y = ProjectionPursuit(4).fit_transform(X)
+    Y = ProjectionPursuit(n_components=4).fit_transform(X)
     assert np.array_equal(Y[:, 2:], np.zeros((100, 2)))
     np.testing.assert_allclose(Y[:, :2].T @ Y[:, :2] / 100, np.eye(2), atol=1e-12)
 

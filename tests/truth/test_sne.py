@@ -10,10 +10,10 @@ from scipy.spatial.distance import cdist
 from sklearn.neighbors import kneighbors_graph
 
 from manifoldry import SNE, TSNE, NeighborGraph, Stop, SymmetricSNE
-from manifoldry.base import matching
-from manifoldry.geometry.entropic import perplexity_choices
+from manifoldry.geometry.entropic import perplexity_probabilities
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
+from manifoldry.solve import divergence
 
 ALL = pytest.mark.parametrize("method", [SNE, SymmetricSNE, TSNE])
 
@@ -50,9 +50,12 @@ def test_the_divergence_is_that_of_the_layout_from_the_affinities(method):
     np.fill_diagonal(w, 0.0)
     if method is SNE:
         graph, _ = neighbor_graph(X, NeighborRule(60).resolve(90), Run(0))
-        P, Q = perplexity_choices(graph, [20.0], Run(0)).matrix.toarray() / 90, w / w.sum(axis=1, keepdims=True) / 90
+        P, Q = (
+            perplexity_probabilities(graph, [20.0], Run(0)).matrix.toarray() / 90,
+            w / w.sum(axis=1, keepdims=True) / 90,
+        )
     else:
-        P, Q = model.affinity_.toarray(), w / w.sum()
+        P, Q = model.affinity_matrix_.toarray(), w / w.sum()
     on = P > 0
     assert model.kl_divergence_ == pytest.approx((P[on] * np.log(P[on] / Q[on])).sum(), rel=1e-10)
     assert model.diagnostics_["kl_divergence"] == "exact"
@@ -62,7 +65,7 @@ def test_the_divergence_is_that_of_the_layout_from_the_affinities(method):
 def test_attraction_and_repulsion_balance_in_the_end(method):
     X, _ = blobs()
     model = method(perplexity=20, tol=0.0, max_iter=2000).fit(X)
-    Y, P = model.embedding_, model.affinity_.toarray()
+    Y, P = model.embedding_, model.affinity_matrix_.toarray()
     s = cdist(Y, Y, "sqeuclidean")
     w = 1 / (1 + s) if method is TSNE else np.exp(-s)
     np.fill_diagonal(w, 0.0)
@@ -91,7 +94,7 @@ def test_t_sne_makes_room_where_sne_crowds():
 
 
 @ALL
-@pytest.mark.parametrize("n", [90, 2500])  # exact, and by grid
+@pytest.mark.parametrize("n", [90, 2500])  # exact, and by FFT
 def test_same_bits_for_any_number_of_threads(method, n):
     X, _ = blobs(n)
     one, two, eight = (method(max_iter=60, n_jobs=jobs).fit(X) for jobs in (1, 2, 8))
@@ -101,10 +104,10 @@ def test_same_bits_for_any_number_of_threads(method, n):
     assert np.array_equal(one.transform(Q), eight.transform(Q))
 
 
-def test_approximate_forces_lead_to_as_low_a_divergence():
+def test_approximate_repulsions_lead_to_as_low_a_divergence():
     X, _ = blobs(1200, 6)
-    each = {forces: TSNE(forces=forces).fit(X) for forces in ("exact", "grid", "tree")}
-    assert {name: model.diagnostics_["forces"] for name, model in each.items()} == {name: name for name in each}
+    each = {name: TSNE(repulsion=name).fit(X) for name in ("exact", "fft", "barnes_hut")}
+    assert {name: model.diagnostics_["repulsion"] for name, model in each.items()} == {name: name for name in each}
     exact = each["exact"].kl_divergence_
     for model in each.values():
         # Layouts part for good when anything is rounded otherwise; what they reach is the same to a few per cent.
@@ -114,7 +117,7 @@ def test_approximate_forces_lead_to_as_low_a_divergence():
 @pytest.mark.parametrize("d", [1, 2, 3, 4])
 def test_any_dimension(d):
     X, labels = blobs(120)
-    model = TSNE(d).fit(X)
+    model = TSNE(n_components=d).fit(X)
     assert model.embedding_.shape == (120, d)
     assert first_neighbor_right(model.embedding_, labels) > 0.95
 
@@ -165,7 +168,7 @@ def test_graphs_sparse_rows_and_other_metrics(method):
     graph = kneighbors_graph(X, 30, mode="distance")
     lists, _ = neighbor_graph(X, NeighborRule(30).resolve(90), Run(0))
     given = [method(perplexity=10, metric="precomputed").fit(graph), method(perplexity=10).fit(lists)]
-    np.testing.assert_allclose(given[0].affinity_.toarray(), given[1].affinity_.toarray(), rtol=1e-9)
+    np.testing.assert_allclose(given[0].affinity_matrix_.toarray(), given[1].affinity_matrix_.toarray(), rtol=1e-9)
     for model in (*given, method(metric="cosine").fit(X), method().fit(csr_array(np.maximum(X, 0)))):
         assert first_neighbor_right(model.embedding_, labels) > 0.9
     new = kneighbors_graph(X, 5, mode="distance")[:7]
@@ -177,7 +180,7 @@ def test_short_lists_of_a_graph_lower_the_automatic_perplexity_and_refuse_a_larg
     graph = kneighbors_graph(X, 15, mode="distance")
     model = TSNE(metric="precomputed", max_iter=10).fit(graph)
     assert model.diagnostics_["perplexity_missed"] == 0
-    rows = perplexity_choices(NeighborGraph.from_sparse(graph), [5.0], Run(0))
+    rows = perplexity_probabilities(NeighborGraph.from_sparse(graph), [5.0], Run(0))
     np.testing.assert_allclose(model.bandwidths_, rows.bandwidths)
     with pytest.raises(ValueError, match="perplexity 40 needs lists of at least that many neighbors; got 15"):
         TSNE(metric="precomputed", perplexity=40).fit(graph)
@@ -232,7 +235,7 @@ def test_a_new_point_is_where_its_own_divergence_is_least():
     placed = model.transform(Q)
     rule = model._extension
     neighbors, distances = rule.index.query(Q, Run(0))
-    p = rule._choices(neighbors, distances, Run(0))
+    p = rule._probabilities(neighbors, distances, Run(0))
 
     def value(places):
         s = cdist(places, model.embedding_, "sqeuclidean")
@@ -264,21 +267,21 @@ def test_the_callback_stops_it_and_an_interrupt_keeps_the_layout(method):
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"perplexity": 0.5}, "perplexity must be at least 1"),
+        ({"perplexity": 0.5}, "perplexity must be at least 1; got 0.5"),
         ({"perplexity": 90}, "perplexity must be at most n - 1 = 89"),
         ({"perplexity": 30, "n_neighbors": 20}, "perplexity 30 needs lists of at least that many neighbors; got 20"),
-        ({"perplexity": "many"}, "perplexity must be one of 'auto'"),
+        ({"perplexity": "many"}, "perplexity must be a number above 0, 'auto' or several numbers; got 'many'"),
         ({"perplexity": []}, "perplexity must be a number, several, or 'auto'"),
-        ({"bandwidth": -1.0}, "bandwidth must be a positive number, or one for each of the 90 points"),
+        ({"bandwidth": -1.0}, "bandwidth must be a number above 0, an array of shape .n_samples,. or None; got -1.0"),
         ({"bandwidth": np.ones(3)}, "bandwidth must be a positive number, or one for each of the 90 points"),
-        ({"learning_rate": 0.0}, "learning_rate must be above 0"),
-        ({"max_iter": 0}, "max_iter must be at least 1"),
-        ({"forces": "magic"}, "forces must be one of"),
-        ({"accuracy": 0.0}, "accuracy must be above 0"),
-        ({"dof": 0.0}, "dof must be above 0"),
-        ({"early_exaggeration": 0.5}, "early_exaggeration must be at least 1"),
-        ({"late_steps": -1}, "late_steps must be at least 0"),
-        ({"init": "best"}, "init must be one of"),
+        ({"learning_rate": 0.0}, "learning_rate must be a number above 0 or 'auto'; got 0.0"),
+        ({"max_iter": 0}, "max_iter must be an integer of at least 1; got 0"),
+        ({"repulsion": "magic"}, "repulsion must be one of 'auto', 'exact', 'barnes_hut', 'fft'"),
+        ({"accuracy": 0.0}, "accuracy must be a number above 0 or None; got 0.0"),
+        ({"dof": 0.0}, "dof must be a number above 0; got 0.0"),
+        ({"early_exaggeration": 0.5}, "early_exaggeration must be a number of at least 1; got 0.5"),
+        ({"late_exaggeration_iter": -1}, "late_exaggeration_iter must be an integer of at least 0"),
+        ({"init": "best"}, "init must be 'auto', 'pca', 'spectral', 'random' or an array of shape"),
         ({"init": np.zeros((3, 2))}, "one row for each of the 90 points"),
     ],
 )
@@ -288,6 +291,29 @@ def test_bad_settings_are_refused_before_any_work(settings, sentence):
 
     with pytest.raises(ValueError, match=sentence):
         TSNE(callback=never, **settings).fit(blobs()[0])
+
+
+@pytest.mark.parametrize(
+    ("word", "ours"),
+    [
+        ("forces", "here it is 'repulsion'"),
+        ("negative_gradient_method", "here it is 'repulsion'"),
+        ("method", "here it is 'repulsion'"),
+        ("theta", "here it is 'accuracy'"),
+        ("angle", "here it is 'accuracy'"),
+        ("early_steps", "here it is 'early_exaggeration_iter'"),
+        ("late_steps", "here it is 'late_exaggeration_iter'"),
+        ("exaggeration", "here it is 'late_exaggeration'"),
+        ("n_iter", "here it is 'max_iter'"),
+        ("initialization", "here it is 'init'"),
+        ("min_grad_norm", "here it is 'tol'"),
+        ("n_interpolation_points", "follows from accuracy"),
+        ("final_momentum", "momentum is set by the phase"),
+    ],
+)
+def test_words_of_scikit_learn_and_opentsne_are_answered_with_ours(word, ours):
+    with pytest.raises(TypeError, match=f"TSNE has no parameter '{word}'.*{ours}"):
+        TSNE(**{word: 1})
 
 
 def test_a_start_that_a_graph_cannot_have_is_refused_before_any_work():
@@ -301,10 +327,10 @@ def test_a_start_that_a_graph_cannot_have_is_refused_before_any_work():
 
 def test_a_divergence_that_was_estimated_says_so(monkeypatch):
     X, _ = blobs(400)
-    exact = TSNE(forces="grid", max_iter=100).fit(X)
-    monkeypatch.setattr(matching, "EXACT_VALUE", 100)
-    estimated = TSNE(forces="grid", max_iter=100).fit(X)
+    exact = TSNE(repulsion="fft", max_iter=100).fit(X)
+    monkeypatch.setattr(divergence, "MAX_POINTS_EXACT_VALUE", 100)
+    estimated = TSNE(repulsion="fft", max_iter=100).fit(X)
     assert exact.diagnostics_["kl_divergence"] == "exact"
-    assert estimated.diagnostics_["kl_divergence"] == "estimated (grid)"
-    # The field is good to 1e-2, of which the divergence has the logarithm of a sum.
+    assert estimated.diagnostics_["kl_divergence"] == "estimated (fft)"
+    # The repulsion is good to 1e-2, of which the divergence has the logarithm of a sum.
     assert estimated.kl_divergence_ == pytest.approx(exact.kl_divergence_, abs=1e-2)

@@ -12,7 +12,7 @@ from manifoldry.quality import procrustes
 
 def test_a_flat_sheet_comes_back():
     flat = np.random.default_rng(1).uniform(size=(400, 2)) * [3.0, 1.0]
-    model = TesseraMap(n_clusters=12, slack=1e-3).fit(tilted(flat, 5))
+    model = TesseraMap(n_patches=12, slack=1e-3).fit(tilted(flat, 5))
     # Only distances across borders can give way, by slack / 2 of their length.
     assert rigid_error(model.embedding_, flat) < 5e-4
     assert model.error_ < 1e-6
@@ -22,9 +22,9 @@ def test_a_flat_sheet_comes_back():
 def test_tesserae_are_rigid():
     flat = np.random.default_rng(2).uniform(size=(300, 2)) * [2.0, 1.0]
     X = tilted(flat, 5)
-    model = TesseraMap(n_clusters=10, max_rank=2).fit(X)
-    assert model.n_clusters_ >= 10
-    for label in range(model.n_clusters_):
+    model = TesseraMap(n_patches=10, max_rank=2).fit(X)
+    assert model.n_patches_ >= 10
+    for label in range(model.n_patches_):
         mine = model.labels_ == label
         np.testing.assert_allclose(pdist(model.embedding_[mine]), pdist(X[mine]), rtol=1e-9)
 
@@ -42,7 +42,7 @@ def test_a_holed_roll_unfolds_at_its_true_scale():
 
 def test_new_points_of_a_roll_go_to_their_places():
     roll, new = datasets.swiss_roll(800), datasets.swiss_roll(300, random_state=1)
-    model = TesseraMap(n_clusters=20).fit(roll.X)
+    model = TesseraMap(n_patches=20).fit(roll.X)
     fit = procrustes(model.embedding_, roll.truth)
     both = np.concatenate([model.embedding_, model.transform(new.X)])
     truth = np.concatenate([roll.truth, new.truth])
@@ -53,8 +53,8 @@ def test_new_points_of_a_roll_go_to_their_places():
 def test_single_points_keep_the_edges_of_the_graph():
     line = (np.arange(40) + np.random.default_rng(3).uniform(0, 0.2, 40)) / 40
     X = np.column_stack([np.cos(3 * line), np.sin(3 * line)])
-    model = TesseraMap(1, clustering="none", n_neighbors=2, max_rank=2).fit(X)
-    assert model.n_clusters_ == 40
+    model = TesseraMap(n_components=1, clustering="none", n_neighbors=2, max_rank=2).fit(X)
+    assert model.n_patches_ == 40
     rows, columns = model.graph_.rows(), model.graph_.indices
     kept = np.abs(model.embedding_[rows, 0] - model.embedding_[columns, 0]) / model.graph_.lengths
     # Chords over one and over two steps contradict each other on a line by the square of the angle.
@@ -64,11 +64,11 @@ def test_single_points_keep_the_edges_of_the_graph():
 
 def test_the_embedding_does_not_depend_on_the_kernel():
     X = datasets.s_curve(100).X
-    models = {kernel: TesseraMap(n_clusters=3, kernel=kernel).fit(X) for kernel in ("rbf", "linear", "poly")}
+    models = {kernel: TesseraMap(n_patches=3, kernel=kernel).fit(X) for kernel in ("rbf", "linear", "poly")}
     for model in models.values():
         assert np.array_equal(model.embedding_, models["rbf"].embedding_)
     # A narrow enough Gaussian matrix has full rank, the others span few functions, the cubic ones all linear ones.
-    narrow = TesseraMap(n_clusters=3, sigma=0.3, ridge=0.0).fit(X)
+    narrow = TesseraMap(n_patches=3, gamma=11.0, reg=0.0).fit(X)
     assert narrow.map_error_ < 1e-8
     np.testing.assert_allclose(narrow.transform(X), narrow.embedding_, atol=1e-7)
     assert models["linear"].map_error_ > models["poly"].map_error_ > 1e-3
@@ -77,33 +77,43 @@ def test_the_embedding_does_not_depend_on_the_kernel():
 def test_a_function_serves_as_kernel():
     X = datasets.s_curve(60).X
     middle = X.mean(axis=0)
-    cubic = TesseraMap(n_clusters=2, kernel=lambda A, B: ((A - middle) @ (B - middle).T + 1) ** 3).fit(X)
-    named = TesseraMap(n_clusters=2, kernel="poly", degree=3).fit(X)
-    # The ridge of 1e-10 leaves weights of 1e5 at most, times rounding.
+    cubic = TesseraMap(n_patches=2, kernel=lambda A, B: ((A - middle) @ (B - middle).T + 1) ** 3).fit(X)
+    named = TesseraMap(n_patches=2, kernel="poly", degree=3).fit(X)
+    # The regularization of 1e-10 leaves weights of 1e5 at most, times rounding.
     np.testing.assert_allclose(cubic.transform(X[:9]), named.transform(X[:9]), atol=1e-9)
 
 
 def test_a_map_by_polynomials_does_not_mind_where_the_origin_is():
     X = datasets.s_curve(60).X
-    here, there = (TesseraMap(n_clusters=2, kernel="poly").fit(X + shift) for shift in (0.0, 1000.0))
+    here, there = (TesseraMap(n_patches=2, kernel="poly").fit(X + shift) for shift in (0.0, 1000.0))
     # A shift of 1000 rounds points by 1e-13; the solver and the weights of the map magnify that.
     assert rigid_error(there.transform(X + 1000.0), here.transform(X)) < 1e-4
 
 
-def test_given_tesserae_are_taken_as_they_are():
+def test_given_patches_are_taken_as_they_are():
     sheet = np.random.default_rng(4).uniform(size=(400, 2)) * [4.0, 1.0]
     names = np.array(["a", "b", "c", "d"])[sheet[:, 0].astype(int)]
-    model = TesseraMap(tesserae=names).fit(tilted(sheet, 5))
+    model = TesseraMap(patches=names).fit(tilted(sheet, 5))
     assert model.labels_.tolist() == sheet[:, 0].astype(int).tolist()
-    fitted = TesseraMap(clustering=KMeans(6, n_init=1, random_state=0)).fit(tilted(sheet, 5))
-    assert fitted.n_clusters_ >= 6
+    fitted = TesseraMap(clustering=KMeans(n_clusters=6, n_init=1, random_state=0)).fit(tilted(sheet, 5))
+    assert fitted.n_patches_ >= 6
     assert rigid_error(fitted.embedding_, sheet) < 5e-3
 
 
-def test_more_ties_never_stretch_further():
+def test_more_border_pairs_never_stretch_further():
     X = datasets.swiss_roll(150).X
-    loose, tight = (TesseraMap(n_clusters=6, n_border_pairs=ties).fit(X) for ties in (1, 8))
+    loose, tight = (TesseraMap(n_patches=6, n_border_pairs=count).fit(X) for count in (1, 8))
     assert loose.stretch_ > tight.stretch_
+
+
+def test_tesserae_may_have_more_dimensions_than_the_embedding():
+    """Solid tesserae of a cloud stay rigid in three dimensions: the spectrum has them, the embedding the first two."""
+    X = np.random.default_rng(7).uniform(size=(300, 3)) * [3.0, 2.0, 1.0]
+    model = TesseraMap(n_components=2, patch_components=3, n_patches=6).fit(X)
+    wide = model.spectrum_.scaled(0.5)
+    for label in range(model.n_patches_):
+        mine = model.labels_ == label
+        np.testing.assert_allclose(pdist(wide[mine]), pdist(X[mine]), rtol=1e-9)
 
 
 def test_components_apart_have_each_a_map():
@@ -119,24 +129,38 @@ def test_components_apart_have_each_a_map():
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
-        ({"n_clusters": 0}, "n_clusters must be"),
-        ({"n_clusters": "many"}, "n_clusters must be one of"),
+        ({"n_patches": 0}, "n_patches must be an integer of at least 1 or 'auto'"),
+        ({"n_patches": 31}, "n_patches must be between 1 and 30"),
+        ({"n_patches": "many"}, "n_patches must be"),
         ({"clustering": 3}, "clustering must be"),
-        ({"clustering": "spectral"}, "clustering must be one of"),
-        ({"tesserae": [0, 1]}, "tesserae must be 30 labels"),
-        ({"tesserae": np.zeros(30), "disconnected": "apart"}, "one connected graph"),
+        ({"clustering": "spectral"}, "clustering must be 'kmeans', 'none' or an estimator with fit_predict"),
+        ({"clustering": object()}, "an estimator with fit_predict"),
+        ({"patches": [0, 1]}, "patches must be 30 labels"),
+        ({"patches": np.zeros(30), "disconnected": "apart"}, "one connected graph"),
+        ({"patch_components": 0}, "patch_components must be"),
         ({"chart": "round"}, "chart must be one of"),
         ({"n_border_pairs": 0}, "n_border_pairs must be"),
         ({"n_pairs": 0}, "n_pairs must be"),
         ({"slack": 0.0}, "slack must be"),
-        ({"max_rank": 1}, "max_rank must be"),
-        ({"kernel": "cosinus"}, "kernel must be one of"),
-        ({"sigma": -1.0}, "sigma must be"),
+        ({"tol": 0.0}, "tol must be"),
+        ({"max_rank": 1}, "max_rank must be at least 2"),
+        ({"max_rank": 2, "patch_components": 3}, "max_rank must be at least 3"),
+        ({"kernel": "cosinus"}, "kernel must be 'rbf', 'linear', 'poly' or a function"),
+        ({"gamma": -1.0}, "gamma must be a number above 0, 'auto' or None"),
         ({"degree": 0}, "degree must be"),
         ({"n_landmarks": 2}, "n_landmarks must be"),
-        ({"ridge": -1.0}, "ridge must be"),
+        ({"reg": -1.0}, "reg must be"),
     ],
 )
 def test_bad_settings_are_refused_in_a_sentence(settings, match):
     with pytest.raises(ValueError, match=match):
         TesseraMap(**settings).fit(np.random.default_rng(6).uniform(size=(30, 3)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("n_clusters", "n_patches"), ("tesserae", "patches"), ("ridge", "reg"), ("sigma", "gamma"), ("gap", "tol")],
+)
+def test_former_words_are_answered_with_the_present_ones(old, new):
+    with pytest.raises(TypeError, match=f"no parameter '{old}'; here it is '{new}'"):
+        TesseraMap(**{old: 1})

@@ -48,7 +48,7 @@ def test_same_class_same_numbers(card):
 @pytest.mark.parametrize("whiten", [False, True])
 def test_spectrum_of_pca_is_that_of_the_gram_matrix(whiten):
     X = cloud()
-    model = PCA(3, whiten=whiten).fit(X)
+    model = PCA(n_components=3, whiten=whiten).fit(X)
     centered = X - X.mean(axis=0)
     gram = centered @ centered.T
     values, vectors = np.linalg.eigh(gram)
@@ -62,7 +62,7 @@ def test_spectrum_of_pca_is_that_of_the_gram_matrix(whiten):
 def test_pca_three_ways():
     """Variance, squared error and singular values: eigenvalues of the covariance, what is left out, scores U S."""
     X = cloud()
-    model = PCA(2).fit(X)
+    model = PCA(n_components=2).fit(X)
     centered = X - X.mean(axis=0)
     variances = np.linalg.eigvalsh(np.cov(X.T))[::-1]
     np.testing.assert_allclose(np.cov(model.embedding_.T), np.diag(variances[:2]), atol=1e-12 * variances[0])
@@ -70,12 +70,14 @@ def test_pca_three_ways():
     np.testing.assert_allclose((left**2).sum() / (len(X) - 1), variances[2:].sum(), rtol=1e-12)
     U, S, _ = np.linalg.svd(centered, full_matrices=False)
     np.testing.assert_allclose(np.abs(model.embedding_), np.abs(U[:, :2] * S[:2]), atol=1e-12 * S[0])
-    np.testing.assert_allclose(np.abs(model.embedding_), np.abs(ClassicalMDS(2).fit_transform(X)), atol=1e-9 * S[0])
+    np.testing.assert_allclose(
+        np.abs(model.embedding_), np.abs(ClassicalMDS(n_components=2).fit_transform(X)), atol=1e-9 * S[0]
+    )
 
 
 def test_score_of_pca_is_the_likelihood_of_probabilistic_pca():
     X, Q, d = cloud(), cloud(12, seed=2), 2
-    model = PCA(d).fit(X)
+    model = PCA(n_components=d).fit(X)
     values, vectors = np.linalg.eigh(np.cov(X.T))
     values, vectors = values[::-1], vectors[:, ::-1]
     noise = values[d:].mean()
@@ -88,11 +90,11 @@ def test_score_of_pca_is_the_likelihood_of_probabilistic_pca():
 
 def test_incremental_pca_of_one_batch_is_pca_and_residuals_tell_what_batches_cost():
     X = cloud(200)
-    whole = PCA(2).fit(X).spectrum_
-    one = IncrementalPCA(2, batch_size=200).fit(X).spectrum_
+    whole = PCA(n_components=2).fit(X).spectrum_
+    one = IncrementalPCA(n_components=2, batch_size=200).fit(X).spectrum_
     np.testing.assert_allclose(one.values, whole.values, rtol=1e-12)
     assert (one.residuals < 1e-11 * whole.values[0]).all()
-    many = IncrementalPCA(2, batch_size=20).fit(X).spectrum_
+    many = IncrementalPCA(n_components=2, batch_size=20).fit(X).spectrum_
     assert (many.residuals > 1e-6 * whole.values[0]).all()
     # Cutting each batch to two components can only lose variance.
     assert many.values.sum() < whole.values.sum()
@@ -100,7 +102,7 @@ def test_incremental_pca_of_one_batch_is_pca_and_residuals_tell_what_batches_cos
 
 def test_batches_handed_over_one_by_one_leave_no_rows_behind():
     X = cloud(100)
-    model = IncrementalPCA(2).fit(X)
+    model = IncrementalPCA(n_components=2).fit(X)
     model.partial_fit(X[:50])
     assert not hasattr(model, "embedding_")
     assert not hasattr(model, "spectrum_")
@@ -110,7 +112,9 @@ def test_batches_handed_over_one_by_one_leave_no_rows_behind():
 def test_sparse_rows_give_the_spectrum_of_dense_rows():
     X = cloud(80, columns=8)
     X[X < 1.0] = 0.0
-    sparse, dense = (PCA(2, svd_solver="arpack", random_state=0).fit(form(X)) for form in (csr_array, np.asarray))
+    sparse, dense = (
+        PCA(n_components=2, svd_solver="arpack", random_state=0).fit(form(X)) for form in (csr_array, np.asarray)
+    )
     np.testing.assert_allclose(sparse.spectrum_.values, dense.spectrum_.values, rtol=1e-10)
     assert (sparse.spectrum_.residuals < 1e-9 * dense.spectrum_.values[0]).all()
     np.testing.assert_allclose(np.abs(sparse.embedding_), np.abs(dense.embedding_), atol=1e-8)
@@ -129,20 +133,20 @@ def test_nmf_goes_on_from_a_given_start():
     """From the exact factors the iteration does not move away."""
     rng = np.random.default_rng(4)
     W, H = rng.uniform(0.5, 1, (30, 2)), rng.uniform(0.5, 1, (2, 6))
-    model = NMF(2, init="custom", tol=1e-10, max_iter=50).fit(W @ H, W=W.copy(), H=H.copy())
+    model = NMF(n_components=2, init="custom", tol=1e-10, max_iter=50).fit(W @ H, W=W.copy(), H=H.copy())
     np.testing.assert_allclose(model.embedding_ @ model.components_, W @ H, atol=1e-10)
     np.testing.assert_allclose(model.embedding_, W, atol=1e-8)
     with pytest.raises(ValueError, match="Negative values"):
-        NMF(2).fit(-W @ H)
+        NMF(n_components=2).fit(-W @ H)
 
 
 def test_sparse_pca_keeps_the_axis_of_a_single_row():
     pandas = pytest.importorskip("pandas")
     X = cloud()
-    model = SparsePCA(3, random_state=0).fit(X)
+    model = SparsePCA(n_components=3, random_state=0).fit(X)
     assert model.transform(X[:1]).shape == (1, 3)
     np.testing.assert_allclose(model.transform(X[:1]), model.transform(X[:2])[:1], rtol=1e-12)
     frame = pandas.DataFrame(X, columns=list("abcde"))
-    named = SparsePCA(3, random_state=0).set_output(transform="pandas").fit(frame)
+    named = SparsePCA(n_components=3, random_state=0).set_output(transform="pandas").fit(frame)
     assert named.transform(frame.iloc[:1]).shape == (1, 3)
     assert isinstance(named.embedding_, np.ndarray)

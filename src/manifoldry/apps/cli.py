@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import os
 import sys
 import textwrap
 from collections.abc import Sequence
+from dataclasses import is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 from manifoldry import __version__
+from manifoldry.parameters import declared, describe
 from manifoldry.registry import METHODS, Card, methods
 
 LINE_WIDTH = 100
@@ -83,7 +86,23 @@ def card_text(card: Card) -> str:
     facts = {"family": card.family, "problem": card.problem, "gives": ", ".join(card.gives)}
     advice = {heading: getattr(card, field) for heading, field in ADVICE.items()}
     rows = {**facts, **advice, "papers": ", ".join(card.papers)}
-    return "\n".join([card.name, f"  {summary}", "", *(_advice(heading, text) for heading, text in rows.items())])
+    lines = [card.name, f"  {summary}", "", *(_advice(heading, text) for heading, text in rows.items())]
+    return "\n".join([*lines, "", "  parameters", *parameter_lines(card)])
+
+
+def parameter_lines(card: Card) -> list[str]:
+    """Return a line for each parameter of a method: its default, and what it may be."""
+    known = declared(card.cls) if is_dataclass(card.cls) else {}
+    lines = []
+    for name, parameter in inspect.signature(card.cls).parameters.items():
+        allowed = describe(known[name]) if name in known else "as in scikit-learn"
+        indent = " " * (6 + len(name))
+        lines.append(
+            textwrap.fill(
+                f"{name}={parameter.default!r}: {allowed}", LINE_WIDTH, initial_indent="    ", subsequent_indent=indent
+            )
+        )
+    return lines
 
 
 def _advice(heading: str, text: str) -> str:

@@ -1,20 +1,7 @@
-"""The estimator contract, and the shared beginnings of graph methods and of geodesic ones."""
+"""The estimator contract: what every embedder is, and what those share that begin with a neighbor graph."""
 
-from manifoldry.base.embedder import Embedder, stores
-from manifoldry.base.geodesics import GeodesicEmbedder, from_landmarks, from_scaling
-from manifoldry.base.graphs import DisconnectedWarning, GraphEmbedder
-from manifoldry.base.linear import LinearEmbedder
-from manifoldry.base.local import LocalEmbedder, bottom
+from manifoldry.base.embedder import Embedder, Metric, count_points
+from manifoldry.base.estimator import estimator
+from manifoldry.base.graph import GraphEmbedder
 
-__all__ = [
-    "DisconnectedWarning",
-    "Embedder",
-    "GeodesicEmbedder",
-    "GraphEmbedder",
-    "LinearEmbedder",
-    "LocalEmbedder",
-    "bottom",
-    "from_landmarks",
-    "from_scaling",
-    "stores",
-]
+__all__ = ["Embedder", "GraphEmbedder", "Metric", "count_points", "estimator"]

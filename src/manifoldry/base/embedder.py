@@ -1,36 +1,61 @@
-"""The estimator contract: scikit-learn's, kept to the letter. A method adds a docstring, its words and a step."""
+"""The estimator contract: scikit-learn's, kept to the letter. A method adds its parameters and ``_embed``."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from dataclasses import field, replace
-from typing import Any, Self
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from manifoldry import check
-from manifoldry.base.estimator import Estimator, stores
-from manifoldry.extend.local import backward
+from manifoldry.base.estimator import estimator, validated_rows
+from manifoldry.extend.local import LocalInverse
+from manifoldry.parameters import Described, PositiveInt, check_parameters
 from manifoldry.run import Run
 from manifoldry.values import Embedding, FloatArray, NeighborGraph
 
+Seed = int | Annotated[Any, Described("a numpy Generator or RandomState")] | None
+Metric = str | Callable[..., Any]
 
-@stores
-class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
+
+def _has_map(model: Any) -> bool:
+    """Tell whether ``transform`` exists: a fitted estimator has it if its fit left a map for new points."""
+    if hasattr(model, "embedding_") and model._extension is None:
+        raise AttributeError(f"{type(model).__name__} has no map for new points of a graph: fit rows or distances.")
+    return True
+
+
+def _has_inverse(model: Any) -> bool:
+    """Tell whether ``inverse_transform`` exists: of a fitted estimator by its fit, before by its class."""
+    return model._inverse is not None if hasattr(model, "embedding_") else model._invertible
+
+
+@estimator
+class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """Base of all methods: checks, one run per fit, fitted attributes, new points.
 
-    A subclass declares its parameters under `stores`, refuses bad ones in ``_check_parameters`` and computes an
-    `Embedding` in ``_embed``, which is pure: it changes neither the estimator nor its arguments.
+    A subclass declares its parameters under `estimator`, refuses in ``_check_parameters`` what depends on the data, and
+    computes an `Embedding` in ``_embed``, which is pure: it changes neither the estimator nor its arguments.
     """
 
-    n_components: int = field(default=2, kw_only=False)
+    n_components: PositiveInt = 2
+    random_state: Seed = 0
+    n_jobs: int | None = None
+    verbose: bool | int = False
+    callback: Callable[..., Any] | None = None
 
-    _invertible = False
-    _local_inverse = False
-    """Whether the way back is the local rule: a place is led to where its neighbors in the embedding came from."""
+    _takes_graphs: ClassVar[bool] = False
+    _takes_sparse: ClassVar[bool] = True
+    _extra_metrics: ClassVar[tuple[str, ...]] = ()
+    _invertible: ClassVar[bool] = False
+    _local_inverse: ClassVar[bool] = False
+    """Whether a place is led back to the rows by its neighbors in the embedding, unless the method knows better."""
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Embed the rows of ``X``.
@@ -48,12 +73,13 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
             With ``embedding_``, ``diagnostics_`` and what else the method has.
         """
         run = self._run()
-        self._check_metric()
+        check_parameters(self)
+        check.metric(self._metric, ("precomputed", *self._extra_metrics))
         points = self._validated(X, reset=True)
         self._check_parameters(count_points(points))
         embedding = self._embed_with(points, y, run)
-        if self._local_inverse and embedding.inverse is None and self._rows(points):
-            embedding = replace(embedding, inverse=backward(points, embedding.coordinates, run))
+        if self._local_inverse and embedding.inverse is None and self._has_rows(points):
+            embedding = replace(embedding, inverse=LocalInverse(points, embedding.coordinates))
         self._keep(embedding, run, getattr(points, "dtype", np.dtype(float)))
         return self
 
@@ -75,19 +101,8 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         """
         check_is_fitted(self, "embedding_")
         points = self._validated(X, reset=False)
-        run = self._run()
-        placed: FloatArray = self._extension(points, run)
+        placed: FloatArray = self._extension(points, self._run())
         return placed.astype(self.embedding_.dtype, copy=False)
-
-    def _rows(self, points: Any) -> bool:
-        """Tell whether validated input is rows of features, and not distances, affinities or a graph."""
-        return not (self._pairwise or isinstance(points, NeighborGraph) or self.metric in self._extra_metrics)
-
-    def _has_inverse(self) -> bool:
-        """Tell whether ``inverse_transform`` exists: of a fitted estimator by its fit, before by its card."""
-        if hasattr(self, "embedding_"):
-            return self._inverse is not None
-        return self._invertible
 
     @available_if(_has_inverse)
     def inverse_transform(self, Y: Any) -> FloatArray:
@@ -120,7 +135,53 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         return self._embed(X, run)
 
     def _check_parameters(self, n_points: int) -> None:
+        """Refuse parameters that do not fit the data; their declared limits are checked before."""
         check.n_components(self.n_components, n_points)
+
+    def _run(self) -> Run:
+        return Run(self.random_state, self.n_jobs, self.verbose, self.callback)
+
+    @property
+    def _metric(self) -> Any:
+        return getattr(self, "metric", "euclidean")
+
+    @property
+    def _pairwise(self) -> bool:
+        """Whether ``X`` holds distances, inner products or affinities instead of rows of features."""
+        return isinstance(self._metric, str) and self._metric in ("precomputed", "gram", "affinity")
+
+    def _has_rows(self, points: Any) -> bool:
+        """Tell whether validated input is rows of features, and not distances, affinities or a graph."""
+        return not (self._pairwise or isinstance(points, NeighborGraph))
+
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        """Return ``X`` checked: finite numbers in two dimensions, square where it must be, not all the same."""
+        if isinstance(X, NeighborGraph):
+            if not self._takes_graphs:
+                raise ValueError(f"{type(self).__name__} needs points or distances; got a neighbor graph.")
+            self.n_features_in_ = X.n_points
+            return X
+        X = validated_rows(self, X, reset=reset, sparse=self._takes_sparse)
+        if reset:
+            self._refuse_degenerate(X)
+        return X
+
+    def _refuse_degenerate(self, X: Any) -> None:
+        if not self._pairwise:
+            check.distinct_points(X)
+        elif self._metric == "affinity":
+            check.square_affinities(X)
+        elif issparse(X):
+            if not self._takes_graphs:
+                raise ValueError(
+                    f"{type(self).__name__} needs all pairwise distances; got a sparse graph: pass X.toarray() only "
+                    "if every distance is stored."
+                )
+            check.square_graph(X)
+        elif self._metric == "precomputed":
+            check.square_distances(X)
+        else:
+            check.square_gram(X)
 
     def _keep(self, embedding: Embedding, run: Run, dtype: np.dtype[Any]) -> None:
         kept = dtype if dtype == np.float32 else np.dtype(np.float64)
@@ -133,6 +194,9 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
                 setattr(self, f"{name}_", value)
             elif hasattr(self, f"{name}_"):
                 delattr(self, f"{name}_")  # of an earlier fit
+        for name in getattr(self, "_fitted", ()):
+            self.__dict__.pop(name, None)  # of an earlier fit
+        self._fitted = tuple(embedding.fitted)
         for name, value in embedding.fitted.items():
             setattr(self, name, value)
         if embedding.trace is not None:
@@ -148,7 +212,13 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.pairwise = self._pairwise
+        tags.input_tags.sparse = self._takes_sparse
         return tags
+
+
+# scikit-learn wraps ``transform`` for set_output when the class is made, and what it wraps is always available.
+Embedder.transform = available_if(_has_map)(Embedder.transform)  # type: ignore[method-assign]
 
 
 def count_points(X: Any) -> int:

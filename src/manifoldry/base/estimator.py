@@ -1,116 +1,68 @@
-"""What every estimator is: stored words, one run per fit, input checked in one place."""
+"""What embedders and clusterers share: the constructor that stores declared parameters, and the checks of ``X``."""
 
 from __future__ import annotations
 
-from abc import ABC
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
+import functools
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar, cast, dataclass_transform
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from manifoldry import check
-from manifoldry.run import Run
-from manifoldry.values import NeighborGraph
+from manifoldry.base.synonyms import unknown_parameter
 
 C = TypeVar("C", bound=type)
-PAIRWISE = ("precomputed", "gram")
 
 
 @dataclass_transform(eq_default=False, kw_only_default=True)
-def stores(cls: C) -> C:
-    """Make the annotated names of an estimator class its constructor's parameters, which it stores and nothing else.
+def estimator(cls: C) -> C:
+    """Make the annotated names of a class the keyword-only parameters of its constructor, which only stores them.
 
-    A dataclass, in other words, so that a method declares a parameter once. All are keywords but the one that a base
-    class says is not.
+    The annotation says what a parameter may be (see `manifoldry.parameters`); a ``ClassVar`` is no parameter. A word
+    that another library has for a parameter gets an error with ours.
     """
-    return cast(C, dataclass(eq=False, repr=False, kw_only=True)(cls))
+    cls = cast(C, dataclass(eq=False, repr=False, kw_only=True)(cls))
+    store, names = cls.__init__, [field.name for field in fields(cls)]  # type: ignore[misc]
+
+    @functools.wraps(store)
+    def construct(self: Any, *args: Any, **parameters: Any) -> None:
+        if args:
+            raise TypeError(f"{cls.__name__} takes its parameters by name, for example {names[0]}={args[0]!r}.")
+        for name in parameters:
+            if name not in names:
+                raise TypeError(unknown_parameter(cls.__name__, name, names))
+        store(self, **parameters)
+
+    cls.__init__ = construct  # type: ignore[misc]
+    return cls
 
 
-@stores
-class Estimator(BaseEstimator, ABC):
-    """Base of embedders and clusterers: seed, threads and progress of a fit, and the checks of its input."""
-
-    random_state: Any = 0
-    n_jobs: int | None = None
-    verbose: bool = False
-    callback: Any = None
-
-    metric = "euclidean"
-
-    _takes_graphs = False
-    _takes_sparse = True
-    _least_points = 2
-    _extra_metrics: ClassVar[tuple[str, ...]] = ()
-
-    def _check_metric(self) -> None:
-        if isinstance(self.metric, str):
-            check.metric(self.metric, ("precomputed", *self._extra_metrics))
-        elif not callable(self.metric):
-            raise ValueError(f"metric must be a name or a function of two rows; got {self.metric!r}.")
-
-    def _run(self) -> Run:
-        return Run(self.random_state, self.n_jobs, self.verbose, self.callback)
-
-    @property
-    def _pairwise(self) -> bool:
-        return isinstance(self.metric, str) and self.metric in PAIRWISE
-
-    def _validated(self, X: Any, *, reset: bool) -> Any:
-        """Return ``X`` checked: finite numbers in two dimensions, square where it must be, not all the same."""
-        if isinstance(X, NeighborGraph):
-            if not self._takes_graphs:
-                raise ValueError(f"{type(self).__name__} needs points or distances; got a neighbor graph.")
-            self.n_features_in_ = X.n_points
-            return X
-        _refuse_shapes_and_text(X)
-        try:
-            X = validate_data(
-                self,
-                X,
-                reset=reset,
-                accept_sparse="csr" if self._takes_sparse else False,
-                dtype=[np.float64, np.float32],
-                ensure_all_finite=False,
-                ensure_min_samples=self._least_points if reset else 1,
-            )
-        except ValueError as error:
-            if "could not convert" not in str(error):
-                raise
-            raise ValueError(f"X must hold numbers; {error}: encode or drop such columns.") from None
-        entries = X.data if issparse(X) else X
-        bad = entries.size - int(np.count_nonzero(np.isfinite(entries)))
-        if bad:
-            raise ValueError(
-                f"X contains NaN or infinity in {bad} of its entries; {type(self).__name__} needs finite numbers: "
-                "drop or impute those rows."
-            )
-        if reset:
-            self._refuse_degenerate(X)
-        return X
-
-    def _refuse_degenerate(self, X: Any) -> None:
-        if not self._pairwise:
-            check.distinct_points(X)
-        elif issparse(X):
-            if not self._takes_graphs:
-                raise ValueError(
-                    f"{type(self).__name__} needs all pairwise distances; got a sparse graph: pass X.toarray() only "
-                    "if every distance is stored."
-                )
-            check.square_graph(X)
-        elif self.metric == "precomputed":
-            check.square_distances(X)
-        else:
-            check.square_gram(X)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self._pairwise
-        tags.input_tags.sparse = self._takes_sparse
-        return tags
+def validated_rows(model: Any, X: Any, *, reset: bool, sparse: bool, min_points: int = 2) -> Any:
+    """Return ``X`` as finite numbers in two dimensions, in single or double precision."""
+    _refuse_shapes_and_text(X)
+    try:
+        X = validate_data(
+            model,
+            X,
+            reset=reset,
+            accept_sparse="csr" if sparse else False,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+            ensure_min_samples=min_points if reset else 1,
+        )
+    except ValueError as error:
+        if "could not convert" not in str(error):
+            raise
+        raise ValueError(f"X must hold numbers; {error}: encode or drop such columns.") from None
+    entries = X.data if issparse(X) else X
+    bad = entries.size - int(np.count_nonzero(np.isfinite(entries)))
+    if bad:
+        raise ValueError(
+            f"X contains NaN or infinity in {bad} of its entries; {type(model).__name__} needs finite numbers: "
+            "drop or impute those rows."
+        )
+    return X
 
 
 def _refuse_shapes_and_text(X: Any) -> None:

@@ -1,1 +1,1 @@
-"""Clusterings: points told apart by the flats they lie on, by geodesics, by means and by likelihood."""
+"""Clusterings by affine subspaces, geodesics, means and likelihood."""

@@ -1,4 +1,7 @@
-"""Flats, medoids and labels, each improved while the others rest: the one loop behind LDLC, VQPCA and k-medoids."""
+"""Subspaces, medoids and labels, each improved while the others are fixed: Algorithm 4 of khajehpour2013.
+
+The one loop behind LDLC, VQPCA and geodesic k-medoids; numbers in brackets are equations of the source.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from manifoldry.clusters.geodesics import Geodesics
-from manifoldry.clusters.subspaces import Subspaces, squared_distances
+from manifoldry.clusters.subspaces import AffineSubspaces, squared_distances
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray, Stop, Trace
 
 
 @dataclass(frozen=True)
 class Problem:
-    r"""What is made small: equation (4.9) of the source.
+    r"""The objective, equation (4.9) of the source, and when its descent ends.
 
     .. math:: \psi = \sum_i (1 - \rho)\, e_{i \ell_i}^2 + \rho\, d_G^2(x_i, m_{\ell_i})
 
@@ -24,44 +27,43 @@ class Problem:
     X : ndarray of shape (n, d)
         The points.
     n_components : int
-        Dimension of the flats.
+        Dimension of the affine subspaces.
     rho : float
-        Weight of the geodesic term; flats are not computed at 1, geodesics not needed at 0.
+        Weight of the geodesic term; at 1 no subspaces are computed, at 0 no geodesics are needed.
     geodesics : Geodesics, optional
-        Needed for ``rho > 0``.
-    component : ndarray of shape (n,)
-        Points of different numbers are infinitely far apart, and every number gets a medoid.
+        Needed for ``rho > 0``; each of their components gets a medoid.
     max_iter : int
-        Rounds of new flats at the most.
+        Maximum number of times the subspaces are fitted.
     tol : float
-        A round that lowers the objective by no more than this share of it is the last.
+        The iteration ends when the objective falls by no more than this share of it.
     """
 
     X: FloatArray
     n_components: int
     rho: float
     geodesics: Geodesics | None
-    component: IntArray
     max_iter: int
     tol: float
 
     def seeds(self, n_clusters: int, rng: np.random.Generator) -> IntArray:
         """Return ``n_clusters`` random points, one in each component first."""
         order = rng.permutation(len(self.X))
-        _, first = np.unique(self.component[order], return_index=True)
+        if self.geodesics is None:
+            return order[:n_clusters]
+        _, first = np.unique(self.geodesics.component[order], return_index=True)
         return np.concatenate([order[np.sort(first)], np.delete(order, first)])[:n_clusters]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Where one start ended.
+    """Where one start converged to.
 
     Parameters
     ----------
     labels : ndarray of shape (n,)
         Every number from 0 to c - 1 occurs.
     medoids : ndarray of shape (c,)
-        The last medoids; the seeds where geodesics count nothing.
+        The last medoids; the seeds where ``rho`` is 0.
     trace : Trace
         The objective after every half-step.
     """
@@ -79,11 +81,12 @@ class Outcome:
 def best_of(problem: Problem, n_clusters: int, n_init: int, run: Run) -> tuple[Outcome, FloatArray]:
     """Return the best outcome of ``n_init`` random starts (the first, of equals) and the objectives of all."""
     seeds = [problem.seeds(n_clusters, run.rng(f"start {number}")) for number in range(n_init)]
-    done = [
-        outcome
-        for outcome in run.map(alternate, [(problem, medoids) for medoids in seeds], blas=True, stoppable=True)
-        if outcome is not None
-    ] or [alternate(problem, seeds[0])]
+    with run.stage("clusters"):
+        done = [
+            outcome
+            for outcome in run.map(alternate, [(problem, medoids) for medoids in seeds], blas=True, stoppable=True)
+            if outcome is not None
+        ] or [alternate(problem, seeds[0])]
     objectives = np.array([outcome.objective for outcome in done])
     return done[int(np.argmin(objectives))], objectives
 
@@ -93,19 +96,20 @@ def alternate(problem: Problem, seeds: IntArray) -> Outcome:
     state = _State(problem, seeds)
     for _ in range(problem.max_iter):
         before, psi = state.labels, state.history[-1]
-        state.settle()
+        state.update_medoids_and_labels()
         if np.array_equal(state.labels, before):
             return state.outcome(Stop.CONVERGED)
-        state.fit_flats()
+        state.fit_subspaces()
         if psi - state.history[-1] <= problem.tol * psi:
             return state.outcome(Stop.CONVERGED)
     return state.outcome(Stop.LIMIT)
 
 
 class _State:
-    """One start under way: labels, medoids, and tables (c, n) of what each point would cost in each cluster.
+    """One start: labels, medoids, and matrices (c, n) of what each point would cost in each cluster.
 
-    ``flats`` are squared distances times 1 - rho, ``paths`` squared lengths without their weight.
+    ``residuals`` are squared distances to the subspaces times 1 - rho, ``geodesics`` squared geodesic distances to the
+    medoids without their weight; ``stale`` clusters have changed since their medoid was sought.
     """
 
     def __init__(self, problem: Problem, seeds: IntArray) -> None:
@@ -113,26 +117,27 @@ class _State:
         self.points = np.arange(len(problem.X))
         self.medoids = seeds.copy()
         self.search = None if problem.geodesics is None else problem.geodesics.search()
-        self.paths = None if problem.geodesics is None else problem.geodesics.rows(seeds)
-        self.flats: FloatArray | None = None
-        near = self.paths if self.paths is not None else squared_distances(problem.X[seeds], problem.X)
+        self.geodesics = None if problem.geodesics is None else problem.geodesics.rows(seeds)
+        self.residuals: FloatArray | None = None
+        near = self.geodesics if self.geodesics is not None else squared_distances(problem.X[seeds], problem.X)
         self.labels: IntArray = np.argmin(near, axis=0)  # (4.13)
         self.stale = np.ones(len(seeds), dtype=bool)
         self._fill_empty(near)
         self.history: list[float] = []
-        self.fit_flats()
+        self.fit_subspaces()
 
     def outcome(self, stop: Stop) -> Outcome:
         return Outcome(self.labels, self.medoids, Trace(np.array(self.history), stop))
 
-    def fit_flats(self) -> None:
-        """Line 3: the principal flat of each cluster (4.14)."""
+    def fit_subspaces(self) -> None:
+        """Line 3: the principal subspace of each cluster (4.14)."""
         if self.problem.rho < 1:
-            flats = Subspaces.of_clusters(self.problem.X, self.labels, len(self.medoids), self.problem.n_components)
-            self.flats = (1.0 - self.problem.rho) * flats.squared_distances(self.problem.X).T
+            X, r = self.problem.X, self.problem.n_components
+            subspaces = AffineSubspaces.of_clusters(X, self.labels, len(self.medoids), r)
+            self.residuals = (1.0 - self.problem.rho) * subspaces.squared_distances(X).T
         self._record(self._costs())
 
-    def settle(self) -> None:
+    def update_medoids_and_labels(self) -> None:
         """Lines 4 to 6: medoids and labels in turn, until no label changes."""
         while True:
             psi = self.history[-1]
@@ -149,9 +154,9 @@ class _State:
                 return
 
     def _costs(self) -> FloatArray:
-        parts = [] if self.flats is None else [self.flats]
-        if self.paths is not None:
-            parts.append(self.problem.rho * self.paths)
+        parts = [] if self.residuals is None else [self.residuals]
+        if self.geodesics is not None:
+            parts.append(self.problem.rho * self.geodesics)
         return sum(parts[1:], parts[0])
 
     def _record(self, costs: FloatArray) -> None:
@@ -160,16 +165,16 @@ class _State:
     def _move_medoids(self) -> None:
         """Line 4: the best member of each changed cluster (4.16), or the present medoid where that is better.
 
-        It can be, having gone over to another cluster itself; without it the objective could rise.
+        It can be, having changed cluster itself; without it the objective could rise.
         """
-        if self.search is None or self.paths is None or not self.stale.any():
+        if self.search is None or self.geodesics is None or not self.stale.any():
             return
-        self.medoids, self.paths = self.search(self.labels, self.medoids, self.paths, self.stale)
+        self.medoids, self.geodesics = self.search(self.labels, self.medoids, self.geodesics, self.stale)
 
     def _fill_empty(self, costs: FloatArray) -> bool:
-        """Begin each empty cluster anew at the point that costs most; drop it if no point costs anything.
+        """Restart each empty cluster at the point that costs most; drop it if no point costs anything.
 
-        Tell whether there was one.
+        Return whether there was one.
         """
         sizes = np.bincount(self.labels, minlength=len(self.medoids))
         if sizes.all():
@@ -184,12 +189,12 @@ class _State:
             sizes[empty], own[point] = 1, 0.0
             self.stale[[empty, self.labels[point]]] = True
             self.labels[point], self.medoids[empty] = empty, point
-            if self.paths is not None and self.problem.geodesics is not None:
-                self.paths[empty] = self.problem.geodesics.rows(self.medoids[[empty]])[0]
-            if self.flats is not None:
-                # Until the next flats this cluster is a point, and nobody else can join it.
-                self.flats[empty] = np.inf
-                self.flats[empty, point] = 0.0
+            if self.geodesics is not None and self.problem.geodesics is not None:
+                self.geodesics[empty] = self.problem.geodesics.rows(self.medoids[[empty]])[0]
+            if self.residuals is not None:
+                # Until the next subspaces this cluster is a point, and no other point can join it.
+                self.residuals[empty] = np.inf
+                self.residuals[empty, point] = 0.0
         self._drop(sizes == 0)
         return True
 
@@ -199,12 +204,12 @@ class _State:
         self.labels = (np.cumsum(~empty) - 1)[self.labels]
         self.search = None if self.problem.geodesics is None else self.problem.geodesics.search()
         self.medoids, self.stale = self.medoids[~empty], self.stale[~empty]
-        self.paths = None if self.paths is None else self.paths[~empty]
-        self.flats = None if self.flats is None else self.flats[~empty]
+        self.geodesics = None if self.geodesics is None else self.geodesics[~empty]
+        self.residuals = None if self.residuals is None else self.residuals[~empty]
 
 
 def compact(X: FloatArray) -> FloatArray:
-    """Return the points about their mean, turned into as many dimensions as there are points where they have more."""
+    """Return the centered points, rotated into n dimensions where they have more."""
     centered = X - X.mean(axis=0)
     n, d = X.shape
     return centered if d <= n else np.ascontiguousarray(np.asarray(np.linalg.qr(centered.T, mode="r")).T)

@@ -1,21 +1,23 @@
-"""The contract of a clustering: labels, the flat of each cluster, how far from it, and whether it is in one piece."""
+"""The contract of a clustering: labels, affine subspaces, errors, connectedness. A method adds ``_cluster``."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import ClusterMixin
+from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base.estimator import Estimator, stores
-from manifoldry.clusters.subspaces import Subspaces
+from manifoldry.base.embedder import Seed
+from manifoldry.base.estimator import estimator, validated_rows
+from manifoldry.clusters.subspaces import AffineSubspaces
 from manifoldry.neighbors.graph import label_pieces, symmetrize
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
+from manifoldry.parameters import PositiveInt, check_parameters
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray, NeighborGraph, Trace
 
@@ -25,34 +27,36 @@ Assign = Callable[[FloatArray, Run], IntArray]
 
 @dataclass(frozen=True)
 class Clustering:
-    """Labels, and everything the method can say about them.
+    """The result of a method: labels, and what goes into fitted attributes.
 
     Parameters
     ----------
     labels : ndarray of shape (n_points,)
         The cluster of each point; every number from 0 to c - 1 occurs.
-    subspaces : Subspaces
-        The flats of the c clusters.
+    subspaces : AffineSubspaces
+        Those of the c clusters.
     assign : callable
         New points to labels.
     objective : float
-        What the method made small (or large), in its own units.
+        The value of the method's objective, the less the better.
     objectives : ndarray of shape (n_starts,), optional
-        The same for every start.
+        The objective of every start.
     trace : Trace, optional
-        The objective along the best start.
+        The objective along the iterations of the best start.
     medoids : ndarray of shape (c,), optional
-        The point that stands for each cluster.
+        The index of each cluster's medoid.
     graph : NeighborGraph, optional
         The undirected neighbor graph, if the method made one.
     n_iter : int, optional
-        Iterations, where there is no trace to count them.
+        Number of iterations, where there is no trace.
     notes : mapping
         What goes into ``diagnostics_``.
+    fitted : mapping
+        Further attributes of the fitted estimator, by name.
     """
 
     labels: IntArray
-    subspaces: Subspaces
+    subspaces: AffineSubspaces
     assign: Assign
     objective: float
     objectives: FloatArray | None = None
@@ -61,6 +65,7 @@ class Clustering:
     graph: NeighborGraph | None = None
     n_iter: int | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
+    fitted: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         counts = np.bincount(self.labels, minlength=len(self.subspaces))
@@ -71,18 +76,20 @@ class Clustering:
             )
 
 
-@stores
-class BaseClusterer(ClusterMixin, Estimator):
+@estimator
+class Clusterer(ClusterMixin, BaseEstimator, ABC):
     """Base of all clusterings: checks, one run per fit, fitted attributes, labels of new points.
 
-    A subclass declares its parameters under `stores`, refuses bad ones in ``_check_parameters`` and computes a
-    `Clustering` in ``_cluster``, which is pure: it changes neither the estimator nor its arguments.
+    A subclass declares its parameters under `estimator` and computes a `Clustering` in ``_cluster``, which is pure: it
+    changes neither the estimator nor its arguments.
     """
 
-    n_components: int = 2
-    n_neighbors: int | str = "auto"
-
-    _takes_sparse = False
+    n_components: PositiveInt = 2
+    n_neighbors: PositiveInt | Literal["auto"] = "auto"
+    random_state: Seed = 0
+    n_jobs: int | None = None
+    verbose: bool | int = False
+    callback: Callable[..., Any] | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Divide the rows of ``X`` into clusters.
@@ -100,17 +107,15 @@ class BaseClusterer(ClusterMixin, Estimator):
             With ``labels_``, ``subspaces_``, ``localized_``, ``diagnostics_`` and what else the method has.
         """
         run = self._run()
+        check_parameters(self)
         self._check_metric()
-        points = self._validated(X, reset=True).astype(np.float64, copy=False)
+        points = self._validated(X, reset=True)
+        check.distinct_points(points)
         self._check_parameters(len(points))
         clustering = self._cluster(points, run)
         graph = self._graph(points, run)[0] if clustering.graph is None else clustering.graph
         self._keep(points, clustering, graph, run)
         return self
-
-    def fit_predict(self, X: Any, y: Any = None) -> IntArray:
-        """Divide the rows of ``X`` into clusters and return their labels, shape (n_samples,)."""
-        return self.fit(X, y).labels_
 
     def predict(self, X: Any) -> IntArray:
         """Return the clusters of new points, each by itself.
@@ -130,18 +135,25 @@ class BaseClusterer(ClusterMixin, Estimator):
     def _new_points(self, X: Any) -> FloatArray:
         """Return points for a fitted clustering, validated and in double precision."""
         check_is_fitted(self, "labels_")
-        return self._validated(X, reset=False).astype(np.float64, copy=False)
+        return self._validated(X, reset=False)
+
+    def _run(self) -> Run:
+        return Run(self.random_state, self.n_jobs, self.verbose, self.callback)
+
+    def _validated(self, X: Any, *, reset: bool) -> FloatArray:
+        rows: FloatArray = validated_rows(self, X, reset=reset, sparse=False).astype(np.float64, copy=False)
+        return rows
 
     @abstractmethod
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
         """Divide validated points (n, d), in double precision, into clusters."""
 
     def _rank(self, X: FloatArray) -> int:
-        """Return the dimension of the flats: no more than the space has."""
+        """Return the dimension of the subspaces: no more than the space has."""
         return min(self.n_components, X.shape[1])
 
     def _neighbor_rule(self) -> NeighborRule:
-        return NeighborRule(self.n_neighbors, metric=self.metric)
+        return NeighborRule(self.n_neighbors, metric=self._metric)
 
     def _graph(self, X: FloatArray, run: Run) -> tuple[NeighborGraph, NeighborIndex]:
         """Return the undirected neighbor graph of the points, and the index for new ones."""
@@ -149,21 +161,26 @@ class BaseClusterer(ClusterMixin, Estimator):
         return symmetrize(neighbors), index
 
     def _check_parameters(self, n_points: int) -> None:
-        check.integer("n_components", self.n_components, 1)
+        """Refuse parameters that do not fit the data; their declared limits are checked before."""
         self._neighbor_rule().resolve(n_points)
+        check.integer("n_clusters", getattr(self, "n_clusters", 1), 1, n_points, f" for {n_points} points")
+
+    @property
+    def _metric(self) -> Any:
+        return getattr(self, "metric", "euclidean")
 
     def _check_metric(self) -> None:
-        if self._pairwise:
+        if self._metric in ("precomputed", "gram"):
             raise ValueError(
-                f"{type(self).__name__} needs points, because clusters have subspaces; got metric={self.metric!r}: "
+                f"{type(self).__name__} needs points, because clusters have subspaces; got metric={self._metric!r}: "
                 "embed the distances first (ClassicalMDS)."
             )
-        super()._check_metric()
+        check.metric(self._metric, ())
 
     def _keep(self, X: FloatArray, clustering: Clustering, graph: NeighborGraph, run: Run) -> None:
         self.labels_: IntArray = clustering.labels.astype(np.int64, copy=False)
         self.n_clusters_ = len(clustering.subspaces)
-        self.subspaces_: Subspaces = clustering.subspaces
+        self.subspaces_: AffineSubspaces = clustering.subspaces
         self.graph_: NeighborGraph = graph
         self.objective_ = float(clustering.objective)
         starts = clustering.objectives
@@ -179,6 +196,8 @@ class BaseClusterer(ClusterMixin, Estimator):
                 setattr(self, f"{name}_", value)
             elif hasattr(self, f"{name}_"):
                 delattr(self, f"{name}_")  # of an earlier fit
+        for name, value in clustering.fitted.items():
+            setattr(self, name, value)
         n_iter = clustering.n_iter if clustering.trace is None else clustering.trace.n_iter
         if n_iter is not None:
             self.n_iter_ = n_iter
@@ -188,29 +207,3 @@ class BaseClusterer(ClusterMixin, Estimator):
             "stopped": run.stopped,
             **clustering.notes,
         }
-
-
-@stores
-class Clusterer(BaseClusterer):
-    """Base of the clusterings that are told how many clusters to make."""
-
-    n_clusters: int = field(default=8, kw_only=False)
-
-    def _check_parameters(self, n_points: int) -> None:
-        super()._check_parameters(n_points)
-        check.integer("n_clusters", self.n_clusters, 1, n_points, f" for {n_points} points")
-
-
-@stores
-class RestartedClusterer(Clusterer):
-    """Base of the clusterings that go downhill from several starts and keep the best."""
-
-    n_init: int = 10
-    max_iter: int = 100
-    tol: float = 0.0
-
-    def _check_parameters(self, n_points: int) -> None:
-        super()._check_parameters(n_points)
-        check.integer("n_init", self.n_init, 1)
-        check.integer("max_iter", self.max_iter, 1)
-        check.number("tol", self.tol, 0.0)

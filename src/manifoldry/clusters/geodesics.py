@@ -1,8 +1,7 @@
-"""Geodesic lengths as a clustering needs them: from the medoids to all points, and to find better medoids."""
+"""Geodesic distances as a clustering needs them: from the medoids to all points, and to find better medoids."""
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,51 +9,57 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import dijkstra
 
-from manifoldry.base.graphs import DisconnectedWarning
 from manifoldry.clusters.subspaces import grouped
 from manifoldry.neighbors.geodesic import geodesic_lengths
-from manifoldry.neighbors.graph import bridge, components
+from manifoldry.neighbors.graph import components
+from manifoldry.neighbors.pieces import connect
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
 BoolArray = NDArray[np.bool_]
 
-TABLE_UP_TO = 10_000
-"""Points up to which all lengths are kept: 800 MB there."""
-CANDIDATES = 4
-"""Beyond that, members nearest to a cluster's mean that are tried as its medoid, beside the one it has."""
-SLACK = 1e-9
+MAX_PRECOMPUTED_POINTS = 10_000
+"""Number of points up to which all geodesic distances are kept: 800 MB there."""
+N_MEDOID_CANDIDATES = 4
+"""With more points, members nearest to a cluster's mean that are tried as its medoid, besides the present one."""
+REACH_TOL = 1e-9
+"""Relative excess of the search radius over twice the cluster's radius, for rounding."""
 
 
-class Search(Protocol):
-    """The search for medoids of one start, which may remember what it found last."""
+class MedoidSearch(Protocol):
+    """The medoid step of one start; it may keep sums from one call to the next."""
 
     def __call__(
         self, labels: IntArray, medoids: IntArray, rows: FloatArray, stale: BoolArray
     ) -> tuple[IntArray, FloatArray]:
-        """Return for each ``stale`` cluster the point with the least sum of squared lengths to its members.
+        """Return for each ``stale`` cluster the point with the least sum of squared distances to its members.
 
-        With the medoids come their ``rows``, the squared lengths from them to all points. The present medoid stays
+        With the medoids come their ``rows``, the squared distances from them to all points. The present medoid stays
         unless a member is better.
         """
         ...
 
 
 class Geodesics(Protocol):
-    """Squared lengths of shortest paths between points."""
+    """Squared geodesic distances between points, infinite between components."""
 
-    def rows(self, points: IntArray) -> FloatArray:
-        """Return the squared lengths from ``points`` to all, shape (m, n)."""
+    @property
+    def component(self) -> IntArray:
+        """The connected component of each point, shape (n,)."""
         ...
 
-    def search(self) -> Search:
-        """Return a new search for medoids."""
+    def rows(self, points: IntArray) -> FloatArray:
+        """Return the squared distances from ``points`` to all points, shape (m, n)."""
+        ...
+
+    def search(self) -> MedoidSearch:
+        """Return a new medoid search."""
         ...
 
 
 @dataclass(frozen=True)
-class Table:
-    """All squared lengths, kept: every member is tried as medoid.
+class PrecomputedGeodesics:
+    """All squared geodesic distances; every member of a cluster is tried as its medoid.
 
     Parameters
     ----------
@@ -68,54 +73,54 @@ class Table:
     component: IntArray
 
     def rows(self, points: IntArray) -> FloatArray:
-        """Return the squared lengths from ``points`` to all, shape (m, n)."""
+        """Return the squared distances from ``points`` to all points, shape (m, n)."""
         return np.where(self.component[points][:, None] == self.component, self.squares[points], np.inf)
 
-    def search(self) -> Search:
-        """Return a new search for medoids."""
-        return _TableSearch(self)
+    def search(self) -> MedoidSearch:
+        """Return a new medoid search."""
+        return _PrecomputedMedoidSearch(self)
 
 
-class _TableSearch:
-    """Sums of squared lengths from every point to every cluster, kept up to date by the points that moved."""
+class _PrecomputedMedoidSearch:
+    """Sums of squared distances from every point to every cluster, updated by the points that changed cluster."""
 
-    def __init__(self, table: Table) -> None:
-        self.table = table
+    def __init__(self, geodesics: PrecomputedGeodesics) -> None:
+        self.geodesics = geodesics
         self.labels: IntArray | None = None
         self.sums = np.empty(0)
 
     def __call__(
         self, labels: IntArray, medoids: IntArray, rows: FloatArray, stale: BoolArray
     ) -> tuple[IntArray, FloatArray]:
-        self._follow(labels, len(medoids))
+        self._update(labels, len(medoids))
         which = np.flatnonzero(stale)
         sums = self.sums[which]
         best = np.argmin(np.where(labels == which[:, None], sums, np.inf), axis=1)
         places = np.arange(len(which))
         better = sums[places, best] < sums[places, medoids[which]]
-        found, lengths = medoids.copy(), rows.copy()
+        found, squares = medoids.copy(), rows.copy()
         found[which[better]] = best[better]
-        lengths[which[better]] = self.table.rows(best[better])
-        return found, lengths
+        squares[which[better]] = self.geodesics.rows(best[better])
+        return found, squares
 
-    def _follow(self, labels: IntArray, n_clusters: int) -> None:
+    def _update(self, labels: IntArray, n_clusters: int) -> None:
         if self.labels is None:
-            self.sums = _signs(labels, n_clusters) @ self.table.squares
+            self.sums = _indicators(labels, n_clusters) @ self.geodesics.squares
         else:
             moved = np.flatnonzero(labels != self.labels)
-            change = _signs(labels[moved], n_clusters) - _signs(self.labels[moved], n_clusters)
-            self.sums += change @ self.table.squares[moved]
+            change = _indicators(labels[moved], n_clusters) - _indicators(self.labels[moved], n_clusters)
+            self.sums += change @ self.geodesics.squares[moved]
         self.labels = labels.copy()
 
 
-def _signs(labels: IntArray, n_clusters: int) -> FloatArray:
+def _indicators(labels: IntArray, n_clusters: int) -> FloatArray:
     """Return the matrix (c, n) with a 1 where a point is in a cluster."""
     return (labels == np.arange(n_clusters)[:, None]).astype(np.float64)
 
 
 @dataclass(frozen=True)
-class Paths:
-    """Lengths found when asked for: the members nearest to the mean of a cluster are tried as its medoid.
+class GeodesicsOnDemand:
+    """Geodesic distances computed when asked for; the members nearest to a cluster's mean are tried as its medoid.
 
     Parameters
     ----------
@@ -123,33 +128,36 @@ class Paths:
         Undirected.
     X : ndarray of shape (n, d)
         The points.
+    component : ndarray of shape (n,)
+        The component of each point.
     n_jobs : int
         Threads.
     """
 
     graph: NeighborGraph
     X: FloatArray
+    component: IntArray
     n_jobs: int
 
     def rows(self, points: IntArray) -> FloatArray:
-        """Return the squared lengths from ``points`` to all, shape (m, n)."""
+        """Return the squared distances from ``points`` to all points, shape (m, n)."""
         lengths, _ = geodesic_lengths(self.graph, Run(0, self.n_jobs), points)
         return np.square(lengths.astype(np.float64, copy=False))
 
-    def search(self) -> Search:
-        """Return a new search for medoids, which has nothing to remember."""
-        return self._better
+    def search(self) -> MedoidSearch:
+        """Return the medoid search, which keeps nothing."""
+        return self._search
 
-    def _better(
+    def _search(
         self, labels: IntArray, medoids: IntArray, rows: FloatArray, stale: BoolArray
     ) -> tuple[IntArray, FloatArray]:
-        found, lengths, matrix = medoids.copy(), rows.copy(), self.graph.to_sparse()
+        found, squares, matrix = medoids.copy(), rows.copy(), self.graph.to_sparse()
         groups = grouped(labels, len(medoids))
         for number in np.flatnonzero(stale):
             members = groups[number]
             present = rows[number, members]
-            # By way of the medoid no member is farther from another than this; rounding has its share.
-            reach = (2.0 + SLACK) * np.sqrt(present.max())
+            # Through the medoid no member is farther from another than twice the radius.
+            reach = (2.0 + REACH_TOL) * np.sqrt(present.max())
             candidates = self._central(members)
             sums = np.square(dijkstra(matrix, indices=candidates, limit=reach)[:, members]).sum(axis=1)
             best = int(np.argmin(sums))
@@ -157,54 +165,36 @@ class Paths:
                 found[number] = candidates[best]
         moved = found != medoids
         if moved.any():
-            lengths[moved] = self.rows(found[moved])
-        return found, lengths
+            squares[moved] = self.rows(found[moved])
+        return found, squares
 
     def _central(self, members: IntArray) -> IntArray:
-        places = self.X[members]
-        offsets = places - places.mean(axis=0)
-        return members[np.argsort(np.einsum("nd,nd->n", offsets, offsets), kind="stable")[:CANDIDATES]]
+        """Return the members nearest to their mean."""
+        points = self.X[members]
+        offsets = points - points.mean(axis=0)
+        return members[np.argsort(np.einsum("nd,nd->n", offsets, offsets), kind="stable")[:N_MEDOID_CANDIDATES]]
 
 
-@dataclass(frozen=True)
-class Ways:
-    """The geodesics of a sample, the component of each point, and what was done to have them.
+def graph_geodesics(
+    X: FloatArray, graph: NeighborGraph, n_clusters: int, metric: Any, run: Run
+) -> tuple[Geodesics, dict[str, Any]]:
+    """Return the geodesics of an undirected graph, and notes: its components, the bridges if it was joined.
 
-    Parameters
-    ----------
-    geodesics : Geodesics
-        Finite inside a component.
-    component : ndarray of shape (n,)
-        Numbers of the components, of which there are no more than clusters.
-    notes : dict
-        Their number, and the bridges that joined some.
+    A graph of more components than clusters is joined by shortest bridges first.
     """
-
-    geodesics: Geodesics
-    component: IntArray
-    notes: dict[str, Any]
-
-
-def ways(X: FloatArray, graph: NeighborGraph, n_clusters: int, metric: Any, run: Run) -> Ways:
-    """Return the geodesics along an undirected graph; if it has more components than clusters, it is bridged first."""
     parts = components(graph)
     notes: dict[str, Any] = {"components": len(parts)}
     if len(parts) > n_clusters:
-        graph, notes["bridges"] = bridge(graph, X, metric)
-        warnings.warn(
-            f"The neighbor graph has {len(parts)} components, too many for n_clusters={n_clusters}; shortest bridges "
-            "join them. Raise n_neighbors or n_clusters.",
-            DisconnectedWarning,
-            stacklevel=5,
-        )
+        advice = f"That is too many for n_clusters={n_clusters}: raise n_neighbors or n_clusters."
+        graph, notes["bridges"] = connect(graph, X, parts, metric, advice=advice)
         parts = [np.arange(len(X))]
     component = np.empty(len(X), dtype=np.int64)
     for number, members in enumerate(parts):
         component[members] = number
-    if len(X) > TABLE_UP_TO:
-        return Ways(Paths(graph, X, run.n_jobs), component, notes)
+    if len(X) > MAX_PRECOMPUTED_POINTS:
+        return GeodesicsOnDemand(graph, X, component, run.n_jobs), notes
     squares, _ = geodesic_lengths(graph, run, at_least=len(X))
     np.square(squares, out=squares)
     if len(parts) > 1:
         squares[np.isinf(squares)] = 0.0
-    return Ways(Table(squares, component), component, notes)
+    return PrecomputedGeodesics(squares, component), notes

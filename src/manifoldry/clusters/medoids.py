@@ -1,13 +1,17 @@
-"""Geodesic k-medoids: clusters gathered around a point of theirs along the sheet."""
+"""Geodesic k-medoids: clusters around medoids by geodesic distance."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from manifoldry.base.estimator import stores
-from manifoldry.clusters.clusterer import Clustering
-from manifoldry.clusters.flat_medoid import FlatMedoidClusterer
+from manifoldry.base.estimator import estimator
+from manifoldry.clusters.alternation import Problem, best_of, compact
+from manifoldry.clusters.assignment import to_clustering
+from manifoldry.clusters.clusterer import Clusterer, Clustering
+from manifoldry.clusters.geodesics import graph_geodesics
+from manifoldry.parameters import NonNegative, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.values import FloatArray
@@ -18,32 +22,36 @@ from manifoldry.values import FloatArray
     problem="alternation",
     papers=("kaufman1990", "khajehpour2013"),
     gives=("predict", "trace", "medoids"),
-    keeps="nearness along the sheet: compact clusters, in one piece",
-    loses="rank: a cluster is as bent as the sheet is there",
-    use_when="clusters must respect a curved sheet and be about equally wide",
-    fails_when="short circuits in the graph join what is far apart",
-    cost="geodesics as Isomap up to 10,000 points (one n x n table); beyond, c local searches per step",
+    keeps="geodesic distances: compact, connected clusters",
+    loses="low rank: a cluster is as curved as the manifold is there",
+    use_when="clusters must follow a curved manifold and be about equally wide",
+    fails_when="shortcuts in the graph join what is far apart",
+    cost="geodesics as Isomap up to 10,000 points (one n x n matrix); beyond, c local searches per iteration",
     test_params={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
 )
-@stores
-class GeodesicKMedoids(FlatMedoidClusterer):
-    r"""K-medoids with lengths of shortest paths along the neighbor graph.
+@estimator
+class GeodesicKMedoids(Clusterer):
+    r"""K-medoids by geodesic distances: the lengths of shortest paths along the neighbor graph.
 
     .. math:: \phi_{geo} = \sum_i \min_\ell d_G^2(x_i, m_\ell)
 
-    falls in turns: medoids from clusters (the best member), clusters from medoids (the nearest). A graph with no
-    more components than clusters gets a medoid in each; one with more is bridged first.
+    is minimized by alternation: medoids from clusters (the best member), clusters from medoids (the nearest). Each
+    component of the graph gets a medoid; a graph with more components than clusters is joined by shortest bridges
+    first.
+
+    Above 10,000 points geodesic distances are computed when needed, and the medoid step tries only the present medoid
+    and the four members nearest to the mean of the cluster.
 
     Parameters
     ----------
     n_clusters : int
-        Clusters to make; fewer come out where fewer have no error left.
+        Number of clusters; fewer result where fewer leave no error.
     n_components : int
-        Dimension of the flats in ``subspaces_``; the clusters do not depend on it.
+        Dimension of the affine subspaces in ``subspaces_``; the clusters do not depend on it.
     n_neighbors : int or "auto"
-        Neighbors in the graph; "auto" is 10.
+        Number of neighbors in the graph; "auto" is 10.
     metric : str or callable
-        How neighbors are measured.
+        Metric of the neighbor search.
     n_init, max_iter, tol
         As in `VQPCA`.
     random_state, n_jobs, verbose, callback
@@ -52,11 +60,11 @@ class GeodesicKMedoids(FlatMedoidClusterer):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        The cluster of each point; ``predict`` gives them back.
+        The cluster of each point; ``predict`` returns the same.
     medoids_ : ndarray of shape (n_clusters_,)
         Indices of the medoids.
     objective_, objectives_
-        The sum above for the start that was kept and for all of them.
+        The objective above for the start that was kept and for all starts.
     n_clusters_, subspaces_, reconstruction_errors_, reconstruction_error_, trace_
         As in `VQPCA`.
     localized_, n_nonlocalized_, graph_
@@ -71,15 +79,21 @@ class GeodesicKMedoids(FlatMedoidClusterer):
     Examples
     --------
     >>> from manifoldry import GeodesicKMedoids, datasets
-    >>> model = GeodesicKMedoids(10).fit(datasets.swiss_roll(500).X)
+    >>> model = GeodesicKMedoids(n_clusters=10).fit(datasets.swiss_roll(500).X)
     >>> model.n_nonlocalized_
     0
     """
 
-    metric: Any = "euclidean"
+    n_clusters: PositiveInt = 8
+    n_init: PositiveInt = 10
+    max_iter: PositiveInt = 100
+    tol: NonNegative = 0.0
+    metric: str | Callable[..., Any] = "euclidean"
 
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
         graph, index = self._graph(X, run)
-        found = self._ways(X, graph, run)
-        best = self._best(X, self._problem(X, 1.0, found), index, run)
-        return replace(best, graph=graph, notes={**index.notes, **found.notes})
+        geodesics, notes = graph_geodesics(X, graph, self.n_clusters, self.metric, run)
+        problem = Problem(compact(X), min(self.n_components, *X.shape), 1.0, geodesics, self.max_iter, self.tol)
+        outcome, objectives = best_of(problem, self.n_clusters, self.n_init, run)
+        best = to_clustering(X, self._rank(X), problem, outcome, objectives, index)
+        return replace(best, graph=graph, notes={**index.notes, **notes})

@@ -1,4 +1,4 @@
-"""Flats, one per cluster: the affine subspace through its mean that leaves the least of its points out."""
+"""Affine subspaces, one per cluster: the principal subspace through its mean, by local PCA."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
+from manifoldry.geometry.principal import descending_eigh
 from manifoldry.values import FloatArray, IntArray
 
-SMALL = 32
-"""Columns up to which all clusters are decomposed in one call."""
-LANCZOS_FROM, LANCZOS_SHARE = 200, 10
-"""Side from which Lanczos is faster (375: 1.7 against 4.6 ms for 10 pairs), if one pair in ten or fewer is wanted."""
+MAX_STACKED_COLUMNS = 32
+"""Number of columns up to which the scatter matrices of all clusters are decomposed in one call."""
+MIN_LANCZOS_SIDE, MIN_SIDE_PER_PAIR = 200, 10
+"""Order of a matrix from which Lanczos is faster than LAPACK (375: 1.7 against 4.6 ms for 10 pairs), if the order is
+at least so many times the number of pairs."""
 
 
 @dataclass(frozen=True)
-class Subspaces:
-    r"""The flats :math:`\{b_\ell + U_\ell y\}` of c clusters.
+class AffineSubspaces:
+    r"""The affine subspaces :math:`\{b_\ell + U_\ell y\}` of c clusters.
 
     Parameters
     ----------
     means : ndarray of shape (c, d)
-        The points :math:`b_\ell` they pass through: the means of the clusters.
+        The means :math:`b_\ell` of the clusters.
     bases : ndarray of shape (c, d, r)
         Orthonormal columns :math:`U_\ell`, the direction of largest variance first.
     variances : ndarray of shape (c, r)
@@ -39,13 +41,13 @@ class Subspaces:
         c, d, r = self.bases.shape
         if self.means.shape != (c, d) or self.variances.shape != (c, r):
             raise ValueError(
-                f"{c} flats of {r} dimensions in {d} need means of shape ({c}, {d}) and variances of shape "
+                f"{c} subspaces of {r} dimensions in {d} need means of shape ({c}, {d}) and variances of shape "
                 f"({c}, {r}); got {self.means.shape} and {self.variances.shape}."
             )
 
     @classmethod
-    def of_clusters(cls, X: FloatArray, labels: IntArray, n_clusters: int, n_components: int) -> Subspaces:
-        """Return the principal flats of the clusters of ``X`` (n, d): PCA of each, of ``n_components`` dimensions.
+    def of_clusters(cls, X: FloatArray, labels: IntArray, n_clusters: int, n_components: int) -> AffineSubspaces:
+        """Return the principal subspaces of the clusters of ``X`` (n, d), of ``n_components`` dimensions: PCA of each.
 
         Every label below ``n_clusters`` must occur, and ``n_components`` must not exceed d.
         """
@@ -56,10 +58,10 @@ class Subspaces:
         means = np.add.reduceat(points, ends - sizes, axis=0) / sizes[:, None]
         points -= means[labels[order]]
         pieces = np.split(points, ends[:-1])
-        if X.shape[1] <= SMALL:
-            bases, variances = _principal_of_few_columns(pieces, n_components)
+        if X.shape[1] <= MAX_STACKED_COLUMNS:
+            bases, variances = _stacked_directions(pieces, n_components)
         else:
-            found = [_principal(piece, n_components) for piece in pieces]
+            found = [_leading_directions(piece, n_components) for piece in pieces]
             bases, variances = (np.stack(parts) for parts in zip(*found, strict=True))
         return cls(means, bases, variances)
 
@@ -68,11 +70,11 @@ class Subspaces:
 
     @property
     def n_components(self) -> int:
-        """Dimension of the flats."""
+        """Dimension of the subspaces."""
         return self.bases.shape[2]
 
     def squared_distances(self, X: FloatArray) -> FloatArray:
-        r"""Return the squared distance of every point to every flat, shape (n, c).
+        r"""Return the squared distance of every point to every subspace, shape (n, c).
 
         .. math:: e_{i\ell}^2 = |x_i - b_\ell|^2 - |U_\ell^T (x_i - b_\ell)|^2
 
@@ -82,7 +84,7 @@ class Subspaces:
         center = self.means.mean(axis=0)
         points, means = X - center, self.means - center
         directions = np.concatenate([means, self.bases.transpose(2, 0, 1).reshape(r * c, d)])
-        # Rows of products belong to clusters, so that all below runs along the points.
+        # Rows of products belong to clusters, so that all loops below run along the points.
         products = directions @ points.T
         inside = products[c:].reshape(r, c, -1)
         inside -= np.einsum("cd,cdr->rc", means, self.bases)[:, :, None]
@@ -93,27 +95,27 @@ class Subspaces:
         return np.maximum(squares, 0.0, out=squares).T
 
     def coordinates(self, X: FloatArray, labels: IntArray) -> FloatArray:
-        r"""Return each point's coordinates :math:`U_\ell^T (x_i - b_\ell)` in the flat its label names, (n, r)."""
+        r"""Return each point's coordinates :math:`U_\ell^T (x_i - b_\ell)` in the subspace of its label, (n, r)."""
         found = np.empty((len(X), self.n_components))
         for rows, mean, basis in zip(grouped(labels, len(self)), self.means, self.bases, strict=True):
             found[rows] = (X[rows] - mean) @ basis
         return found
 
     def project(self, X: FloatArray, labels: IntArray) -> FloatArray:
-        """Return each point's nearest point in the flat its label names, shape (n, d)."""
+        """Return each point's projection onto the subspace of its label, shape (n, d)."""
         found = np.empty((len(X), self.means.shape[1]))
         for rows, mean, basis in zip(grouped(labels, len(self)), self.means, self.bases, strict=True):
             found[rows] = mean + ((X[rows] - mean) @ basis) @ basis.T
         return found
 
     def errors(self, X: FloatArray, labels: IntArray) -> FloatArray:
-        """Return each point's squared distance to the flat its label names, shape (n,), without cancellation."""
+        """Return each point's squared distance to the subspace of its label, shape (n,), without cancellation."""
         left = X - self.project(X, labels)
         return np.einsum("nd,nd->n", left, left)
 
-    def chosen(self, which: IntArray) -> Subspaces:
-        """Return the flats ``which``, in that order."""
-        return Subspaces(self.means[which], self.bases[which], self.variances[which])
+    def take(self, which: IntArray) -> AffineSubspaces:
+        """Return the subspaces ``which``, in that order."""
+        return AffineSubspaces(self.means[which], self.bases[which], self.variances[which])
 
 
 def squared_distances(A: FloatArray, B: FloatArray) -> FloatArray:
@@ -130,24 +132,26 @@ def grouped(labels: IntArray, n_clusters: int) -> list[IntArray]:
     return np.split(order, np.cumsum(np.bincount(labels, minlength=n_clusters))[:-1])
 
 
-def _principal_of_few_columns(pieces: list[FloatArray], n_components: int) -> tuple[FloatArray, FloatArray]:
+def _stacked_directions(pieces: list[FloatArray], n_components: int) -> tuple[FloatArray, FloatArray]:
     """Return bases (c, d, r) and variances (c, r) of centered pieces (m, d) at once."""
-    scatters = np.stack([piece.T @ piece for piece in pieces])
-    values, vectors = np.linalg.eigh(scatters)
+    values, vectors = descending_eigh(np.stack([piece.T @ piece for piece in pieces]))
     sizes = np.array([len(piece) for piece in pieces])
-    bases = np.ascontiguousarray(vectors[:, :, : -n_components - 1 : -1])
-    return bases, _positive(values)[:, : -n_components - 1 : -1] / sizes[:, None]
+    return np.ascontiguousarray(vectors[:, :, :n_components]), _positive(values)[:, :n_components] / sizes[:, None]
 
 
 def _positive(values: FloatArray) -> FloatArray:
-    """Return ascending eigenvalues (..., side) with 0 for those that rounding alone explains."""
-    return np.where(values > values.shape[-1] * np.finfo(float).eps * values[..., -1:], values, 0.0)
+    """Return descending eigenvalues (..., k) with 0 for those that are rounding."""
+    return np.where(values > values.shape[-1] * np.finfo(float).eps * values[..., :1], values, 0.0)
 
 
 def _largest(matrix: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
-    """Return the ``k`` largest eigenvalues, ascending, and their vectors."""
+    """Return the ``k`` largest eigenvalues, ascending, and their vectors.
+
+    Not by `solve.eigen`: thousands of small matrices are decomposed in a fit, one per cluster and iteration, and its
+    checks make each 1.2 to 5 times slower (784 columns, 5 pairs: 42 against 12 ms).
+    """
     side = len(matrix)
-    if side >= LANCZOS_FROM and k * LANCZOS_SHARE <= side and matrix.any():
+    if side >= MIN_LANCZOS_SIDE and k * MIN_SIDE_PER_PAIR <= side and matrix.any():
         try:
             return eigsh(matrix, k, which="LA", v0=np.random.default_rng(side).standard_normal(side))
         except ArpackNoConvergence:
@@ -155,20 +159,23 @@ def _largest(matrix: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
     return eigh(matrix, subset_by_index=(side - k, side - 1), check_finite=False)
 
 
-def _principal(centered: FloatArray, n_components: int) -> tuple[FloatArray, FloatArray]:
-    """Return basis (d, r) and variances (r,) of centered points (m, d), from the smaller of scatter and Gram matrix."""
+def _leading_directions(centered: FloatArray, n_components: int) -> tuple[FloatArray, FloatArray]:
+    """Return basis (d, r) and variances (r,) of centered points (m, d), from the smaller of scatter and Gram matrix.
+
+    Unlike `principal_directions` it computes the leading pairs only, and completes the basis.
+    """
     m, d = centered.shape
     side = min(m, d)
     small = centered.T @ centered if d <= m else centered @ centered.T
     kept = min(n_components, side)
     values, vectors = _largest(small, kept)
-    vectors = vectors[:, ::-1]
-    spread = np.zeros(n_components)
-    spread[:kept] = _positive(values)[::-1] / m
+    values, vectors = values[::-1], vectors[:, ::-1]
+    variances = np.zeros(n_components)
+    variances[:kept] = _positive(values) / m
     if d <= m:
-        return vectors, spread
+        return vectors, variances
     # The images of the Gram matrix's vectors are orthogonal; the factorization gives them unit length, and
     # completes the basis where the points span fewer dimensions.
     images = np.zeros((d, n_components))
     images[:, :kept] = centered.T @ vectors
-    return np.linalg.qr(images)[0], spread
+    return np.linalg.qr(images)[0], variances

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from sklearn import cluster
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from manifoldry import check
-from manifoldry.base.estimator import stores
-from manifoldry.clusters.clusterer import BaseClusterer, Clustering, RestartedClusterer
-from manifoldry.clusters.subspaces import Subspaces, squared_distances
+from manifoldry.base.estimator import estimator
+from manifoldry.clusters.clusterer import Clusterer, Clustering
+from manifoldry.clusters.subspaces import AffineSubspaces, squared_distances
+from manifoldry.parameters import NonNegative, PositiveInt, Range
 from manifoldry.registry import register
 from manifoldry.run import Run, one_blas_thread
 from manifoldry.values import FloatArray, IntArray
@@ -42,15 +43,15 @@ class NearestCenter:
     papers=("lloyd1982", "arthur2007"),
     gives=("predict",),
     keeps="squared distances to the means: round clusters of about equal width",
-    loses="everything about shape: a bent or long cluster is cut, a fold is joined",
-    use_when="clusters are blobs, or a sheet is smooth and wide against the width of a cluster",
-    fails_when="clusters are long, bent, of different widths, or folds come close to each other",
-    cost="O(n d c) per round: to millions of points",
+    loses="shape: a curved or long cluster is cut, close folds are joined",
+    use_when="clusters are blobs, or a manifold is smooth and wide against the width of a cluster",
+    fails_when="clusters are long, curved, of different widths, or folds come close to each other",
+    cost="O(n d c) per iteration: to millions of points",
     test_params={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
     wrapped=True,
 )
-@stores
-class KMeans(RestartedClusterer):
+@estimator
+class KMeans(Clusterer):
     r"""K-means, scikit-learn's, from k-means++ seeds.
 
     .. math:: \min \sum_i \min_\ell |x_i - b_\ell|^2
@@ -58,24 +59,25 @@ class KMeans(RestartedClusterer):
     Parameters
     ----------
     n_clusters : int
-        Clusters to make; fewer come out where there are fewer distinct points.
+        Number of clusters; fewer result where there are fewer distinct points.
     n_components : int
-        Dimension of the flats in ``subspaces_``; the clusters do not depend on it.
+        Dimension of the affine subspaces in ``subspaces_``; the clusters do not depend on it.
     n_neighbors : int or "auto"
-        Neighbors in the graph on which ``localized_`` is judged; "auto" is 10.
+        Number of neighbors in the graph that ``localized_`` refers to; "auto" is 10.
     n_init : int
-        Random starts, of which the best is kept.
+        Number of random starts, of which the best is kept.
     max_iter, tol
-        Rounds at the most, and the movement of the centers (relative to the variance of the data) that ends them.
+        Maximum number of iterations, and the movement of the centers (relative to the variance of the data) at which
+        they end.
     random_state, n_jobs, verbose, callback
         As in `VQPCA`.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        The cluster of each point; ``predict`` gives them back.
+        The cluster of each point; ``predict`` returns the same.
     objective_, objectives_
-        The sum above for the start that was kept and for all of them.
+        The objective above for the start that was kept and for all starts.
     n_clusters_, subspaces_, reconstruction_errors_, reconstruction_error_
         As in `VQPCA`.
     localized_, n_nonlocalized_, graph_
@@ -85,36 +87,38 @@ class KMeans(RestartedClusterer):
 
     Notes
     -----
-    On 20,000 points of 50 features and on 200,000 of 10 scikit-learn was faster than FAISS, so it does them all.
+    On 20,000 points of 50 features and on 200,000 of 10, scikit-learn was faster than FAISS.
 
     References: lloyd1982, arthur2007.
 
     Examples
     --------
     >>> from manifoldry import KMeans, datasets
-    >>> KMeans(5).fit(datasets.swiss_roll(300).X).n_clusters_
+    >>> KMeans(n_clusters=5).fit(datasets.swiss_roll(300).X).n_clusters_
     5
     """
 
-    max_iter: int = 300
-    tol: float = 1e-4
+    n_clusters: PositiveInt = 8
+    n_init: PositiveInt = 10
+    max_iter: PositiveInt = 300
+    tol: NonNegative = 1e-4
 
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
         seeds = [int(run.rng(f"start {number}").integers(2**31 - 1)) for number in range(self.n_init)]
         with run.stage("clusters"), warnings.catch_warnings():
-            # Of fewer distinct points than clusters; n_clusters_ tells.
+            # Fewer distinct points than clusters: n_clusters_ says so.
             warnings.simplefilter("ignore", ConvergenceWarning)
             done = run.map(self._start, [(X, seed) for seed in seeds], blas=True, stoppable=True)
             done = [found for found in done if found is not None] or [self._start(X, seeds[0])]
             objectives = np.array([objective for _, objective, _ in done])
-        centers, _, rounds = done[int(np.argmin(objectives))]
+        centers, _, n_iter = done[int(np.argmin(objectives))]
         used, labels = _nearest(X, centers)
-        flats = Subspaces.of_clusters(X, labels, len(used), self._rank(X))
+        subspaces = AffineSubspaces.of_clusters(X, labels, len(used), self._rank(X))
         objective = float(np.square(X - centers[used][labels]).sum())
-        return Clustering(labels, flats, NearestCenter(centers[used]), objective, objectives, n_iter=rounds)
+        return Clustering(labels, subspaces, NearestCenter(centers[used]), objective, objectives, n_iter=n_iter)
 
     def _start(self, X: FloatArray, seed: int) -> tuple[FloatArray, float, int]:
-        """Return centers, inertia and rounds; one thread each, for scikit-learn adds as its threads finish."""
+        """Return centers, inertia and iterations; one thread, for scikit-learn sums in the order its threads finish."""
         model = cluster.KMeans(self.n_clusters, n_init=1, max_iter=self.max_iter, tol=self.tol, random_state=seed)
         with one_blas_thread(), threadpool_limits(1, user_api="openmp"):
             model.fit(X)
@@ -127,15 +131,15 @@ class KMeans(RestartedClusterer):
     papers=("frey2007",),
     gives=("predict", "medoids"),
     keeps="squared distances to exemplars, points of the data that stand for the others",
-    loses="everything about shape, as k-means",
+    loses="shape, as k-means",
     use_when="the number of clusters is unknown and there are no more than a few thousand points",
-    fails_when="there are many points (n x n memory and hundreds of rounds), or messages oscillate: raise damping",
-    cost="O(n^2) per round, four n x n matrices: to about 5,000 points",
+    fails_when="there are many points (n x n memory and hundreds of iterations), or messages oscillate: raise damping",
+    cost="O(n^2) per iteration, four n x n matrices: to about 5,000 points",
     test_params={"n_components": 1, "n_neighbors": 6},
     wrapped=True,
 )
-@stores
-class AffinityPropagation(BaseClusterer):
+@estimator
+class AffinityPropagation(Clusterer):
     r"""Affinity propagation, scikit-learn's: exemplars chosen by passing messages, their number found.
 
     .. math:: \max \sum_i s(x_i, x_{\ell_i}) + \sum_{\ell} p, \qquad s(x, y) = -|x - y|^2
@@ -143,33 +147,33 @@ class AffinityPropagation(BaseClusterer):
     Parameters
     ----------
     n_components : int
-        Dimension of the flats in ``subspaces_``; the clusters do not depend on it.
+        Dimension of the affine subspaces in ``subspaces_``; the clusters do not depend on it.
     n_neighbors : int or "auto"
-        Neighbors in the graph on which ``localized_`` is judged; "auto" is 10.
+        Number of neighbors in the graph that ``localized_`` refers to; "auto" is 10.
     preference : float, optional
-        What being an exemplar is worth, p: lower means fewer clusters. The median similarity by default.
+        Preference p of a point to be an exemplar: lower means fewer clusters. The median similarity by default.
     damping : float
-        Share of the last message in the next, from 0.5 to below 1. With less than 0.9 messages often oscillate, even
+        Weight of the last message in the next, from 0.5 to below 1. With less than 0.9 messages often oscillate, even
         between blobs that are far apart.
     max_iter, convergence_iter
-        Rounds at the most, and rounds without another exemplar that end them.
+        Maximum number of iterations, and iterations without change of the exemplars after which they end.
     random_state, n_jobs, verbose, callback
         As in `VQPCA`; a callback cannot shorten this fit.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        The cluster of each point; ``predict`` gives them back.
+        The cluster of each point; ``predict`` returns the same.
     medoids_ : ndarray of shape (n_clusters_,)
         Indices of the exemplars.
     objective_, objectives_
-        The sum above with the sign changed, so that less is better.
+        Minus the objective above.
     n_clusters_, subspaces_, reconstruction_errors_, reconstruction_error_
         As in `VQPCA`.
     localized_, n_nonlocalized_, graph_
         As in `VQPCA`.
     diagnostics_ : dict
-        Seconds and memory, the preference, and whether the rounds (``n_iter_``) converged.
+        Seconds and memory, the preference, and whether the iterations converged (``n_iter_`` of them).
 
     Notes
     -----
@@ -184,18 +188,14 @@ class AffinityPropagation(BaseClusterer):
     """
 
     preference: float | None = None
-    damping: float = 0.9
-    max_iter: int = 500
-    convergence_iter: int = 15
+    damping: Annotated[float, Range(0.5, 1)] = 0.9
+    max_iter: PositiveInt = 500
+    convergence_iter: PositiveInt = 15
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
-        if check.number("damping", self.damping, 0.5) >= 1:
+        if self.damping == 1:
             raise ValueError(f"damping must be below 1, or no message would ever change; got {self.damping}.")
-        check.integer("max_iter", self.max_iter, 1)
-        check.integer("convergence_iter", self.convergence_iter, 1)
-        if self.preference is not None:
-            check.number("preference", self.preference, -np.inf)
 
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
         n = len(X)
@@ -203,7 +203,7 @@ class AffinityPropagation(BaseClusterer):
         with run.stage("clusters"):
             similarities = -squared_distances(X, X)
             preference = float(np.median(similarities) if self.preference is None else self.preference)
-            exemplars, _, rounds = cluster.affinity_propagation(
+            exemplars, _, n_iter = cluster.affinity_propagation(
                 similarities,
                 preference=preference,
                 convergence_iter=self.convergence_iter,
@@ -216,19 +216,19 @@ class AffinityPropagation(BaseClusterer):
             exemplars = np.asarray(exemplars if len(exemplars) else [np.argmax(similarities.sum(axis=1))])
             used, labels = _nearest(X, X[exemplars])
         medoids = exemplars[used]
-        notes = {"preference": preference, "converged": rounds < self.max_iter}
+        notes = {"preference": preference, "converged": n_iter < self.max_iter}
         return Clustering(
             labels,
-            Subspaces.of_clusters(X, labels, len(used), self._rank(X)),
+            AffineSubspaces.of_clusters(X, labels, len(used), self._rank(X)),
             NearestCenter(X[medoids]),
             float(np.square(X - X[medoids][labels]).sum()) - len(medoids) * preference,
-            n_iter=rounds,
+            n_iter=n_iter,
             medoids=medoids,
             notes=notes,
         )
 
 
 def _nearest(X: FloatArray, centers: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return the centers that somebody is nearest to, and which of those each point is nearest to."""
+    """Return the centers that are nearest to some point, and the nearest of those for each point."""
     used, labels = np.unique(NearestCenter(centers)(X, Run(0, 1)), return_inverse=True)
     return used, labels

@@ -1,15 +1,11 @@
-"""The pull of joined points on each other, and how likely a layout makes the affinities."""
+"""The attractive term of a divergence, and the likelihood of affinities under a layout."""
 
 from __future__ import annotations
 
 import numba as nb
 import numpy as np
 
-GAUSSIAN = 1
-"""The kind of kernel that is not Student's t."""
-
-_places = "{real}[:, ::1], int64, float64"
-_rows = "int64[::1], int32[::1], {real}[::1], " + _places
+_rows = "int64[::1], int32[::1], {real}[::1], {real}[:, ::1], boolean, float64"
 
 
 @nb.njit(
@@ -19,16 +15,16 @@ _rows = "int64[::1], int32[::1], {real}[::1], " + _places
     error_model="numpy",
     fastmath={"reassoc", "contract", "nsz", "arcp"},
 )
-def pull_rows(indptr, indices, affinities, Y, kind, dof, pull, lo, hi):  # type: ignore[no-untyped-def]
-    """For rows lo..hi write ``sum_j t_ij g(s_ij) (y_i - y_j)``, g = -d ln w / ds of the kernel w(s), s = |y_i - y_j|^2.
+def attraction_rows(indptr, indices, affinities, Y, gaussian, dof, out, lo, hi):  # type: ignore[no-untyped-def]
+    """For rows lo..hi write ``sum_j p_ij g(s_ij) (y_i - y_j)``, g = -d ln w / ds of the kernel w(s), s = |y_i - y_j|^2.
 
     g is 1 for the Gaussian exp(-s) and (dof + 1) / (2 dof) / (1 + s / dof) for Student's t.
     """
     n_dims = Y.shape[1]
     one = Y.dtype.type(1.0)
     per_dof = Y.dtype.type(1.0 / dof)
-    factor = Y.dtype.type(1.0 if kind == GAUSSIAN else (dof + 1.0) / (2.0 * dof))
-    if kind == GAUSSIAN:
+    factor = Y.dtype.type(1.0 if gaussian else (dof + 1.0) / (2.0 * dof))
+    if gaussian:
         per_dof = Y.dtype.type(0.0)
     if n_dims == 2:
         for i in range(lo, hi):
@@ -40,11 +36,11 @@ def pull_rows(indptr, indices, affinities, Y, kind, dof, pull, lo, hi):  # type:
                 f = affinities[e] / (one + per_dof * (dx * dx + dy * dy))
                 sum_x += f * dx
                 sum_y += f * dy
-            pull[i, 0], pull[i, 1] = factor * sum_x, factor * sum_y
+            out[i, 0], out[i, 1] = factor * sum_x, factor * sum_y
         return
     for i in range(lo, hi):
         for c in range(n_dims):
-            pull[i, c] = 0.0
+            out[i, c] = 0.0
         for e in range(indptr[i], indptr[i + 1]):
             j = indices[e]
             s = Y.dtype.type(0.0)
@@ -53,7 +49,7 @@ def pull_rows(indptr, indices, affinities, Y, kind, dof, pull, lo, hi):  # type:
                 s += step * step
             f = factor * affinities[e] / (one + per_dof * s)
             for c in range(n_dims):
-                pull[i, c] += f * (Y[i, c] - Y[j, c])
+                out[i, c] += f * (Y[i, c] - Y[j, c])
 
 
 @nb.njit(
@@ -62,8 +58,8 @@ def pull_rows(indptr, indices, affinities, Y, kind, dof, pull, lo, hi):  # type:
     cache=True,
     error_model="numpy",
 )
-def log_rows(indptr, indices, affinities, Y, kind, dof, out, lo, hi):  # type: ignore[no-untyped-def]
-    """For rows lo..hi write ``sum_j t_ij ln w(s_ij)``."""
+def log_kernel_rows(indptr, indices, affinities, Y, gaussian, dof, out, lo, hi):  # type: ignore[no-untyped-def]
+    """For rows lo..hi write ``sum_j p_ij ln w(s_ij)``."""
     n_dims = Y.shape[1]
     for i in range(lo, hi):
         total = 0.0
@@ -73,5 +69,5 @@ def log_rows(indptr, indices, affinities, Y, kind, dof, out, lo, hi):  # type: i
             for c in range(n_dims):
                 step = np.float64(Y[i, c]) - np.float64(Y[j, c])
                 s += step * step
-            total -= affinities[e] * (s if kind == GAUSSIAN else 0.5 * (dof + 1.0) * np.log1p(s / dof))
+            total -= affinities[e] * (s if gaussian else 0.5 * (dof + 1.0) * np.log1p(s / dof))
         out[i] = total

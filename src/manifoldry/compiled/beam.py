@@ -1,6 +1,6 @@
-"""New points among old ones: down the trees to a few old ones nearby, then along the links.
+"""Beam search: queries start at the leaf of each tree that they fall into, then follow the edges of a graph.
 
-A beam is a list as in `compiled.nndescent`: the nearest found so far, fresh as long as their links were not followed.
+A beam is a list as in `compiled.nndescent`: the nearest found so far, new as long as their edges were not followed.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from manifoldry.compiled.nndescent import insert, lists, squared
+from manifoldry.compiled.nndescent import contains, insert, squared
 
 _lists = "int32[:, ::1], float32[:, ::1], uint8[:, ::1]"
 _sums = {"reassoc", "contract", "nsz"}
@@ -32,8 +32,8 @@ def project(Q, basis, out):  # type: ignore[no-untyped-def]
     nogil=True,
     cache=True,
 )
-def enter(Q, Z, nodes, starts, members, ids, lengths, fresh):  # type: ignore[no-untyped-def]
-    """Put the points of the leaf that each row of Q falls into on its beam."""
+def enter_leaf(Q, Z, nodes, starts, members, ids, lengths, is_new):  # type: ignore[no-untyped-def]
+    """Insert the points of the leaf that each row of Q falls into into its beam."""
     width = ids.shape[1]
     for i in range(len(Q)):
         node = 0 if len(nodes) > 0 else ~0
@@ -43,33 +43,33 @@ def enter(Q, Z, nodes, starts, members, ids, lengths, fresh):  # type: ignore[no
             node = nodes[node, 3] if right else nodes[node, 2]
         for s in range(starts[~node], starts[~node + 1]):
             length = squared(Q, i, Z, members[s])
-            if length < lengths[i, width - 1] and not lists(ids, i, width, members[s]):
-                insert(ids, lengths, fresh, i, members[s], length)
+            if length < lengths[i, width - 1] and not contains(ids, i, width, members[s]):
+                insert(ids, lengths, is_new, i, members[s], length)
 
 
 @nb.njit(f"void(float32[:, ::1], float32[:, ::1], int32[:, ::1], {_lists})", nogil=True, cache=True)
-def walk(Q, Z, links, ids, lengths, fresh):  # type: ignore[no-untyped-def]
-    """Follow the links (-1: none) of the nearest on each beam until those of all on it were followed."""
+def beam_search(Q, Z, graph, ids, lengths, is_new):  # type: ignore[no-untyped-def]
+    """Follow the out-edges (-1: none) of the nearest point of each beam until those of all its points were followed."""
     width = ids.shape[1]
-    met_by = np.full(len(Z), -1, np.int32)
+    visited_by = np.full(len(Z), -1, np.int32)
     for i in range(len(Q)):
         for j in range(width):
             if ids[i, j] >= 0:
-                met_by[ids[i, j]] = i
+                visited_by[ids[i, j]] = i
         place = 0
         while place < width:
-            if fresh[i, place] == 0:
+            if is_new[i, place] == 0:
                 place += 1
                 continue
-            fresh[i, place] = 0
+            is_new[i, place] = 0
             p = ids[i, place]
-            for j in range(links.shape[1]):
-                q = links[p, j]
-                if q < 0 or met_by[q] == i:
+            for j in range(graph.shape[1]):
+                q = graph[p, j]
+                if q < 0 or visited_by[q] == i:
                     continue
-                met_by[q] = i
+                visited_by[q] = i
                 length = squared(Q, i, Z, q)
                 if length < lengths[i, width - 1]:
-                    insert(ids, lengths, fresh, i, q, length)
+                    insert(ids, lengths, is_new, i, q, length)
                     if length < lengths[i, place]:
                         place = 0

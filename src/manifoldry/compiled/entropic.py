@@ -5,7 +5,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-STEPS = 200
+MAX_NEWTON_STEPS = 200
 
 
 @nb.njit(
@@ -14,13 +14,13 @@ STEPS = 200
     cache=True,
     error_model="numpy",
 )
-def perplexity_rows(indptr, lengths, wanted, tolerance, p, precision, reached, lo, hi):  # type: ignore[no-untyped-def]
-    """For rows lo..hi write ``p = exp(-precision d^2) / sum`` with entropy ``log(wanted)`` within ``tolerance``.
+def perplexity_rows(indptr, lengths, perplexity, tol, p, precision, reached, lo, hi):  # type: ignore[no-untyped-def]
+    """For rows lo..hi write ``p = exp(-precision d^2) / sum`` with entropy ``log(perplexity)`` within ``tol``.
 
     Newton's method on the logarithm of the precision, kept inside a bracket that halves where Newton leaves it. A row
     that cannot have the entropy (too many equal distances, too few neighbors) gets the nearest it can.
     """
-    target = np.log(wanted)
+    target = np.log(perplexity)
     for i in range(lo, hi):
         a, b = indptr[i], indptr[i + 1]
         nearest, farthest = np.inf, 0.0
@@ -33,7 +33,7 @@ def perplexity_rows(indptr, lengths, wanted, tolerance, p, precision, reached, l
         low, high = 0.0, np.inf
         beta = 1.0
         reached[i] = 0
-        for _ in range(STEPS):
+        for _ in range(MAX_NEWTON_STEPS):
             total, first, second = 0.0, 0.0, 0.0
             for e in range(a, b):
                 s = (lengths[e] / unit) ** 2 - floor
@@ -45,7 +45,7 @@ def perplexity_rows(indptr, lengths, wanted, tolerance, p, precision, reached, l
             mean = first / total
             entropy = np.log(total) + beta * mean
             gap = entropy - target
-            if abs(gap) <= tolerance:
+            if abs(gap) <= tol:
                 reached[i] = 1
                 break
             if gap > 0.0:

@@ -1,13 +1,13 @@
-"""How strongly each point holds on to its listed neighbors: the rows of a fuzzy simplicial set."""
+"""Membership strengths of each point's neighbors: the rows of a fuzzy simplicial set."""
 
 from __future__ import annotations
 
 import numba as nb
 import numpy as np
 
-STEPS = 200
-ENOUGH = 1e-12
-"""Relative change of the precision at which Newton's method has arrived."""
+MAX_NEWTON_STEPS = 200
+PRECISION_TOL = 1e-12
+"""Relative change of the precision 1 / sigma at which Newton's method has converged."""
 
 
 @nb.njit(
@@ -15,12 +15,12 @@ ENOUGH = 1e-12
     nogil=True,
     cache=True,
 )
-def strength_rows(indptr, lengths, nearest, share, typical, strength, rho, sigma, lo, hi):  # type: ignore[no-untyped-def]
+def membership_rows(indptr, lengths, local_connectivity, min_share, mean_length, strength, rho, sigma, lo, hi):  # type: ignore[no-untyped-def]
     """For rows lo..hi write ``exp(-max(0, d - rho) / sigma)``, which sum to log2(k + 1) over the row's k entries.
 
-    Lengths ascend within rows. rho is the ``nearest``-th positive length, interpolated between two of them, or the
-    largest positive one of fewer. sigma is at least ``share`` of the mean length, the point itself counted at 0; of
-    ``typical`` where rho is 0.
+    Lengths ascend within rows. rho is the ``local_connectivity``-th positive length, interpolated between two of them,
+    or the largest of fewer. sigma is at least ``min_share`` of the row's mean length, the point itself counted at 0; of
+    ``mean_length`` where rho is 0.
     """
     for i in range(lo, hi):
         a, b = indptr[i], indptr[i + 1]
@@ -30,11 +30,11 @@ def strength_rows(indptr, lengths, nearest, share, typical, strength, rho, sigma
             total += lengths[e]
             if lengths[e] == 0.0:
                 first = e + 1
-        whole = int(np.floor(nearest))
-        part = nearest - whole
+        whole = int(np.floor(local_connectivity))
+        part = local_connectivity - whole
         if first == b:
             near = 0.0
-        elif b - first < nearest:
+        elif b - first < local_connectivity:
             near = lengths[b - 1]
         else:
             near = lengths[first + whole - 1] if whole > 0 else 0.0
@@ -47,10 +47,10 @@ def strength_rows(indptr, lengths, nearest, share, typical, strength, rho, sigma
                 sure += 1
         # The sum falls and is convex in t = 1 / sigma, so from t = 0 Newton's method rises to the root and never
         # passes it; with as many sure neighbors as the target there is no root and sigma is its floor.
-        floor = share * (total / (b - a + 1.0) if near > 0.0 else typical)
+        floor = min_share * (total / (b - a + 1.0) if near > 0.0 else mean_length)
         t = 0.0
         if sure < target:
-            for _ in range(STEPS):
+            for _ in range(MAX_NEWTON_STEPS):
                 excess, slope = sure - target, 0.0
                 for e in range(a + sure, b):
                     d = lengths[e] - near
@@ -59,7 +59,7 @@ def strength_rows(indptr, lengths, nearest, share, typical, strength, rho, sigma
                     slope += w * d
                 step = excess / slope
                 t += step
-                if not step > ENOUGH * t or t * floor > 1.0:
+                if not step > PRECISION_TOL * t or t * floor > 1.0:
                     break
             width = max(1.0 / t, floor) if t > 0.0 else np.inf
         else:

@@ -1,6 +1,9 @@
-"""Near neighbors by trees and by neighbors of neighbors: each point's list is written by one task alone.
+"""NN-descent: random projection trees and local joins; each neighbor list is written by one task alone.
 
-A list is a row of ``ids`` (-1: empty), of ascending squared ``lengths`` (infinite where empty) and of ``fresh`` marks.
+A list is a row of ``ids`` (-1: empty), of ascending squared ``lengths`` (infinite where empty) and of ``is_new`` flags:
+entries that took part in no local join yet.
+
+References: dong2011
 """
 
 from __future__ import annotations
@@ -10,12 +13,12 @@ import numpy as np
 
 _lists = "int32[:, ::1], float32[:, ::1], uint8[:, ::1]"
 _sums = {"reassoc", "contract", "nsz"}
-DEPTH = 1024
-"""Nodes that can wait in a tree: one a level, and a level keeps at most 15/16 of the points, so 350 at 2^31."""
+MAX_STACK = 1024
+"""Maximum number of nodes on the stack: one per level, and a child has at most 15/16 of the points: 350 at 2^31."""
 
 
 @nb.njit("uint64(uint64, uint64)", nogil=True, cache=True)
-def mixed(seed, step):  # type: ignore[no-untyped-def]
+def splitmix64(seed, step):  # type: ignore[no-untyped-def]
     """Return 64 random bits of (seed, step): SplitMix64's output function."""
     x = seed + step * nb.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> nb.uint64(30))) * nb.uint64(0xBF58476D1CE4E5B9)
@@ -39,17 +42,17 @@ def squared(A, p, B, q):  # type: ignore[no-untyped-def]
     cache=True,
     fastmath=_sums,
 )
-def grow_tree(Z, leaf, seed, members, starts, nodes):  # type: ignore[no-untyped-def]
-    """Cut the points into leaves of at most ``leaf``, reordering ``members``; return how many leaves there are.
+def build_tree(Z, leaf, seed, members, starts, nodes):  # type: ignore[no-untyped-def]
+    """Split the points into leaves of at most ``leaf``, reordering ``members``; return the number of leaves.
 
-    A node parts its points by which of two random ones, a and b, is the nearer. After three pairs that leave a
-    side with less than a sixteenth (outliers, duplicates) it is cut in the middle, whatever is where. Leaf i is
-    ``members[starts[i]:starts[i + 1]]``; ``nodes`` rows are a, b (-1: cut in the middle) and the two children,
+    A node splits its points by which of two random ones, a and b, is nearer. After three pairs that leave one
+    side with less than a sixteenth (outliers, duplicates) it is split in the middle of the order. Leaf i is
+    ``members[starts[i]:starts[i + 1]]``; ``nodes`` rows are a, b (-1: split in the middle) and the two children,
     nodes or ~leaf.
     """
     columns = Z.shape[1]
     plane = np.empty(columns, np.float32)
-    lows, highs, parents = np.empty(DEPTH, np.int64), np.empty(DEPTH, np.int64), np.empty(DEPTH, np.int64)
+    lows, highs, parents = np.empty(MAX_STACK, np.int64), np.empty(MAX_STACK, np.int64), np.empty(MAX_STACK, np.int64)
     lows[0], highs[0], parents[0] = 0, len(members), -1
     top, n_nodes, n_leaves, step = 1, 0, 0, nb.uint64(0)
     while top > 0:
@@ -66,7 +69,7 @@ def grow_tree(Z, leaf, seed, members, starts, nodes):  # type: ignore[no-untyped
         cut = (lo + hi) >> 1
         for _ in range(3):
             step += nb.uint64(1)
-            bits = mixed(seed, step)
+            bits = splitmix64(seed, step)
             a = members[lo + np.int64(bits % nb.uint64(size))]
             b = members[lo + np.int64((bits >> nb.uint64(32)) % nb.uint64(size))]
             offset = np.float32(0.0)
@@ -97,19 +100,19 @@ def grow_tree(Z, leaf, seed, members, starts, nodes):  # type: ignore[no-untyped
 
 
 @nb.njit(f"void({_lists}, int64, int32, float32)", nogil=True, cache=True)
-def insert(ids, lengths, fresh, row, point, length):  # type: ignore[no-untyped-def]
-    """Put a point, nearer than the last and not yet there, into a list in its place; the last falls out."""
+def insert(ids, lengths, is_new, row, point, length):  # type: ignore[no-untyped-def]
+    """Insert a point, nearer than the last entry and not yet listed, in order; the last entry is dropped."""
     place = ids.shape[1] - 1
     while place > 0 and lengths[row, place - 1] > length:
         ids[row, place] = ids[row, place - 1]
         lengths[row, place] = lengths[row, place - 1]
-        fresh[row, place] = fresh[row, place - 1]
+        is_new[row, place] = is_new[row, place - 1]
         place -= 1
-    ids[row, place], lengths[row, place], fresh[row, place] = point, length, 1
+    ids[row, place], lengths[row, place], is_new[row, place] = point, length, 1
 
 
 @nb.njit("boolean(int32[:, ::1], int64, int64, int32)", nogil=True, cache=True)
-def lists(ids, row, width, point):  # type: ignore[no-untyped-def]
+def contains(ids, row, width, point):  # type: ignore[no-untyped-def]
     """Return whether the point is among the first ``width`` of a list."""
     found = False
     for j in range(width):
@@ -118,8 +121,8 @@ def lists(ids, row, width, point):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(f"void(float32[:, ::1], int32[::1], int64[::1], {_lists}, int64, int64)", nogil=True, cache=True)
-def join_leaves(Z, members, starts, ids, lengths, fresh, lo, hi):  # type: ignore[no-untyped-def]
-    """Make the points of leaves lo..hi known to each other, within each leaf."""
+def join_leaves(Z, members, starts, ids, lengths, is_new, lo, hi):  # type: ignore[no-untyped-def]
+    """Update the lists with all pairs inside each of the leaves lo..hi."""
     width = ids.shape[1]
     block = np.empty((0, Z.shape[1]), np.float32)
     row = np.empty(0, np.float32)
@@ -136,10 +139,10 @@ def join_leaves(Z, members, starts, ids, lengths, fresh, lo, hi):  # type: ignor
                 row[t] = squared(block, s, block, t)
             for t in range(s):
                 q = members[first + t]
-                if row[t] < lengths[p, width - 1] and not lists(ids, p, width, q):
-                    insert(ids, lengths, fresh, p, q, row[t])
-                if row[t] < lengths[q, width - 1] and not lists(ids, q, width, p):
-                    insert(ids, lengths, fresh, q, p, row[t])
+                if row[t] < lengths[p, width - 1] and not contains(ids, p, width, q):
+                    insert(ids, lengths, is_new, p, q, row[t])
+                if row[t] < lengths[q, width - 1] and not contains(ids, q, width, p):
+                    insert(ids, lengths, is_new, q, p, row[t])
 
 
 @nb.njit(
@@ -147,33 +150,33 @@ def join_leaves(Z, members, starts, ids, lengths, fresh, lo, hi):  # type: ignor
     nogil=True,
     cache=True,
 )
-def link(ids, fresh, near, links, n_fresh, n_old, lo, hi):  # type: ignore[no-untyped-def]
-    """Write, for points lo..hi, whom they list among the ``near`` first or are so listed by.
+def collect_candidates(ids, is_new, near, candidates, n_new, n_old, lo, hi):  # type: ignore[no-untyped-def]
+    """Write, for points lo..hi, the general neighbors: the ``near`` first entries and the reverse neighbors.
 
-    Fresh links stand at the front of a row, old ones at its end. Those who list a point and are not listed back
-    come in their order until the row is full.
+    New candidates are at the front of a row, old ones at its end. Reverse neighbors that are not listed themselves
+    are added in the order of their index until the row is full.
     """
-    width = links.shape[1]
+    width = candidates.shape[1]
     for p in range(lo, hi):
-        n_fresh[p], n_old[p] = 0, 0
+        n_new[p], n_old[p] = 0, 0
         for j in range(near):
             if ids[p, j] >= 0:
-                if fresh[p, j]:
-                    links[p, n_fresh[p]] = ids[p, j]
-                    n_fresh[p] += 1
+                if is_new[p, j]:
+                    candidates[p, n_new[p]] = ids[p, j]
+                    n_new[p] += 1
                 else:
                     n_old[p] += 1
-                    links[p, width - n_old[p]] = ids[p, j]
+                    candidates[p, width - n_old[p]] = ids[p, j]
     for p in range(len(ids)):
         for j in range(near):
             q = ids[p, j]
-            if lo <= q < hi and n_fresh[q] + n_old[q] < width and not lists(ids, q, near, p):
-                if fresh[p, j]:
-                    links[q, n_fresh[q]] = p
-                    n_fresh[q] += 1
+            if lo <= q < hi and n_new[q] + n_old[q] < width and not contains(ids, q, near, p):
+                if is_new[p, j]:
+                    candidates[q, n_new[q]] = p
+                    n_new[q] += 1
                 else:
                     n_old[q] += 1
-                    links[q, width - n_old[q]] = p
+                    candidates[q, width - n_old[q]] = p
 
 
 @nb.njit(
@@ -181,13 +184,13 @@ def link(ids, fresh, near, links, n_fresh, n_old, lo, hi):  # type: ignore[no-un
     nogil=True,
     cache=True,
 )
-def meet(p, links, q, first, last, met_by, met, count):  # type: ignore[no-untyped-def]
-    """Add the links first..last of q that p has not met to those it has, and return how many these are now."""
+def visit(p, candidates, q, first, last, visited_by, visited, count):  # type: ignore[no-untyped-def]
+    """Append the candidates first..last of q that p has not visited, and return how many p has visited now."""
     for j in range(first, last):
-        r = links[q, j]
-        met[count] = r
-        count += met_by[r] != p
-        met_by[r] = p
+        r = candidates[q, j]
+        visited[count] = r
+        count += visited_by[r] != p
+        visited_by[r] = p
     return count
 
 
@@ -197,36 +200,36 @@ def meet(p, links, q, first, last, met_by, met, count):  # type: ignore[no-untyp
     nogil=True,
     cache=True,
 )
-def expand(Z, ids, lengths, links, n_fresh, n_old, new_ids, new_lengths, fresh, lo, hi):  # type: ignore[no-untyped-def]
-    """Write the lists of points lo..hi after they met those linked to the points linked to them; count the changes.
+def local_join(Z, ids, lengths, candidates, n_new, n_old, new_ids, new_lengths, is_new, lo, hi):  # type: ignore[no-untyped-def]
+    """Write the lists of points lo..hi after a local join with the candidates of their candidates; count the updates.
 
-    Two old links in a row lead to somebody met before. What is new in a list is marked fresh.
+    Two old candidates in a row lead to a point compared before. Inserted entries are flagged new.
     """
-    width, new_width, row = ids.shape[1], new_ids.shape[1], links.shape[1]
-    met_by = np.full(len(Z), -1, np.int32)
-    met = np.empty(row * row + 1, np.int32)  # a place more, where those met before are written
+    width, new_width, row = ids.shape[1], new_ids.shape[1], candidates.shape[1]
+    visited_by = np.full(len(Z), -1, np.int32)
+    visited = np.empty(row * row + 1, np.int32)  # one more, where points visited before are written
     distance = np.empty(row * row, np.float32)
     changes = 0
     for p in range(lo, hi):
-        met_by[p] = p
+        visited_by[p] = p
         for j in range(new_width):
-            fresh[p, j] = 0
+            is_new[p, j] = 0
             new_ids[p, j] = ids[p, j] if j < width else -1
             new_lengths[p, j] = lengths[p, j] if j < width else np.inf
             if new_ids[p, j] >= 0:
-                met_by[new_ids[p, j]] = p
+                visited_by[new_ids[p, j]] = p
         count = 0
-        for i in range(n_fresh[p]):
-            q = links[p, i]
-            count = meet(p, links, q, 0, n_fresh[q], met_by, met, count)
-            count = meet(p, links, q, row - n_old[q], row, met_by, met, count)
+        for i in range(n_new[p]):
+            q = candidates[p, i]
+            count = visit(p, candidates, q, 0, n_new[q], visited_by, visited, count)
+            count = visit(p, candidates, q, row - n_old[q], row, visited_by, visited, count)
         for i in range(row - n_old[p], row):
-            q = links[p, i]
-            count = meet(p, links, q, 0, n_fresh[q], met_by, met, count)
+            q = candidates[p, i]
+            count = visit(p, candidates, q, 0, n_new[q], visited_by, visited, count)
         for i in range(count):
-            distance[i] = squared(Z, p, Z, met[i])
+            distance[i] = squared(Z, p, Z, visited[i])
         for i in range(count):
             if distance[i] < new_lengths[p, new_width - 1]:
-                insert(new_ids, new_lengths, fresh, p, met[i], distance[i])
+                insert(new_ids, new_lengths, is_new, p, visited[i], distance[i])
                 changes += 1
     return changes

@@ -1,4 +1,4 @@
-"""Candidates put in order by exact distance."""
+"""Re-ranking: candidates sorted by exact distance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One pass over all pairs for metric scaling: the Guttman transform and the stress, row by row."""
+"""The Guttman transform and the stress of metric scaling, row by row."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import numpy as np
     cache=True,
     fastmath={"reassoc", "contract", "nsz", "arcp"},
 )
-def guttman_rows(columns, wanted, pull, stress, lo, hi):  # type: ignore[no-untyped-def]
-    """For rows lo..hi write ``pull[i] = sum_j (wanted_ij / d_ij) (y_i - y_j)`` and the row's stress.
+def guttman_rows(columns, targets, image, stress, lo, hi):  # type: ignore[no-untyped-def]
+    """For rows lo..hi write ``image[i] = sum_j (targets_ij / d_ij) (y_i - y_j)`` and the row's stress.
 
     ``columns`` (d, n) are the coordinates, one row per dimension so that the loops over j run through memory.
-    Coinciding points pull nowhere.
+    Pairs of coinciding points contribute nothing.
     """
     n_dims, n = columns.shape
     ratio = np.empty(n)
@@ -34,13 +34,13 @@ def guttman_rows(columns, wanted, pull, stress, lo, hi):  # type: ignore[no-unty
         total = 0.0
         for j in range(n):
             distance = np.sqrt(ratio[j])
-            off = distance - wanted[i, j]
+            off = distance - targets[i, j]
             total += off * off
-            ratio[j] = wanted[i, j] / distance if distance > 0.0 else 0.0
+            ratio[j] = targets[i, j] / distance if distance > 0.0 else 0.0
         stress[i] = total
         for c in range(n_dims):
             here = columns[c, i]
             total = 0.0
             for j in range(n):
                 total += ratio[j] * (here - columns[c, j])
-            pull[i, c] = total
+            image[i, c] = total

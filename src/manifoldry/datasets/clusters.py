@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from manifoldry.datasets.dataset import Dataset
-from manifoldry.datasets.sampling import Sampler, require_positive
+from manifoldry.datasets.sampling import ManifoldSampler, require_positive
 
 
 def gaussian_clusters(
@@ -52,9 +52,10 @@ def gaussian_clusters(
     for word, count in (("n_clusters", n_clusters), ("n_features", n_features)):
         if not isinstance(count, (int, np.integer)) or count < 1:
             raise ValueError(f"{word} must be an integer of at least 1; got {count!r}, try {word}=3.")
-    sampler = Sampler("gaussian_clusters", n, noise, unevenness, random_state)
+    sampler = ManifoldSampler("gaussian_clusters", n, noise, unevenness, random_state)
     labels = np.minimum((n_clusters * sampler.unit(1)[0]).astype(np.int64), n_clusters - 1)
     scale = separation / np.sqrt(2.0 * n_features)
-    centers = scale * sampler.rng("centers").standard_normal((n_features, n_clusters))
+    # The word seeds the draws: spelled as when the results were measured.
+    centers = scale * sampler.rng("centres").standard_normal((n_features, n_clusters))
     columns = centers[:, labels] + sampler.rng("clusters").standard_normal((n_features, sampler.n))
     return sampler.dataset(tuple(columns), intrinsic_dim=int(n_features), labels=labels)

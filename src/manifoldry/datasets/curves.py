@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ellipeinc
 
 from manifoldry.datasets.dataset import Dataset
-from manifoldry.datasets.sampling import Sampler, invert_increasing, require_positive
+from manifoldry.datasets.sampling import ManifoldSampler, invert_increasing, require_positive
 from manifoldry.values import FloatArray
 
 
@@ -68,7 +68,7 @@ def wave(
     require_positive("amplitude", amplitude)
     if not isinstance(periods, (int, np.integer)) or periods < 1:
         raise ValueError(f"periods must be an integer of at least 1; got {periods!r}, try periods=3.")
-    sampler = Sampler("wave", n, noise, unevenness, random_state)
+    sampler = ManifoldSampler("wave", n, noise, unevenness, random_state)
     (u,) = sampler.unit(1)
     s = periods * wave_length(np.array(2 * np.pi), amplitude) * u
     x = _wave_abscissa(s, amplitude)
@@ -117,7 +117,7 @@ def spiral(
     (200, 1)
     """
     require_positive("turns", turns)
-    sampler = Sampler("spiral", n, noise, unevenness, random_state)
+    sampler = ManifoldSampler("spiral", n, noise, unevenness, random_state)
     (u,) = sampler.unit(1)
     end = 2 * np.pi * turns
     s = archimedean_length(np.array(end)) * u
@@ -161,7 +161,7 @@ def helix(
     """
     require_positive("turns", turns)
     require_positive("pitch", pitch)
-    sampler = Sampler("helix", n, noise, unevenness, random_state)
+    sampler = ManifoldSampler("helix", n, noise, unevenness, random_state)
     (u,) = sampler.unit(1)
     rise = pitch / (2 * np.pi)
     t = 2 * np.pi * turns * u

@@ -21,7 +21,7 @@ class Dataset:
     name : str
         Name of the generator or file.
     intrinsic_dim : int or None
-        Dimension of the manifold; None where nobody knows it.
+        Dimension of the manifold; None where it is unknown.
     truth : ndarray of shape (n, d) or None
         Flat coordinates of the manifold: lengths of curves on the manifold equal lengths of their images
         here, so the geodesic distance of two points is the Euclidean distance of their rows wherever the

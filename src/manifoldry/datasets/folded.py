@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from manifoldry.datasets.dataset import Dataset
-from manifoldry.datasets.sampling import Sampler, require_positive
+from manifoldry.datasets.sampling import ManifoldSampler, require_positive
 from manifoldry.values import FloatArray
 
 STAR_SLANT = np.pi / 4
@@ -51,7 +51,7 @@ def v_shape(
     """
     if not 0 < angle <= np.pi:
         raise ValueError(f"angle must be in (0, pi]; got {angle!r}, try angle=0.8.")
-    sampler = Sampler("v_shape", n, noise, unevenness, random_state)
+    sampler = ManifoldSampler("v_shape", n, noise, unevenness, random_state)
     u, v = sampler.unit(2)
     s, h = 4.0 * u - 2.0, 2.0 * v
     columns = (np.sin(angle / 2) * s, h, np.cos(angle / 2) * np.abs(s))
@@ -103,7 +103,7 @@ def star(
     require_positive("twist", twist)
     if not width < length < np.inf:
         raise ValueError(f"length must exceed width; got {length} and {width}, try length={3 * width}.")
-    sampler = Sampler("star", n, noise, unevenness, random_state)
+    sampler = ManifoldSampler("star", n, noise, unevenness, random_state)
     x, y = _cross(sampler.unit(2), width / 2, width / 2 + length)
     columns = _wind(x, y, begin=1.5 * width, radius=(length - width) * np.cos(STAR_SLANT) / twist)
     return sampler.dataset(columns, intrinsic_dim=2, truth=(x, y))
@@ -149,7 +149,7 @@ def open_box(
     require_positive("height", height)
     if walls not in (2, 4):
         raise ValueError(f"walls must be 2 or 4; got {walls!r}, try walls=2.")
-    sampler = Sampler("open_box", n, noise, unevenness, random_state)
+    sampler = ManifoldSampler("open_box", n, noise, unevenness, random_state)
     square = sampler.unit(2)
     if walls == 2:
         x, y = (1.0 + 2.0 * height) * (square[0] - 0.5), square[1] - 0.5

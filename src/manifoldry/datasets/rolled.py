@@ -8,7 +8,7 @@ import numpy as np
 
 from manifoldry.datasets.curves import archimedean_angle, archimedean_length
 from manifoldry.datasets.dataset import Dataset
-from manifoldry.datasets.sampling import Hole, Sampler, require_positive
+from manifoldry.datasets.sampling import Hole, ManifoldSampler, require_positive
 
 ROLL_TURNS = (1.5 * np.pi, 4.5 * np.pi)
 ROLL_HOLE: Hole = (0.15, 0.2)
@@ -61,7 +61,7 @@ def swiss_roll(
     (696, 3)
     """
     require_positive("height", height)
-    sampler = Sampler("swiss_roll", n, noise, unevenness, random_state)
+    sampler = ManifoldSampler("swiss_roll", n, noise, unevenness, random_state)
     start, end = archimedean_length(np.array(ROLL_TURNS))
     u, v = sampler.rectangle((end - start) / height, hole=ROLL_HOLE if hole else None, grid=grid)
     s, h = (end - start) * u, height * v
@@ -93,7 +93,7 @@ def s_curve(n: int = 1000, *, noise: float = 0.0, unevenness: float = 1.0, rando
     >>> s_curve(500, noise=0.05).intrinsic_dim
     2
     """
-    sampler = Sampler("s_curve", n, noise, unevenness, random_state)
+    sampler = ManifoldSampler("s_curve", n, noise, unevenness, random_state)
     u, v = sampler.unit(2)
     s, h = 3 * np.pi * u, 2.0 * v
     t = s - 1.5 * np.pi
@@ -132,7 +132,7 @@ def dual_spiral(
     >>> dual_spiral(350).X.shape
     (350, 3)
     """
-    sampler = Sampler("dual_spiral", n, noise, unevenness, random_state)
+    sampler = ManifoldSampler("dual_spiral", n, noise, unevenness, random_state)
     inner, outer = DUAL_SPACING * archimedean_length(np.array(DUAL_TURNS))
     arm = outer - inner
     u, v = sampler.rectangle(2 * arm / DUAL_WIDTH, hole=DUAL_HOLE if hole else None)
@@ -183,7 +183,7 @@ def cylinder(
     require_positive("height", height)
     if not 0 < angle <= 2 * np.pi:
         raise ValueError(f"angle must be in (0, 2 pi]; got {angle!r}, try angle=4.7.")
-    sampler = Sampler("cylinder", n, noise, unevenness, random_state)
+    sampler = ManifoldSampler("cylinder", n, noise, unevenness, random_state)
     u, v = sampler.unit(2)
     flat = (angle * u, height * v)
     columns = (np.cos(flat[0]), np.sin(flat[0]), flat[1])

@@ -15,7 +15,7 @@ Hole = tuple[float, float]
 """Half widths of a rectangular hole in the middle of the unit square."""
 
 
-class Sampler:
+class ManifoldSampler:
     """The random numbers of one generated data set.
 
     Parameters

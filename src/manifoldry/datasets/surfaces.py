@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from manifoldry.datasets.dataset import Dataset
-from manifoldry.datasets.sampling import Sampler, require_positive
+from manifoldry.datasets.sampling import ManifoldSampler, require_positive
 from manifoldry.values import FloatArray
 
 
@@ -34,7 +34,7 @@ def twin_peaks(n: int = 1000, *, noise: float = 0.0, unevenness: float = 1.0, ra
     >>> twin_peaks(2000).isometric
     False
     """
-    sampler = Sampler("twin_peaks", n, noise, unevenness, random_state)
+    sampler = ManifoldSampler("twin_peaks", n, noise, unevenness, random_state)
     x, y = 2.0 * sampler.unit(2) - 1.0
     columns = (x, y, np.sin(np.pi * x) * np.tanh(3.0 * y))
     return sampler.dataset(columns, intrinsic_dim=2, parameters=(x, y))
@@ -79,7 +79,7 @@ def torus(
     require_positive("tube", tube)
     if tube >= radius:
         raise ValueError(f"tube must be less than radius; got {tube} and {radius}, try tube={radius / 2}.")
-    sampler = Sampler("torus", n, noise, unevenness, random_state)
+    sampler = ManifoldSampler("torus", n, noise, unevenness, random_state)
 
     def in_area(_: FloatArray, v: FloatArray, height: FloatArray) -> FloatArray:
         return height * (radius + tube) < radius + tube * np.cos(2 * np.pi * v)
@@ -114,7 +114,7 @@ def sphere(n: int = 1000, *, noise: float = 0.0, unevenness: float = 1.0, random
     >>> sphere(500).X.shape
     (500, 3)
     """
-    sampler = Sampler("sphere", n, noise, unevenness, random_state)
+    sampler = ManifoldSampler("sphere", n, noise, unevenness, random_state)
     u, v = sampler.unit(2)
     latitude, longitude = np.arcsin(2.0 * u - 1.0), 2 * np.pi * (v - 0.5)
     columns = on_sphere(latitude, longitude)
@@ -155,7 +155,7 @@ def half_globe(
     >>> half_globe(181, grid=True).X.shape
     (182, 3)
     """
-    sampler = Sampler("half_globe", n, noise, unevenness, random_state)
+    sampler = ManifoldSampler("half_globe", n, noise, unevenness, random_state)
     u, v = sampler.rectangle(1.0, grid=grid)
     latitude = np.pi * (u - 0.5) if grid else np.arcsin(2.0 * u - 1.0)
     longitude = np.pi * (v - 0.5)
@@ -198,7 +198,7 @@ def fishbowl(
     (500, 2)
     """
     require_positive("radius", radius)
-    sampler = Sampler("fishbowl", n, noise, unevenness, random_state)
+    sampler = ManifoldSampler("fishbowl", n, noise, unevenness, random_state)
     u, v = sampler.unit(2)
     rho = radius * np.sqrt(v)
     # The quarter turn makes the half of the angles below 1/2 the half of the disc with a < 0.

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse.linalg import splu
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldry.base import stores
-from manifoldry.base.affinities import AffinityEmbedder
-from manifoldry.extend.kernel import LaplacianNystrom
-from manifoldry.geometry.affinity import Affinity
+from manifoldry.base import GraphEmbedder, count_points, estimator
+from manifoldry.extend.affinity import LaplacianNystrom, embed_affinities, embed_copies
+from manifoldry.geometry.affinity import Affinity, edge_affinity
 from manifoldry.geometry.laplacian import laplacian
 from manifoldry.neighbors.graph import components
+from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
+from manifoldry.parameters import Positive
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.solve.eigen import smallest
-from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph, Spectrum
+from manifoldry.solve.graph_spectrum import eigengap, laplacian_eigenpairs, within_largest
+from manifoldry.solve.spectrum import Suggestion
+from manifoldry.values import Embedding, FloatArray, IntArray
 
-COLUMNS = 256
+N_RIGHT_HAND_SIDES = 256
 """Right-hand sides solved at a time."""
 
 
@@ -36,8 +38,8 @@ COLUMNS = 256
     cost="a sparse eigenproblem: 200,000 points of a surface in seconds",
     test_params={"n_components": 2, "n_neighbors": 5},
 )
-@stores
-class CommuteTime(AffinityEmbedder):
+@estimator
+class CommuteTime(GraphEmbedder):
     r"""Commute-time embedding: squared distances are the round-trip times of a random walk.
 
     .. math:: z_i = \sqrt{\mathrm{vol}} \left( \frac{u_1(i)}{\sqrt{\lambda_1}}, \dots,
@@ -68,10 +70,10 @@ class CommuteTime(AffinityEmbedder):
         Centered, orthogonal columns of squared norm vol over the eigenvalue.
     spectrum_ : Spectrum
         Eigenpairs of L, ascending; the constant is in ``dropped``.
-    graph_ : NeighborGraph
-        The undirected graph, as in `LaplacianEigenmaps`.
+    affinity_matrix_, graph_
+        As in `LaplacianEigenmaps`.
     diagnostics_ : dict
-        Seconds, components, ``bandwidth``, ``volume``, what "auto" chose.
+        Seconds, components, ``bandwidth``, ``volume``, resolved "auto" parameters.
 
     Notes
     -----
@@ -90,14 +92,19 @@ class CommuteTime(AffinityEmbedder):
 
     >>> import numpy as np
     >>> from manifoldry import CommuteTime
-    >>> model = CommuteTime(2, metric="affinity").fit(1.0 - np.eye(3))
+    >>> model = CommuteTime(n_components=2, metric="affinity").fit(1.0 - np.eye(3))
     >>> model.commute_times().round(6)
     array([[0., 4., 4.],
            [4., 0., 4.],
            [4., 4., 0.]])
     """
 
-    weights: str = "heat"
+    weights: Literal["heat", "binary"] = "heat"
+    bandwidth: Positive | Literal["auto"] = "auto"
+    disconnected: Policy = "apart"
+
+    _invertible = _local_inverse = True
+    _extra_metrics = ("affinity",)
 
     def commute_times(self, pairs: Any = None) -> FloatArray:
         """Return the commute times between fitted points, by all eigenvectors: the squared commute distances.
@@ -114,45 +121,50 @@ class CommuteTime(AffinityEmbedder):
             Expected steps there and back.
         """
         check_is_fitted(self, "embedding_")
-        graph: NeighborGraph = self.graph_
-        if len(components(graph)) > 1:
+        if len(components(self.graph_)) > 1:
             raise ValueError("Commute times need a connected graph; fit with disconnected='bridge'.")
-        affinity = self._affinity(graph)
+        affinity = Affinity(self.affinity_matrix_)
         if pairs is None:
             return _all_times(affinity, self._run())
-        return _pair_times(affinity, _checked_pairs(pairs, graph.n_points))
+        return _pair_times(affinity, _checked_pairs(pairs, self.graph_.n_points))
 
     def commute_distances(self, pairs: Any = None) -> FloatArray:
         """Return the roots of `commute_times`: the distances of the full embedding."""
         return np.sqrt(self.commute_times(pairs))
 
-    def _follow(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        affinity = self._affinity(sample.graph)
-        spectrum = _pairs(affinity, n_components, run)
+    def suggest_n_components(self, max_components: int = 10) -> Suggestion:
+        """Return the number of eigenvectors before the widest gap of the spectrum, and why.
+
+        Parameters
+        ----------
+        max_components : int
+            The largest dimension considered.
+        """
+        check_is_fitted(self, "embedding_")
+        W, run = within_largest(self.graph_, vars(self).get("affinity_matrix_")), self._run()
+        return eigengap(
+            lambda count: laplacian_eigenpairs(W, count, "unnormalized", run).values, W.shape[0], max_components
+        )
+
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        if self.metric != "affinity":
+            return super()._embed(X, run)
+        rule = self._rule(count_points(X))
+        return embed_affinities(X, rule, self._unfold, self.n_components, self.disconnected, run)
+
+    def _unfold(self, sample: Sample, n_components: int, run: Run, strongest: float | None = None) -> Embedding:
+        affinity, s = edge_affinity(sample.graph, self.weights, self.bandwidth, strongest)
+        if copies := embed_copies(sample, n_components, affinity.matrix):
+            return copies
+        spectrum = laplacian_eigenpairs(affinity.matrix, n_components, "unnormalized", run)
         # Faint bridges between large parts bring an eigenvalue down to rounding, of either sign.
         values = np.maximum(spectrum.values, np.finfo(float).eps * affinity.degrees.max())
-        coordinates = np.sqrt(affinity.volume) * spectrum.vectors / np.sqrt(values)
-        bandwidth = self._bandwidth(sample.graph)
+        Y, given = np.sqrt(affinity.volume) * spectrum.vectors / np.sqrt(values), strongest is not None
         extension = LaplacianNystrom(
-            sample.index,
-            bandwidth,
-            self._strength,
-            coordinates,
-            spectrum.values,
-            "unnormalized",
-            affinity.degrees,
-            coincide=not self._affinities_given,
+            sample.index, s, strongest or 1.0, Y, spectrum.values, "unnormalized", affinity.degrees, coincide=not given
         )
-        notes = {"bandwidth": bandwidth, "volume": affinity.volume}
-        return Embedding(coordinates, graph=sample.graph, spectrum=spectrum, extension=extension, notes=notes)
-
-    def _leading_values(self, graph: NeighborGraph, count: int, run: Run) -> FloatArray:
-        return _pairs(self._affinity(graph), count, run).values
-
-
-def _pairs(affinity: Affinity, count: int, run: Run) -> Spectrum:
-    L = laplacian(affinity.matrix)
-    return smallest(L.matrix, count, null=L.null, run=run)
+        notes, fitted = {"bandwidth": s, "volume": affinity.volume}, {"affinity_matrix_": affinity.matrix}
+        return Embedding(Y, spectrum=spectrum, extension=extension, notes=notes, fitted=fitted)
 
 
 def _all_times(affinity: Affinity, run: Run) -> FloatArray:
@@ -174,15 +186,16 @@ def _pair_times(affinity: Affinity, pairs: IntArray) -> FloatArray:
     n = len(affinity.degrees)
     factor = splu(laplacian(affinity.matrix).matrix[1:, 1:].tocsc(), permc_spec="MMD_AT_PLUS_A")
     times = np.empty(len(pairs))
-    for lo in range(0, len(pairs), COLUMNS):
-        i, j = pairs[lo : lo + COLUMNS].T
+    for lo in range(0, len(pairs), N_RIGHT_HAND_SIDES):
+        block = slice(lo, lo + N_RIGHT_HAND_SIDES)
+        i, j = pairs[block].T
         column = np.arange(len(i))
         potential = np.zeros((n, len(i)))
         potential[i, column] += 1.0
         potential[j, column] -= 1.0
         potential[1:] = factor.solve(potential[1:])
         potential[0] = 0.0
-        times[lo : lo + COLUMNS] = affinity.volume * np.maximum(potential[i, column] - potential[j, column], 0.0)
+        times[block] = affinity.volume * np.maximum(potential[i, column] - potential[j, column], 0.0)
     return times
 
 

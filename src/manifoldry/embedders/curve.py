@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
-from scipy.sparse import issparse
 
-from manifoldry import check
-from manifoldry.base import Embedder, stores
+from manifoldry.base import Embedder, estimator
+from manifoldry.geometry.neighborhoods import dense
+from manifoldry.parameters import NonNegative, PositiveInt, PositiveShare, Range
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import principal_scaling
 from manifoldry.values import Array, Embedding, FloatArray, Stop, Trace
 
-BLOCK = 1_000_000
-"""Pairs of points and segments, or of points and knots, worked on at a time."""
-FEWEST = 5
-"""Points that a local line is fitted to at the least: two parameters and something to average."""
-WIDER = 1.001
-"""The window reaches this much beyond its last point, so that a point alone in it keeps some weight."""
-NARROWEST = 1e-6
-"""Share of the whole length that a window has at the least, where many points share one place."""
-SAME = 1e-9
-"""Share of the whole length below which two knots are one."""
-NOTHING = 1e-28
-"""Share of the variance below which squared distances are rounding: the curve passes through all points."""
+CURVE_BLOCK = 1_000_000
+"""Pairs of points and segments, or of points and knots, held at a time."""
+MIN_WINDOW_POINTS = 5
+"""Minimum number of points that a local line is fitted to: two parameters and something to average."""
+WINDOW_MARGIN = 1.001
+"""Factor by which the window exceeds its farthest point, so that a point alone in it keeps some weight."""
+MIN_WINDOW_SHARE = 1e-6
+"""Minimum width of a window relative to the length of the curve, where many points share one place."""
+KNOT_DISTANCE_TOL = 1e-9
+"""Distance of two knots, relative to the length of the curve, below which they are one."""
+CURVE_VARIANCE_TOL = 1e-28
+"""Mean squared distance, relative to the variance, that is rounding: the curve passes through all points."""
 
 
 @dataclass(frozen=True)
-class Curve:
-    """A polygon through ``knots`` (m, p), its first and last edges prolonged without end."""
+class Polyline:
+    """A polygonal curve through ``knots`` (m, p), its first and last edges extended to infinity."""
 
     knots: FloatArray
 
@@ -62,7 +62,7 @@ class Curve:
             away[lo:hi] = np.linalg.norm(x - starts[j] - t[:, None] * edges[j], axis=1)
             places[lo:hi] = lengths[j] + t * np.sqrt(squares[j])
 
-        run.map(block, run.ranges(len(rows), max(1, BLOCK // len(edges))), blas=True)
+        run.map(block, run.ranges(len(rows), max(1, CURVE_BLOCK // len(edges))), blas=True)
         return places, away
 
     def at(self, places: FloatArray) -> FloatArray:
@@ -77,21 +77,21 @@ class Curve:
 class CurveProjection:
     """New points to their arc length."""
 
-    curve: Curve
+    curve: Polyline
 
     def __call__(self, X: Any, run: Run) -> FloatArray:
         """Place new points."""
-        return self.curve.project(X.toarray() if issparse(X) else X, run)[0][:, None]
+        return self.curve.project(dense(X), run)[0][:, None]
 
 
 @dataclass(frozen=True)
 class CurvePoint:
     """Arc lengths to points of the curve."""
 
-    curve: Curve
+    curve: Polyline
 
     def __call__(self, Y: Array, run: Run) -> FloatArray:  # noqa: ARG002
-        """Lead coordinates back to points."""
+        """Return the points of given coordinates."""
         return self.curve.at(np.asarray(Y, dtype=np.float64)[:, 0])
 
 
@@ -107,7 +107,7 @@ class CurvePoint:
     cost="O(n p knots) per step, about ten steps",
     test_params={"n_components": 1},
 )
-@stores
+@estimator
 class PrincipalCurve(Embedder):
     r"""Principal curve of Hastie and Stuetzle: every point of the curve is the mean of the data that project there.
 
@@ -121,26 +121,26 @@ class PrincipalCurve(Embedder):
     n_components : int
         1: a curve has one parameter.
     span : float
-        Share of the points in the window of the smoother: more is smoother, and rounds bends off.
+        Share of the points in the window of the smoother; larger values give smoother curves with flatter bends.
     n_knots : int
-        Corners of the polygon that stands for the curve, at the most.
+        Maximum number of knots of the polygonal curve.
     max_iter : int
-        Steps.
+        Maximum number of iterations.
     tol : float
-        The iteration ends when a step lowers the mean squared distance by less than this share.
+        The iteration stops when the mean squared distance falls by less than this share.
     random_state : int, Generator or None
-        Unused; kept so that all methods take the same words.
+        Unused; for uniformity.
     n_jobs, verbose, callback
         As in `Isomap`; stopping keeps the curve reached so far.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, 1)
-        Arc length of each point's projection, from the first knot; outside the knots the curve goes straight on.
+        Arc length of each point's projection, from the first knot; the curve is extended beyond the outer knots.
     curve_ : ndarray of shape (n_knots, n_features)
         The knots in order.
     trace_ : Trace
-        Mean squared distance of the points to the curve, of the principal line and after every step.
+        Mean squared distance of the points to the principal line and to the curve after every iteration.
     diagnostics_ : dict
         Seconds, ``distances`` of the points to the curve and its ``length`` between the outer knots.
 
@@ -160,31 +160,21 @@ class PrincipalCurve(Embedder):
     True
     """
 
-    n_components: int = field(default=1, kw_only=False)
-    span: float = 0.3
-    n_knots: int = 100
-    max_iter: int = 50
-    tol: float = 0.0001
+    n_components: PositiveInt = 1
+    span: PositiveShare = 0.3
+    n_knots: Annotated[int, Range(2)] = 100
+    max_iter: PositiveInt = 50
+    tol: NonNegative = 0.0001
 
     _invertible = True
-
-    @property
-    def curve_(self) -> FloatArray:
-        """The knots of the curve, in order."""
-        return self._extension.curve.knots
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
         if self.n_components != 1:
             raise ValueError(f"n_components must be 1, as a curve has one parameter; got {self.n_components}.")
-        if check.number("span", self.span, 0.0, open_low=True) > 1:
-            raise ValueError(f"span must be a share of the points, at most 1; got {self.span}.")
-        check.integer("n_knots", self.n_knots, 2)
-        check.integer("max_iter", self.max_iter, 1)
-        check.number("tol", self.tol, 0.0)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
-        rows = np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)
+        rows = dense(X)
         with run.stage("curve"):
             curve, trace = self._alternate(rows, run)
             places, away = curve.project(rows, run)
@@ -194,14 +184,15 @@ class PrincipalCurve(Embedder):
             extension=CurveProjection(curve),
             inverse=CurvePoint(curve),
             notes={"distances": away, "length": float(curve.lengths[-1])},
+            fitted={"curve_": curve.knots},
         )
 
-    def _alternate(self, X: FloatArray, run: Run) -> tuple[Curve, Trace]:
+    def _alternate(self, X: FloatArray, run: Run) -> tuple[Polyline, Trace]:
         """Project and smooth in turn from the principal line on; a step that leads away is not taken."""
         curve = _principal_line(X, run)
         places, away = curve.project(X, run)
         objective = [float((away**2).mean())]
-        rounding = NOTHING * float(X.var(axis=0).sum())
+        rounding = CURVE_VARIANCE_TOL * float(X.var(axis=0).sum())
         stop = Stop.LIMIT if objective[0] > rounding else Stop.CONVERGED
         while stop is Stop.LIMIT and len(objective) <= self.max_iter:
             smoothed = smooth(X, places, self.span, self.n_knots, run)
@@ -219,31 +210,31 @@ class PrincipalCurve(Embedder):
         return curve, Trace(np.array(objective), stop)
 
 
-def _principal_line(X: FloatArray, run: Run) -> Curve:
+def _principal_line(X: FloatArray, run: Run) -> Polyline:
     """Return the first principal component between its outermost scores."""
     scaling, directions = principal_scaling(X, 1, run)
     scores = scaling.coordinates[:, 0]
     ends = np.array([scores.min(), scores.max()])
-    return Curve(X.mean(axis=0) + ends[:, None] * directions[:, 0])
+    return Polyline(X.mean(axis=0) + ends[:, None] * directions[:, 0])
 
 
-def smooth(X: FloatArray, places: FloatArray, span: float, n_knots: int, run: Run) -> Curve:
+def smooth(X: FloatArray, places: FloatArray, span: float, n_knots: int, run: Run) -> Polyline:
     r"""Return the local lines of ``X`` (n, p) against ``places`` (n,), read off at evenly spread ranks of the places.
 
     With weights w around a knot and moments :math:`S_k = \sum w u^k`, :math:`T_k = \sum w u^k x` of the offsets u, the
     line's value at the knot is :math:`(S_2 T_0 - S_1 T_1) / (S_0 S_2 - S_1^2)`.
     """
     n = len(places)
-    window = min(n, max(FEWEST, int(np.ceil(span * n)))) - 1
+    window = min(n, max(MIN_WINDOW_POINTS, int(np.ceil(span * n)))) - 1
     at = np.unique(np.quantile(places, np.linspace(0, 1, min(n_knots, n))))
     knots = np.empty((len(at), X.shape[1]))
     origin = X.mean(axis=0)
     centered = X - origin
-    narrowest = NARROWEST * float(np.ptp(places))
+    narrowest = MIN_WINDOW_SHARE * float(np.ptp(places))
 
     def block(lo: int, hi: int) -> None:
         offsets = places - at[lo:hi, None]
-        reach = WIDER * np.partition(np.abs(offsets), window, axis=1)[:, [window]]
+        reach = WINDOW_MARGIN * np.partition(np.abs(offsets), window, axis=1)[:, [window]]
         u = offsets / np.maximum(reach, narrowest)
         weights = np.maximum(1 - np.abs(u) ** 3, 0.0) ** 3
         weights /= weights.sum(axis=1, keepdims=True)
@@ -252,7 +243,7 @@ def smooth(X: FloatArray, places: FloatArray, span: float, n_knots: int, run: Ru
         slopes = weights * (u - mean_u) / np.where(spread > 0, spread, 1.0)
         knots[lo:hi] = (weights - mean_u * slopes) @ centered
 
-    run.map(block, run.ranges(len(at), max(1, BLOCK // n)), blas=True)
+    run.map(block, run.ranges(len(at), max(1, CURVE_BLOCK // n)), blas=True)
     edges = np.linalg.norm(np.diff(knots, axis=0), axis=1)
-    distinct = np.concatenate([[True], edges > SAME * edges.sum()])
-    return Curve(knots[distinct] + origin)
+    distinct = np.concatenate([[True], edges > KNOT_DISTANCE_TOL * edges.sum()])
+    return Polyline(knots[distinct] + origin)

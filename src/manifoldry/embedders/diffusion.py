@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from scipy.sparse import diags_array, issparse
+from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import stores
-from manifoldry.base.affinities import AffinityEmbedder
-from manifoldry.extend.kernel import DiffusionNystrom
-from manifoldry.extend.placement import Distances, pairwise
+from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.extend.affinity import DiffusionNystrom, embed_copies
+from manifoldry.extend.pieces import embed_pieces
+from manifoldry.extend.placement import FittedDistances, pairwise
 from manifoldry.geometry.affinity import Affinity, complete_affinity, graph_affinity, local_bandwidths, mean_bandwidth
 from manifoldry.neighbors.graph import components
+from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
+from manifoldry.parameters import Fraction, NonNegative, Positive
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.solve.eigen import largest, smallest
+from manifoldry.solve.eigen import smallest
+from manifoldry.solve.graph_spectrum import eigengap, walk_eigenpairs, within_largest
+from manifoldry.solve.spectrum import Suggestion
 from manifoldry.values import Embedding, FloatArray, NeighborGraph, Spectrum
+from manifoldry.warnings import warn
 
-COMPLETE_POINTS = 3000
+MAX_COMPLETE_POINTS = 3000
 """Up to this many points "auto" takes the complete kernel: 72 MB and about two seconds."""
-ENTROPY_VALUES, ENTROPY_STEPS = 50, 100
+N_ENTROPY_VALUES, MAX_ENTROPY_TIME = 50, 100
 """Eigenvalues and times over which the entropy of the spectrum is followed for t="auto"."""
-LOOSE = 1e-3
+ALTERNATION_TOL = 1e-3
 """Relative residual at which the lowest eigenvalue is known well enough to warn of it."""
 
 
@@ -43,8 +47,8 @@ LOOSE = 1e-3
     cost="complete kernel: O(n^2), to 3,000 points by default; sparse: 200,000 points of a surface in seconds",
     test_params={"n_components": 2, "n_neighbors": 5},
 )
-@stores
-class DiffusionMaps(AffinityEmbedder):
+@estimator
+class DiffusionMaps(GraphEmbedder):
     r"""Diffusion maps: coordinates whose distances are those of a random walk after t steps.
 
     .. math:: y_i = (\lambda_1^t \psi_1(i), \dots, \lambda_d^t \psi_d(i)), \qquad P \psi_k = \lambda_k \psi_k ,
@@ -63,7 +67,7 @@ class DiffusionMaps(AffinityEmbedder):
     n_components : int
         Target dimension.
     t : float or "auto"
-        Steps of the walk; "auto" is where the entropy of the spectrum :math:`\lambda^t` stops falling fast.
+        Number of steps of the walk; "auto" is where the entropy of the spectrum :math:`\lambda^t` stops falling fast.
     alpha : float
         How much of the sampling density is divided out, from 0 (none) to 1 (all: the limit is heat flow on the
         manifold however unevenly it is sampled).
@@ -73,30 +77,18 @@ class DiffusionMaps(AffinityEmbedder):
         Written :math:`e^{-d^2/\sigma}` the kernel has :math:`s = \sqrt{\sigma/2}`.
     kernel : {"auto", "complete", "sparse"}
         Affinities between all pairs, or along the edges of the neighbor graph; "auto" is complete up to 3,000
-        points whose graph is connected.
-        Every point is joined to itself.
+        points whose graph is connected. Every point is joined to itself.
     n_neighbors : int or "auto"
-        Neighbors of each point; "auto" is 10, unless a radius is given. They set the bandwidth, and the edges of
-        the sparse kernel.
-    radius : float, optional
-        Neighbors are all points at most this far; with ``n_neighbors`` too, at most that many of them.
-    metric, metric_params
-        As in scikit-learn, or "precomputed": ``X`` holds pairwise distances, or a sparse graph of lengths.
-    search : {"auto", "exact", "approximate"}
-        How neighbors are found; approximate searches report their recall in ``diagnostics_``.
-    symmetry : {"or", "and"}
-        Whether a pair needs to be listed by one end or by both.
-    disconnected : {"apart", "bridge", "largest", "refuse"}
-        What to do with a graph in pieces: embed each piece apart, join by shortest bridges (with a warning), keep
-        the largest (the other points get NaN), or refuse. The complete kernel has no pieces.
+        Number of neighbors of each point; "auto" is 10, unless a radius is given. They determine the bandwidth, and the
+        edges of the sparse kernel.
+    radius, metric, metric_params, search, symmetry
+        As in `Isomap`.
+    disconnected : {"apart", "bridge", "largest", "raise"}
+        As in `LaplacianEigenmaps`; the complete kernel is always connected.
     random_state : int, Generator or None
         Seed; used only for approximate search.
-    n_jobs : int, optional
-        Threads; the result does not depend on it.
-    verbose : bool
-        Tell the stages on the standard error stream.
-    callback : callable, optional
-        Called with a `Progress`.
+    n_jobs, verbose, callback
+        As in `Isomap`; a callback cannot shorten this fit.
 
     Attributes
     ----------
@@ -104,10 +96,12 @@ class DiffusionMaps(AffinityEmbedder):
         Columns orthogonal in the weights :math:`\pi`, of squared norm :math:`\lambda^{2t}`, with weighted mean 0.
     spectrum_ : Spectrum
         The eigenvalues :math:`\lambda` of P, descending, and :math:`\psi`; the constant is in ``dropped``.
+    affinity_matrix_ : csr_array of shape (n_samples, n_samples)
+        The edge weights W of the sparse kernel; the complete one is not kept.
     graph_ : NeighborGraph
         The neighbor graph.
     diagnostics_ : dict
-        Seconds, memory, ``stationary``, ``bandwidth``, ``kernel``, ``t``, what "auto" chose.
+        Seconds, memory, ``stationary``, ``bandwidth``, ``kernel``, ``t``, resolved "auto" parameters.
 
     Notes
     -----
@@ -130,12 +124,13 @@ class DiffusionMaps(AffinityEmbedder):
     1.0
     """
 
-    t: float | str = 1
-    alpha: float = 0.0
-    kernel: str = "auto"
+    t: NonNegative | Literal["auto"] = 1
+    alpha: Fraction = 0.0
+    bandwidth: Positive | Literal["auto", "variable"] = "auto"
+    kernel: Literal["auto", "complete", "sparse"] = "auto"
+    disconnected: Policy = "apart"
 
-    _extra_metrics = ()
-    _bandwidth_words = ("auto", "variable")
+    _invertible = _local_inverse = True
 
     def diffusion_distances(self, t: float | None = None) -> FloatArray:
         r"""Return the diffusion distances between all fitted points after ``t`` steps.
@@ -164,37 +159,52 @@ class DiffusionMaps(AffinityEmbedder):
         full = vectors * _power(values, steps) / np.sqrt(walk.stationary)[:, None]
         return pairwise(full, full, "euclidean", None, run)
 
-    def _check_parameters(self, n_points: int) -> None:
-        super()._check_parameters(n_points)
-        if self.t != "auto":
-            check.number("t", self.t, 0.0)
-        if check.number("alpha", self.alpha, 0.0) > 1:
-            raise ValueError(f"alpha must be between 0 and 1; got {self.alpha}.")
-        check.choice("kernel", self.kernel, ("auto", "complete", "sparse"))
+    def suggest_n_components(self, max_components: int = 10) -> Suggestion:
+        """Return the number of eigenvectors before the widest gap of the spectrum of I - P, and why.
+
+        Parameters
+        ----------
+        max_components : int
+            The largest dimension considered.
+        """
+        check_is_fitted(self, "embedding_")
+        sparse = hasattr(self, "affinity_matrix_")
+        walk = Affinity(within_largest(self.graph_, self.affinity_matrix_)) if sparse else self._fitted_walk()
+        run, n = self._run(), len(walk.degrees)
+        return eigengap(
+            lambda count: np.maximum(1.0 - walk_eigenpairs(walk, count, run).values, 0.0), n, max_components
+        )
 
     def _embed(self, X: Any, run: Run) -> Embedding:
-        graph_given = isinstance(X, NeighborGraph) or (self._pairwise and issparse(X))
-        if self.kernel == "complete" and graph_given:
-            raise ValueError("The complete kernel needs points or all distances; got a graph: use kernel='sparse'.")
-        if self.kernel == "sparse" or graph_given or (self.kernel == "auto" and X.shape[0] > COMPLETE_POINTS):
-            return super()._embed(X, run)
         sample = self._sample(X, run)
-        if self.kernel == "auto" and len(components(sample.graph)) > 1:
-            return super()._embed(X, run)  # a walk between far pieces is a walk in name only
-        embedding = self._follow_complete(sample, run)
+        if self._is_complete(sample):
+            embedding = self._unfold_complete(sample, run)
+        else:
+            embedding = embed_pieces(sample, self._unfold, self.n_components, self.disconnected, run)
         return replace(embedding, notes={**sample.index.notes, **embedding.notes})
 
-    def _follow(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+    def _is_complete(self, sample: Sample) -> bool:
+        if self.kernel == "complete" and sample.X is None:
+            raise ValueError("The complete kernel needs points or all distances; got a graph: use kernel='sparse'.")
+        if self.kernel != "auto":
+            return self.kernel == "complete"
+        # A walk between far components is a walk in name only.
+        few = sample.n_points <= MAX_COMPLETE_POINTS
+        return few and sample.X is not None and len(components(sample.graph)) == 1
+
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         bandwidth = self._scales(sample.graph)
         affinity = graph_affinity(sample.graph, bandwidth, loops=True)
+        if copies := embed_copies(sample, n_components, affinity.matrix):
+            return copies
         return self._diffuse(sample, affinity, bandwidth, n_components, None, run)
 
-    def _follow_complete(self, sample: Sample, run: Run) -> Embedding:
+    def _unfold_complete(self, sample: Sample, run: Run) -> Embedding:
         n = sample.n_points
         run.announce("kernel", 2 * 8 * n * n, "use kernel='sparse'")
         bandwidth = self._scales(sample.graph)
         metric = "precomputed" if sample.pairwise else self.metric
-        distances = Distances(sample.X, metric, self.metric_params)
+        distances = FittedDistances(sample.X, metric, self.metric_params)
         with run.stage("kernel"):
             affinity = complete_affinity(distances(sample.X, run), bandwidth)
         return self._diffuse(sample, affinity, bandwidth, self.n_components, distances, run)
@@ -205,11 +215,11 @@ class DiffusionMaps(AffinityEmbedder):
         affinity: Affinity,
         bandwidth: float | FloatArray,
         n_components: int,
-        distances: Distances | None,
+        distances: FittedDistances | None,
         run: Run,
     ) -> Embedding:
         walk = affinity.without_density(self.alpha)
-        spectrum = _walk_pairs(walk, n_components, run)
+        spectrum = walk_eigenpairs(walk, n_components, run)
         if distances is None or np.ndim(bandwidth):
             _warn_of_alternation(walk, spectrum, run)
         t = _entropy_knee(walk, run) if self.t == "auto" else float(self.t)
@@ -223,7 +233,10 @@ class DiffusionMaps(AffinityEmbedder):
             "stationary": walk.stationary,
             "t": t,
         }
-        return Embedding(coordinates, graph=sample.graph, spectrum=spectrum, extension=extension, notes=notes)
+        fitted = {"affinity_matrix_": walk.matrix} if distances is None else {}
+        return Embedding(
+            coordinates, graph=sample.graph, spectrum=spectrum, extension=extension, notes=notes, fitted=fitted
+        )
 
     def _scales(self, graph: NeighborGraph) -> float | FloatArray:
         if self.bandwidth == "variable":
@@ -236,32 +249,9 @@ class DiffusionMaps(AffinityEmbedder):
         if not isinstance(fitted, DiffusionNystrom):
             raise ValueError("Diffusion distances need one connected walk; fit with disconnected='bridge'.")
         if fitted.distances is None:
-            affinity = graph_affinity(self.graph_, fitted.bandwidth, loops=True)
-        else:
-            affinity = complete_affinity(fitted.distances(fitted.distances.X, self._run()), fitted.bandwidth)
+            return Affinity(self.affinity_matrix_)
+        affinity = complete_affinity(fitted.distances(fitted.distances.X, self._run()), fitted.bandwidth)
         return affinity.without_density(self.alpha)
-
-    def _leading_values(self, graph: NeighborGraph, count: int, run: Run) -> FloatArray:
-        if isinstance(self._extension, DiffusionNystrom):
-            walk = self._fitted_walk()
-        else:
-            walk = graph_affinity(graph, self._scales(graph), loops=True).without_density(self.alpha)
-        return np.maximum(1.0 - _walk_pairs(walk, min(count, len(walk.degrees) - 1), run).values, 0.0)
-
-
-def _walk_pairs(walk: Affinity, count: int, run: Run) -> Spectrum:
-    r"""Return the leading eigenpairs of P after the constant, with :math:`\sum_i \pi_i \psi(i)^2 = 1`.
-
-    They are those of :math:`D^{-1/2} W D^{-1/2}`; a sparse one is turned over, :math:`I - D^{-1/2} W D^{-1/2}`, for
-    the low end of a Laplacian is where sparse solvers are at home.
-    """
-    A, roots = walk.symmetric, np.sqrt(walk.stationary)
-    if issparse(A):
-        flipped = smallest(diags_array(np.ones(len(roots))) - A, count, null=roots, run=run)
-        found = replace(flipped, values=1.0 - flipped.values, order="largest", dropped=1.0 - flipped.dropped)
-    else:
-        found = largest(A, count, known=roots, run=run)
-    return replace(found, vectors=found.vectors / roots[:, None])
 
 
 def _power(values: FloatArray, t: float) -> FloatArray:
@@ -276,13 +266,11 @@ def _warn_of_alternation(walk: Affinity, spectrum: Spectrum, run: Run) -> None:
     last = float(spectrum.values[-1])
     if 1 - 2 * stay <= last:
         return
-    lowest = float(smallest(walk.symmetric, 1, tol=LOOSE, run=run).values[0])
-    if -lowest > max(last, 0.0) + LOOSE:
-        warnings.warn(
+    lowest = float(smallest(walk.symmetric, 1, tol=ALTERNATION_TOL, run=run).values[0])
+    if -lowest > max(last, 0.0) + ALTERNATION_TOL:
+        warn(
             f"The walk has an eigenvalue {lowest:.2g}, larger in magnitude than the {last:.2g} of the last coordinate; "
-            "use a larger bandwidth or more neighbors, or fewer components.",
-            UserWarning,
-            stacklevel=2,
+            "use a larger bandwidth or more neighbors, or fewer components."
         )
 
 
@@ -293,9 +281,9 @@ def _entropy_knee(walk: Affinity, run: Run) -> float:
 
     References: moon2019
     """
-    count = min(ENTROPY_VALUES, len(walk.degrees) - 1)
-    values = np.concatenate([[1.0], np.clip(np.abs(_walk_pairs(walk, count, run).values), 0.0, 1.0)])
-    times = np.arange(1, ENTROPY_STEPS + 1)
+    count = min(N_ENTROPY_VALUES, len(walk.degrees) - 1)
+    values = np.concatenate([[1.0], np.clip(np.abs(walk_eigenpairs(walk, count, run).values), 0.0, 1.0)])
+    times = np.arange(1, MAX_ENTROPY_TIME + 1)
     powers = values ** times[:, None].astype(np.float64)
     shares = powers / powers.sum(axis=1, keepdims=True)
     entropy = -np.sum(shares * np.log(np.where(shares > 0, shares, 1.0)), axis=1)

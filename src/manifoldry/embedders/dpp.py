@@ -7,12 +7,14 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldry.base import LinearEmbedder, stores
-from manifoldry.base.linear import LOOKED_AT, RANK
+from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.extend.linear import embed_linearly, feature_rows
 from manifoldry.neighbors.sample import Sample
+from manifoldry.parameters import PositiveShare
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.eigen import largest
+from manifoldry.solve.linear_span import MIN_EIGENPAIRS, SPAN_RANK_TOL, principal_span
 from manifoldry.solve.spectrum import Suggestion, enough
 from manifoldry.values import Embedding, IntArray, NeighborGraph
 
@@ -29,8 +31,8 @@ from manifoldry.values import Embedding, IntArray, NeighborGraph
     cost="O(n m^2) time for m features, one copy of the data: to millions of points of few features",
     test_params={"n_components": 2, "n_neighbors": 5},
 )
-@stores
-class DPP(LinearEmbedder):
+@estimator
+class DPP(GraphEmbedder):
     r"""Distance preserving projection: the least relative loss of squared length along the minimum spanning tree.
 
     .. math:: \min_{V V^T = I} \frac{1}{|T|} \sum_{(i,j) \in T}
@@ -79,29 +81,31 @@ class DPP(LinearEmbedder):
     --------
     >>> import numpy as np
     >>> from manifoldry import DPP, datasets
-    >>> V = DPP(2).fit(datasets.swiss_roll(500).X).components_
+    >>> V = DPP(n_components=2).fit(datasets.swiss_roll(500).X).components_
     >>> np.allclose(V @ V.T, np.eye(2))
     True
     """
 
-    symmetry: str = "or"
+    variance: PositiveShare = 1.0
 
-    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        directions = self._span(sample, run)
-        tree = spanning_tree(sample.graph)
-        edges = directions.coordinates[tree[:, 0]] - directions.coordinates[tree[:, 1]]
-        lengths = np.linalg.norm(edges, axis=1)
-        # The direction of an edge between points that differ by rounding means nothing.
-        real = lengths > RANK * np.abs(directions.coordinates).max()
-        units = edges[real] / lengths[real, None]
-        count = min(max(n_components, LOOKED_AT), directions.rank)
-        spectrum = largest(units.T @ units / len(units), count, run=run)
-        return directions.embedding(spectrum, spectrum.vectors, n_components, tree=tree)
+    _invertible = True
 
     def suggest_n_components(self) -> Suggestion:
         """Return the first dimension that loses at most 5% of the squared length of an edge in the mean, and why."""
         check_is_fitted(self, "embedding_")
         return enough(1.0 - np.cumsum(self.spectrum_.values), "squared length of the tree's edges")
+
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        span = principal_span(feature_rows(sample, run), run, variance=self.variance)
+        tree = spanning_tree(sample.graph)
+        edges = span.coordinates[tree[:, 0]] - span.coordinates[tree[:, 1]]
+        lengths = np.linalg.norm(edges, axis=1)
+        # The direction of an edge between points that differ by rounding means nothing.
+        real = lengths > SPAN_RANK_TOL * np.abs(span.coordinates).max()
+        units = edges[real] / lengths[real, None]
+        count = min(max(n_components, MIN_EIGENPAIRS), span.rank)
+        spectrum = largest(units.T @ units / len(units), count, run=run)
+        return embed_linearly(span, spectrum, spectrum.vectors, n_components, tree=tree)
 
 
 def spanning_tree(graph: NeighborGraph) -> IntArray:

@@ -1,34 +1,40 @@
-"""Embedding by affine transformations: a linear map of images that keeps some distances and stretches others."""
+"""Embedding by affine transformations: a linear map of the kernel that keeps some distances and stretches others."""
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import DisconnectedWarning, Embedder, stores
+from manifoldry.base import Embedder, estimator
 from manifoldry.extend.kernel_image import KernelImage
 from manifoldry.extend.kernel_projection import Kernel
 from manifoldry.extend.placement import pairwise
-from manifoldry.neighbors.graph import bridge, components, symmetrize
+from manifoldry.geometry.neighborhoods import dense_rows
+from manifoldry.neighbors.graph import components, symmetrize
+from manifoldry.neighbors.pieces import connect, raise_disconnected
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
+from manifoldry.parameters import ArrayLike, Described, Positive, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.solve.eigen import column_signs
-from manifoldry.solve.spectrum import Suggestion, enough
-from manifoldry.solve.stretch.interior import Unfolded, unfold_gram
-from manifoldry.values import Array, Certificate, Embedding, FloatArray, IntArray, NeighborGraph, Spectrum, Trace
+from manifoldry.solve.scaling import principal_axes
+from manifoldry.solve.semidefinite.interior import GramSolution, unfold_gram
+from manifoldry.solve.spectrum import Suggestion, enough, unexplained
+from manifoldry.values import Array, Certificate, Embedding, FloatArray, IntArray, NeighborGraph, Trace
 
-KERNELS = ("auto", "linear", "poly", "rbf", "precomputed")
-AUTO_NEIGHBORS = 6
-PRESENT = 1e-6
-"""Share of the largest variance from which on a dimension counts as used."""
-LOOSE = 1e-12
-"""Share of the stiffest direction below which the kept pairs do not hold one."""
+N_AUTO_NEIGHBORS = 6
+
+RANK_TOL = 1e-6
+"""Dimensions with less than this share of the largest variance do not count towards the rank."""
+
+FREE_DIRECTION_TOL = 1e-12
+"""Share of the largest eigenvalue below which the kept pairs do not constrain a direction of the map."""
+
+PairArray = Annotated[Any, Described("an array of shape (n_pairs, 2)")]
 
 
 @register(
@@ -36,65 +42,62 @@ LOOSE = 1e-12
     problem="semidefinite",
     papers=("khajehpour2013",),
     gives=("transform", "inverse", "spectrum", "trace", "certificate", "graph"),
-    keeps="the distances of neighbors, or those asked for, as well as a map of the kernel can",
+    keeps="the distances of neighbors, or given ones, as well as a linear map of the kernel can",
     loses="dimensions beyond n_components; all distances that are neither kept nor stretched",
-    use_when="there are few points, a smooth map for new ones is wanted, or distances to be reached are given",
-    fails_when="neighbors cut through the folds, or the kernel is so narrow that it knows nothing between the points",
+    use_when="there are few points, a smooth map for new ones is wanted, or target distances are given",
+    fails_when="neighbors are across folds, or the kernel is so narrow that it is zero between the points",
     cost="O(E^3) time and O(E^2) memory for E kept pairs: 300 points in 2 s, 1,000 in a minute",
     test_params={"n_components": 2, "n_neighbors": 6},
 )
-@stores
+@estimator
 class EAT(Embedder):
     r"""Embedding by affine transformations.
 
-    Looks for a linear map :math:`Y = K \Omega` of the centered kernel matrix K. With
-    :math:`A = \Omega \Omega^\top` the squared distances :math:`|y_i - y_j|^2 = (k_i - k_j)^\top A (k_i - k_j)` are
-    linear in A, and
+    Finds a linear map :math:`Y = K \Omega` of the centered kernel matrix K. With :math:`A = \Omega \Omega^\top` the
+    squared distances :math:`|y_i - y_j|^2 = (k_i - k_j)^\top A (k_i - k_j)` are linear in A, and
 
     .. math:: \min_{A \succeq 0} \sum_{(i,j) \in S} \Big(\frac{|y_i - y_j|^2}{\tau_{ij}^2} - 1\Big)^2 , \qquad
               \text{then} \quad \max \sum_{(i,j) \in O} \frac{|y_i - y_j|^2}{\tau_{ij}^2}
 
-    among the matrices with the least error: pairs S are kept, pairs O are stretched, others are left free. The
-    principal components of Y are the embedding, and the same map takes new points. Both steps are semidefinite
-    programs, solved over the range of K by an interior-point method whose dual proves how good the solution is.
+    among the matrices with the least error: the distances of pairs S are kept, those of pairs O are maximized, others
+    are free. The principal components of Y are the embedding, and the same map embeds new points. Both steps are
+    semidefinite programs over the range of K, solved by an interior-point method with a certificate from the dual.
 
     Parameters
     ----------
     n_components : int
         Target dimension.
     kernel : {"auto", "linear", "poly", "rbf", "precomputed"} or callable
-        :math:`x^\top y`, :math:`(x^\top y + 1)^p`, :math:`\exp(-|x - y|^2 / \sigma^2)`, the last three for points
-        about their mean; a matrix of kernel values in place of points; or a function of two arrays of rows. "auto" is
-        linear for at least as many columns as points, else rbf.
-    sigma : float or "auto"
-        Of the rbf kernel; "auto" is the mean distance of the kept pairs.
+        As in scikit-learn, for points about their mean: :math:`x^\top y`, :math:`(\gamma x^\top y + c)^p`,
+        :math:`\exp(-\gamma |x - y|^2)`; a matrix of kernel values in place of points; or a function of two arrays of
+        rows. "auto" is linear for at least as many columns as points, else rbf.
+    gamma : float, "auto" or None
+        Coefficient of the rbf and poly kernels; "auto" (or None) is :math:`1/\sigma^2` for rbf, with :math:`\sigma` the
+        mean distance of the kept pairs, and 1 for poly.
     degree : int
-        p of the polynomial kernel.
+        Degree p of the poly kernel.
+    coef0 : float
+        Constant c of the poly kernel.
     n_neighbors : int, "auto" or None
-        Neighbors whose distances are kept; "auto" is 6 unless a radius is given.
+        Number of neighbors whose distances are kept; "auto" is 6 unless a radius is given.
     radius : float, optional
-        Neighbors are within this distance; with n_neighbors too, at most that many.
+        Maximum distance of neighbors; with n_neighbors too, at most that many.
     distances : array of shape (n_samples, n_samples), optional
-        The distances wanted, positive between different points; else those of the points, or those that the kernel
-        matrix implies.
+        Target distances :math:`\tau`, positive between different points; by default those of the points, or those that
+        the kernel matrix implies.
     keep : array of shape (n_pairs, 2), optional
-        Pairs to keep in place of neighbors.
+        Pairs S to keep; by default neighbors.
     stretch : array of shape (n_pairs, 2), optional
-        Pairs to stretch; else all that are not kept.
-    disconnected : {"bridge", "refuse"}
-        Whether a neighbor graph in pieces, which could be stretched without end, is joined by its shortest bridges.
+        Pairs O to stretch; by default all that are not kept.
+    disconnected : {"bridge", "raise"}
+        A neighbor graph in several components, for which the stretch is unbounded, is joined by its shortest bridges or
+        raises an error.
     slack : float
-        Half-width of the band in which squared relative distances are held while the others are stretched.
+        Relative slack of the kept squared distances while the others are maximized.
     tol : float
-        Relative gap at which to stop.
-    random_state : None, int or numpy generator
-        For uniformity; nothing is drawn.
-    n_jobs : int, optional
-        Threads; the result does not depend on it.
-    verbose : bool
-        Report the stages.
-    callback : callable, optional
-        Told of progress; a true answer stops the search.
+        Relative duality gap at which to stop.
+    random_state, n_jobs, verbose, callback
+        As in `Isomap`; nothing is random, and a true answer of the callback stops the optimization.
 
     Attributes
     ----------
@@ -105,23 +108,23 @@ class EAT(Embedder):
     stretch_ : float
         Mean over the stretched pairs of :math:`|y_i - y_j|^2/\tau_{ij}^2`.
     rank_ratio_ : float
-        Rank of the centered kernel over n - 1: 1 if any shape of the points can be reached.
+        Rank of the centered kernel over n - 1; with 1 any coordinates can be reached.
     certificate_ : Certificate
-        Of minus ``stretch_``: ``gap`` says how much more the best map could stretch; ``violation`` is the largest error
-        of a kept pair.
+        Of minus ``stretch_``: ``gap`` bounds the relative distance from the largest stretch; ``violation`` is the
+        largest error of a kept pair.
     spectrum_ : Spectrum
-        Variances of Y (times n): beyond the first n_components there is what was lost.
+        Variances of Y (times n); those beyond the first n_components are lost.
     trace_ : Trace
-        Minus the stretch from step to step.
+        Minus the stretch per iteration.
     graph_ : NeighborGraph
         The kept pairs.
     diagnostics_ : dict
-        ``kernel`` and ``sigma`` used, ``bridges``, and ``advice``: what there is to worry about, in sentences.
+        ``kernel`` and ``gamma`` used, ``bridges``, and ``advice``: problems found, in sentences.
 
     Examples
     --------
     >>> from manifoldry import EAT, datasets
-    >>> eat = EAT(2, n_neighbors=4).fit(datasets.s_curve(60).X)
+    >>> eat = EAT(n_components=2, n_neighbors=4).fit(datasets.s_curve(60).X)
     >>> eat.certificate_.gap < 1e-4
     True
 
@@ -130,17 +133,18 @@ class EAT(Embedder):
     References: khajehpour2013
     """
 
-    kernel: Any = "auto"
-    sigma: float | str = "auto"
-    degree: int = 3
-    n_neighbors: int | str | None = "auto"
-    radius: float | None = None
-    distances: Any = None
-    keep: Any = None
-    stretch: Any = None
-    disconnected: str = "bridge"
-    slack: float = 1e-4
-    tol: float = 1e-5
+    kernel: Literal["auto", "linear", "poly", "rbf", "precomputed"] | Callable[[Any, Any], Any] = "auto"
+    gamma: Positive | Literal["auto"] | None = "auto"
+    degree: PositiveInt = 3
+    coef0: float = 1.0
+    n_neighbors: PositiveInt | Literal["auto"] | None = "auto"
+    radius: Positive | None = None
+    distances: ArrayLike | None = None
+    keep: PairArray | None = None
+    stretch: PairArray | None = None
+    disconnected: Literal["bridge", "raise"] = "bridge"
+    slack: Positive = 1e-4
+    tol: Positive = 1e-5
 
     _invertible = True
     _local_inverse = True
@@ -159,68 +163,55 @@ class EAT(Embedder):
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
-        if not callable(self.kernel):
-            check.choice("kernel", self.kernel, KERNELS)
-        if self.sigma != "auto":
-            check.number("sigma", self.sigma, 0.0, open_low=True)
-        check.integer("degree", self.degree, 1)
-        self._rule(n_points)
-        check.choice("disconnected", self.disconnected, ("bridge", "refuse"))
-        check.number("slack", self.slack, 0.0, open_low=True)
-        check.number("tol", self.tol, 0.0, open_low=True)
+        self._neighbor_rule(n_points)
         if self.distances is not None:
             _check_distances(np.asarray(self.distances), n_points)
         for name in ("keep", "stretch"):
             if getattr(self, name) is not None:
                 _pairs(name, getattr(self, name), n_points)
 
-    def _rule(self, n_points: int) -> NeighborRule:
-        k = self.n_neighbors
-        if k == "auto" and self.radius is None:
-            k = min(AUTO_NEIGHBORS, n_points - 1)
-        return NeighborRule(k, self.radius, "precomputed").resolve(n_points)
+    def _neighbor_rule(self, n_points: int) -> NeighborRule:
+        return NeighborRule(self.n_neighbors, self.radius, "precomputed").resolve(n_points, N_AUTO_NEIGHBORS)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
-        X = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=float)
+        X = np.asarray(dense_rows(X, run), dtype=float)
         n = len(X)
         run.announce(f"distances and kernel {n} x {n}", 40 * n * n, "fit a sample and transform the rest")
-        wanted = self._wanted(X, run)
-        graph, bridges = self._kept(wanted, run)
-        i, j = _each_once(graph)
-        run.announce(f"forces of {len(i)} pairs", 24 * len(i) ** 2, "fit a sample, or take fewer neighbors")
+        tau = self._target_distances(X, run)
+        graph, bridges = self._kept_pairs(tau, run)
+        i, j = _edges_once(graph)
+        run.announce(f"multipliers of {len(i)} pairs", 24 * len(i) ** 2, "fit a sample, or take fewer neighbors")
         with run.stage("kernel"):
-            image = KernelImage.of(self._kernel(X, i, j), X, wanted, run)
+            image = KernelImage.of(self._kernel(X, i, j), X, tau, run)
         with run.stage("unfolding"):
-            B = image.differences(i, j) / wanted[i, j][:, None]
-            _refuse_loose(B)
-            W = image.stretch(self._stretched(wanted, i, j))
-            fits = self.distances is None and (image.full or image.kernel.rule in ("linear", "precomputed"))
-            found = unfold_gram(W, B, run, slack=self.slack, gap=self.tol, fits=fits)
-        spectrum = _principal(image.basis @ found.root, self.n_components)
-        coordinates = spectrum.scaled(0.5)[:, : self.n_components]
+            solution = self._maximize_stretch(image, tau, i, j, run)
+        coordinates, spectrum = principal_axes(image.basis @ solution.root, self.n_components)
+        rank = int((spectrum.values > RANK_TOL * spectrum.values[0]).sum())
+        spectrum = spectrum.head(max(self.n_components, rank))
+        lost = unexplained(spectrum.values)[: self.n_components][-1]
         return Embedding(
             coordinates,
             graph=graph,
             spectrum=spectrum,
-            trace=Trace(found.objective, found.stop),
-            certificate=_certificate(found, spectrum),
+            trace=Trace(solution.objective, solution.stop),
+            certificate=_certificate(solution, rank),
             extension=image.projection(coordinates),
             notes={
                 "kernel": image.kernel.rule,
-                "sigma": image.kernel.bandwidth * np.sqrt(2.0),
+                "gamma": image.kernel.gamma,
                 "components": 1,
                 "bridges": bridges,
-                "advice": image.advice(i, j, _left(spectrum.values)[self.n_components - 1]),
+                "advice": image.advice(i, j, lost),
             },
             fitted={
-                "error_": float(np.mean((found.lengths - 1) ** 2)),
-                "stretch_": found.stretch,
+                "error_": float(np.mean((solution.lengths - 1) ** 2)),
+                "stretch_": solution.stretch,
                 "rank_ratio_": image.rank_ratio,
             },
         )
 
-    def _wanted(self, X: FloatArray, run: Run) -> FloatArray:
-        """Return the distances tau; those of a kernel from its values, with rounding taken for zero."""
+    def _target_distances(self, X: FloatArray, run: Run) -> FloatArray:
+        """Return the distances tau; those of a kernel matrix from its values, with rounding set to zero."""
         if self.distances is not None:
             return np.asarray(self.distances, dtype=float)
         if not self._pairwise:
@@ -229,108 +220,90 @@ class EAT(Embedder):
         squares = own[:, None] + own - X - X.T
         return np.sqrt(np.where(squares > 1e-14 * np.abs(own).max(), squares, 0.0))
 
-    def _kept(self, wanted: FloatArray, run: Run) -> tuple[NeighborGraph, FloatArray]:
-        """Return the graph of the pairs to keep, and the bridges that it needed."""
-        n = len(wanted)
+    def _kept_pairs(self, tau: FloatArray, run: Run) -> tuple[NeighborGraph, FloatArray]:
+        """Return the graph of the pairs to keep, and the bridges added to it."""
+        n = len(tau)
         if self.keep is not None:
             i, j = _pairs("keep", self.keep, n).T
-            lengths = sp.csr_array((wanted[i, j], (i, j)), shape=(n, n))
+            lengths = sp.csr_array((tau[i, j], (i, j)), shape=(n, n))
             return symmetrize(NeighborGraph.from_sparse(lengths)), np.empty((0, 3))
-        graph = symmetrize(neighbor_graph(wanted, self._rule(n), run)[0])
-        n_parts = len(components(graph))
-        if n_parts == 1:
+        graph = symmetrize(neighbor_graph(tau, self._neighbor_rule(n), run)[0])
+        parts = components(graph)
+        if len(parts) == 1:
             return graph, np.empty((0, 3))
-        if self.disconnected == "refuse":
-            raise ValueError(
-                f"The neighbor graph has {n_parts} components, which could be stretched apart without end; raise "
-                "n_neighbors or radius, or set disconnected='bridge'."
-            )
-        graph, bridges = bridge(graph, wanted, "precomputed")
-        warnings.warn(
-            f"The neighbor graph has {n_parts} components; {len(bridges)} shortest bridges join them, the longest "
-            f"of length {bridges[:, 2].max():.3g}. Raise n_neighbors or radius.",
-            DisconnectedWarning,
-            stacklevel=4,
-        )
-        return graph, bridges
+        if self.disconnected == "raise":
+            raise_disconnected(parts, ("bridge",), ", for which the stretch is unbounded")
+        return connect(graph, tau, parts, "precomputed")
 
     def _kernel(self, X: FloatArray, i: IntArray, j: IntArray) -> Kernel:
-        if not isinstance(self.kernel, str):
-            return Kernel(self.kernel)
-        rule = self.kernel
+        rule: Any = self.kernel
         if rule == "auto":
             rule = "linear" if X.shape[1] >= len(X) else "rbf"
-        if rule != "rbf":
-            return Kernel("polynomial" if rule == "poly" else rule, degree=self.degree)
-        sigma = self.sigma
-        if isinstance(sigma, str):
-            sigma = float(np.linalg.norm(X[i] - X[j], axis=1).mean()) or 1.0
-        return Kernel("gaussian", sigma / np.sqrt(2.0))
+        gamma = self.gamma
+        if gamma is None or isinstance(gamma, str):
+            gamma = 1.0
+            if rule == "rbf":
+                gamma = 1.0 / (float(np.linalg.norm(X[i] - X[j], axis=1).mean()) or 1.0) ** 2
+        return Kernel(rule, gamma, self.degree, self.coef0)
 
-    def _stretched(self, wanted: FloatArray, i: IntArray, j: IntArray) -> FloatArray:
+    def _maximize_stretch(
+        self, image: KernelImage, tau: FloatArray, i: IntArray, j: IntArray, run: Run
+    ) -> GramSolution:
+        B = image.differences(i, j) / tau[i, j][:, None]
+        _refuse_unbounded(B)
+        W = image.quadratic_form(self._stretch_weights(tau, i, j))
+        exact = self.distances is None and (image.full or image.kernel.rule in ("linear", "precomputed"))
+        return unfold_gram(W, B, run, slack=self.slack, tol=self.tol, fits=exact)
+
+    def _stretch_weights(self, tau: FloatArray, i: IntArray, j: IntArray) -> FloatArray:
         """Return the weights 1/tau^2 of the pairs to stretch, divided by their number."""
-        chosen = np.full(wanted.shape, self.stretch is None)
+        chosen = np.full(tau.shape, self.stretch is None)
         if self.stretch is not None:
-            a, b = _pairs("stretch", self.stretch, len(wanted)).T
+            a, b = _pairs("stretch", self.stretch, len(tau)).T
             chosen[a, b] = chosen[b, a] = True
         else:
             chosen[i, j] = chosen[j, i] = False
-        chosen &= wanted > 0
-        weights = np.divide(1.0, wanted**2, out=np.zeros_like(wanted), where=chosen)
+        chosen &= tau > 0
+        weights = np.divide(1.0, tau**2, out=np.zeros_like(tau), where=chosen)
         return weights / max(1, np.count_nonzero(chosen) // 2)
 
     def suggest_n_components(self) -> Suggestion:
         """Return the dimension that leaves at most a twentieth of the unfolded points' variance, and why."""
         check_is_fitted(self, "embedding_")
-        return enough(_left(self.spectrum_.values), "variance of the unfolded points")
+        return enough(unexplained(self.spectrum_.values), "variance of the unfolded points")
 
 
-def _each_once(graph: NeighborGraph) -> tuple[IntArray, IntArray]:
+def _edges_once(graph: NeighborGraph) -> tuple[IntArray, IntArray]:
     """Return the ends of the edges of positive length, each once."""
     rows = graph.rows()
     once = (rows < graph.indices) & (graph.lengths > 0)
     return rows[once], graph.indices[once]
 
 
-def _principal(Y: FloatArray, n_components: int) -> Spectrum:
-    """Return the principal components of the rows of Y, of which at least n_components."""
-    left, sizes, _ = np.linalg.svd(Y - Y.mean(axis=0), full_matrices=False)
-    short = max(0, n_components - len(sizes))
-    values, vectors = np.pad(sizes**2, (0, short)), np.pad(left, ((0, 0), (0, short)))
-    used = max(n_components, int((values > PRESENT * values[0]).sum()))
-    vectors = vectors[:, :used]
-    return Spectrum(values[:used], vectors * column_signs(vectors), np.zeros(used))
+def _certificate(solution: GramSolution, rank: int) -> Certificate:
+    violation = float(np.abs(solution.lengths - 1).max(initial=0.0))
+    return Certificate(-solution.stretch, -solution.bound, solution.stretch or 1.0, 0.0, rank, violation)
 
 
-def _certificate(found: Unfolded, spectrum: Spectrum) -> Certificate:
-    rank = int((spectrum.values > PRESENT * spectrum.values[0]).sum())
-    worst = float(np.abs(found.lengths - 1).max(initial=0.0))
-    return Certificate(-found.stretch, -found.bound, found.stretch or 1.0, 0.0, rank, worst)
-
-
-def _left(values: FloatArray) -> FloatArray:
-    return np.maximum(1 - np.cumsum(values) / values.sum(), 0.0)
-
-
-def _refuse_loose(B: Any) -> None:
-    """Refuse pairs that do not hold every direction, along which stretch would have no end."""
-    even = B.T @ B
-    sizes = np.linalg.eigvalsh(even.toarray() if sp.issparse(even) else even)
-    if sizes[0] <= LOOSE * sizes[-1]:
-        free = int((sizes <= LOOSE * sizes[-1]).sum())
+def _refuse_unbounded(B: Any) -> None:
+    """Refuse pairs that leave a direction of the map unconstrained, along which the stretch is unbounded."""
+    form = B.T @ B
+    values = np.linalg.eigvalsh(form.toarray() if sp.issparse(form) else form)
+    free = int((values <= FREE_DIRECTION_TOL * values[-1]).sum())
+    if free:
         raise ValueError(
             f"The kept pairs leave {free} directions of the map free, so stretch would have no end; keep more pairs, "
             "such as a connected graph of all points."
         )
 
 
-def _check_distances(wanted: Array, n_points: int) -> None:
-    if wanted.shape != (n_points, n_points):
-        raise ValueError(f"distances must have shape ({n_points}, {n_points}), a row per point; got {wanted.shape}.")
-    if not np.isfinite(wanted).all():
+def _check_distances(tau: Array, n_points: int) -> None:
+    if tau.shape != (n_points, n_points):
+        raise ValueError(f"distances must have shape ({n_points}, {n_points}), a row per point; got {tau.shape}.")
+    if not np.isfinite(tau).all():
         raise ValueError("distances must be finite; got NaN or infinity among them.")
-    check.square_distances(wanted, "distances")
-    zeros = (np.count_nonzero(wanted == 0) - n_points) // 2
+    check.square_distances(tau, "distances")
+    zeros = (np.count_nonzero(tau == 0) - n_points) // 2
     if zeros > 0:
         raise ValueError(
             f"distances must be positive between different points; got {zeros} pairs at 0: keep one point of each pair."

@@ -1,4 +1,4 @@
-"""Maximum variance unfolding over a few directions: of the graph's Laplacian, or spanned by landmarks."""
+"""Maximum variance unfolding in a small basis: Laplacian eigenvectors, or combinations of landmarks."""
 
 from __future__ import annotations
 
@@ -7,53 +7,46 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import GraphEmbedder, stores
+from manifoldry.base import GraphEmbedder, estimator
 from manifoldry.extend.local import forward
+from manifoldry.geometry.laplacian import laplacian
 from manifoldry.geometry.weights import reconstruction
 from manifoldry.neighbors.geodesic import geodesic_lengths, nearest_source
 from manifoldry.neighbors.sample import Sample
+from manifoldry.parameters import NonNegative, NonNegativeInt, Positive, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.eigen import smallest
 from manifoldry.solve.factor import definite_factor
 from manifoldry.solve.scaling import landmark_scaling, principal_axes
-from manifoldry.solve.spectrum import Suggestion, enough
-from manifoldry.solve.stretch import Goal
-from manifoldry.solve.stretch.convex import smooth_stretch
-from manifoldry.solve.stretch.points import HeldPairs, certify_directions, cut_stretch, refine
-from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph, Spectrum
+from manifoldry.solve.semidefinite import PairDistances, StretchOptions
+from manifoldry.solve.semidefinite.certificate import certify_basis
+from manifoldry.solve.semidefinite.cutting_plane import cutting_plane_stretch
+from manifoldry.solve.semidefinite.pairs import refine
+from manifoldry.solve.semidefinite.smooth import smooth_stretch
+from manifoldry.solve.spectrum import Suggestion, enough, unexplained
+from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph
 
-SAMPLED = 10_000
-"""Pairs that the small program looks at; with 20 directions a Newton step then takes a tenth of a second."""
+MAX_SMOOTH_PAIRS = 10_000
+"""Pairs in the program over eigenvectors; with 20 of them a Newton step then takes a tenth of a second."""
 
-ROOM, PULLS, LAST_PULL = 2, (0.1, 0.01), 1e-3
-"""Folds turn over in two further dimensions, while ever weaker forces lengthen squared distances by these shares; then
-the points settle in the dimensions wanted."""
+EXTRA_DIMENSIONS = 2
+"""Dimensions beyond n_components, through which the points can unfold."""
 
-FIRST_PAIRS = 10
-"""Pairs per landmark that the program begins with; others join it when they are too long."""
+VARIANCE_WEIGHTS, LAST_VARIANCE_WEIGHT = (0.1, 0.01), 1e-3
+"""Weights of the variance in the stages of the refinement, as the relative growth of squared distances that they cause:
+with extra dimensions, and at last without."""
 
-REG = 1e-4
-"""Regularization of the weights. On rolls of 1000 and 5000 points ten times more or a hundred times less shrinks the
-result: combinations then bend, or swing, between landmarks."""
+FIRST_PAIRS_PER_LANDMARK = 10
+"""Pairs in the first program over landmarks; others are added when they become too long."""
 
-GAP, MOST_COLUMNS, FLAT = 1e-5, 10, 1e-8
-"""Of the landmarks' program: relative gap, most dimensions, and what share of the largest variance is flat."""
+MAX_LANDMARK_RANK = 10
+"""Maximum dimension of the program over landmarks."""
+
+MIN_VARIANCE_SHARE = 1e-8
+"""Columns of the initialization with less than this share of the largest variance are left out."""
 
 _GIVES = ("transform", "inverse", "spectrum", "trace", "certificate", "graph")
-
-
-@stores
-class _Directed(GraphEmbedder):
-    """What unfolding over a few directions shares."""
-
-    _invertible = _local_inverse = True
-
-    def suggest_n_components(self) -> Suggestion:
-        """Return the dimension that leaves at most a twentieth of the stretch of the small program, and why."""
-        check_is_fitted(self, "embedding_")
-        values = self.spectrum_.values
-        return enough(1 - np.cumsum(values) / values.sum(), "stretch")
 
 
 @register(
@@ -62,24 +55,25 @@ class _Directed(GraphEmbedder):
     papers=("weinberger2006b",),
     gives=_GIVES,
     keeps="distances between neighbors, in the sense of least squares",
-    loses="detail, if the refinement is cut short: the first layout is a smooth one",
+    loses="detail, if the refinement stops early: the initial layout is smooth",
     use_when="maximum variance unfolding fits, but there are more than a few thousand points",
-    fails_when="the unfolded shape is not smooth over the graph: long thin arms, pieces joined by bridges",
+    fails_when="the unfolded shape is not smooth over the graph: long thin arms, components joined by bridges",
     cost="a sparse eigenproblem and a sparse factor: 50,000 points in under a minute",
     test_params={"n_components": 2, "n_neighbors": 5},
 )
-@stores
-class FastMVU(_Directed):
+@estimator
+class FastMVU(GraphEmbedder):
     r"""Maximum variance unfolding over the smoothest functions on the graph, then refined.
 
-    The points are first combined from the m lowest eigenvectors of the graph's Laplacian, :math:`G = Q P Q^\top`:
+    The points are first linear combinations of the m lowest eigenvectors of the graph Laplacian,
+    :math:`G = Q P Q^\top`:
 
     .. math:: \max_{P \succeq 0} \; \operatorname{tr} P - \frac{\kappa}{2 E} \sum_{i \sim j}
               \left( \frac{(q_i - q_j)^\top P (q_i - q_j)}{d_{ij}^2} - 1 \right)^2 ,
 
-    a convex program of m(m+1)/2 numbers whatever the number of points. From there all points move on their own, down
-    the errors of their distances, while an ever weaker force pulls them apart: in two dimensions more than wanted
-    first, so that folds can turn over, and then in those wanted.
+    a convex program of m(m+1)/2 numbers whatever the number of points. From there conjugate gradients minimize the
+    errors of the distances over all points, less a small multiple of the variance: first in two dimensions more than
+    n_components, so that the points can unfold, and then in n_components.
 
     Parameters
     ----------
@@ -88,13 +82,13 @@ class FastMVU(_Directed):
     n_basis : int
         Number m of eigenvectors.
     max_iter : int
-        Most steps of each of the three stages of the refinement; 0 leaves the layout smooth.
-    n_neighbors, radius, metric, metric_params, search, disconnected
+        Maximum number of iterations in each of the three stages of the refinement; 0 for none.
+    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
         As in `Isomap`.
     random_state : int, Generator or None
-        Draws the pairs that the program looks at, where there are more than 10,000.
+        Seed of the pairs in the program, where there are more than 10,000.
     n_jobs, verbose, callback
-        As in `Isomap`; a true answer of the callback ends the program or the refinement.
+        As in `Isomap`; a true answer of the callback stops the program or the refinement.
 
     Attributes
     ----------
@@ -103,13 +97,13 @@ class FastMVU(_Directed):
     spectrum_ : Spectrum
         Eigenpairs of Q P Q', before the refinement.
     certificate_ : Certificate
-        Of the small program: how far P can be from its optimum. It says nothing of the refinement.
+        Of the convex program: how far P can be from its optimum; not of the refinement.
     stretch_ : float
-        Sum of squared distances from the mean.
+        The variance: the sum of squared distances from the mean.
     error_ : float
         Mean squared relative error of the squared distances.
     trace_ : Trace
-        Errors less pull from step to step of the last stage of the refinement.
+        Errors less the variance term, per iteration of the last stage of the refinement.
     graph_ : NeighborGraph
         The graph whose distances are kept.
     diagnostics_ : dict
@@ -117,6 +111,8 @@ class FastMVU(_Directed):
 
     Notes
     -----
+    New points are mapped as in `MVU`.
+
     References: weinberger2006b.
 
     Examples
@@ -128,27 +124,29 @@ class FastMVU(_Directed):
     True
     """
 
-    n_basis: int = 20
-    max_iter: int = 100
+    n_basis: PositiveInt = 20
+    max_iter: NonNegativeInt = 100
+
+    _invertible = _local_inverse = True
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
         check.integer("n_basis", self.n_basis, self.n_components, None, " (n_components)")
-        check.integer("max_iter", self.max_iter, 0)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        pairs = HeldPairs.of_graph(sample.graph)
-        Q = _smooth_directions(sample.graph, min(self.n_basis, sample.n_points - 1), run)
-        with run.stage("small program"):
-            chosen = _some(len(pairs), SAMPLED, run)
-            differences = pairs.of_points(Q)[chosen]
+        pairs = PairDistances.of_graph(sample.graph)
+        Q = _laplacian_eigenvectors(sample.graph, min(self.n_basis, sample.n_points - 1), run)
+        with run.stage("semidefinite program"):
+            differences = pairs.of_points(Q)[_sample_pairs(len(pairs), MAX_SMOOTH_PAIRS, run)]
             P = smooth_stretch(differences, np.eye(Q.shape[1]), run, kept=True)
-            certificate = certify_directions(differences, P)
-        Y, spectrum = _laid_out(Q, P, n_components + ROOM)
+            certificate = certify_basis(differences, P)
+        values, vectors = np.linalg.eigh(P)
+        smooth = Q @ (vectors * np.sqrt(np.maximum(values, 0.0)))
+        Y, spectrum = principal_axes(smooth, n_components + EXTRA_DIMENSIONS)
         with run.stage("refinement"):
-            for pull in PULLS:
-                Y, _ = refine(pairs, Y, pull, self.max_iter, run)
-            Y, trace = refine(pairs, principal_axes(Y, n_components)[0], LAST_PULL, self.max_iter, run)
+            for weight in VARIANCE_WEIGHTS:
+                Y, _ = refine(pairs, Y, weight, self.max_iter, run)
+            Y, trace = refine(pairs, principal_axes(Y, n_components)[0], LAST_VARIANCE_WEIGHT, self.max_iter, run)
         coordinates, _ = principal_axes(Y, n_components)
         errors = np.square(pairs.of_points(coordinates)).sum(axis=1) - 1
         return Embedding(
@@ -160,21 +158,26 @@ class FastMVU(_Directed):
             fitted={"stretch_": float(np.vdot(coordinates, coordinates)), "error_": float(np.mean(errors**2))},
         )
 
+    def suggest_n_components(self) -> Suggestion:
+        """Return the dimension that leaves at most a twentieth of the variance of the convex program, and why."""
+        check_is_fitted(self, "embedding_")
+        return enough(unexplained(self.spectrum_.values), "variance")
+
 
 @register(
     family="unfolding",
     problem="semidefinite",
     papers=("weinberger2005",),
     gives=_GIVES,
-    keeps="distances between neighbors at the most, as far as landmarks can follow",
-    loses="what is finer than the landmarks; size, for the tightest place between them holds back all",
-    use_when="an optimum with proof is wanted for thousands of points; FastMVU keeps distances better",
+    keeps="distances between neighbors as upper bounds, as far as combinations of landmarks can",
+    loses="detail finer than the landmarks; scale, which the tightest constraint between them limits",
+    use_when="a certified optimum is wanted for thousands of points; FastMVU keeps distances better",
     fails_when="there are hundreds of points to a landmark: the result shrinks",
     cost="a sparse factor and a program over the landmarks alone: 10,000 points in seconds",
     test_params={"n_components": 2, "n_neighbors": 5, "n_landmarks": 12},
 )
-@stores
-class LandmarkMVU(_Directed):
+@estimator
+class LandmarkMVU(GraphEmbedder):
     r"""Maximum variance unfolding by landmarks.
 
     Every point is a fixed combination of the landmarks, the one that fits the weights W that reconstruct points from
@@ -182,21 +185,26 @@ class LandmarkMVU(_Directed):
 
     .. math:: Y = Q L, \qquad Q = \arg\min_Q \| (I - W) Q \|_F^2 \text{ with } Q_{landmarks} = I .
 
-    The landmarks' Gram matrix then maximizes the variance of all points, with no distance between neighbors exceeded.
-    That is a small convex program; pairs join it as they become too long.
+    The landmarks' Gram matrix then maximizes the variance of all points, with no distance between neighbors exceeded: a
+    small convex program, solved by cutting planes.
 
     Parameters
     ----------
     n_components : int
         Target dimension.
     n_landmarks : int
-        How many landmarks: each as far as can be, along the graph, from those before.
-    n_neighbors, radius, metric, metric_params, search, disconnected
+        Number of landmarks, by farthest-point sampling in geodesic distance.
+    reg : float
+        Regularization of the weights W, relative to the trace of the local Gram matrices. On rolls of 1000 and 5000
+        points ten times more or a hundred times less shrinks the result.
+    tol : float
+        Relative duality gap at which to stop.
+    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
         As in `Isomap`.
     random_state : int, Generator or None
-        Draws the pairs that the program begins with, where there are more than ten per landmark.
+        Seed of the pairs in the first program, where there are more than ten per landmark.
     n_jobs, verbose, callback
-        As in `Isomap`; a true answer of the callback ends the program.
+        As in `Isomap`; a true answer of the callback stops the optimization.
 
     Attributes
     ----------
@@ -205,15 +213,15 @@ class LandmarkMVU(_Directed):
     spectrum_ : Spectrum
         Eigenpairs of the unfolded Gram matrix.
     certificate_ : Certificate
-        Of minus the stretch, among all that the landmarks can do.
+        Of minus the variance, among all combinations of landmarks.
     stretch_ : float
-        Sum of squared distances from the mean, in all dimensions.
+        The variance: the sum of squared distances from the mean, in all dimensions.
     trace_ : Trace
-        Minus the stretch from round to round, as pairs join.
+        Minus the variance per round of cutting planes.
     graph_ : NeighborGraph
-        The graph whose distances are held.
+        The graph whose distances are not exceeded.
     landmarks_ : ndarray of shape (n_landmarks,)
-        Which points served; of the largest piece, where pieces are embedded apart.
+        Rows of the landmarks; of the largest component, where components are embedded apart.
     diagnostics_ : dict
         Seconds, components, bridges.
 
@@ -229,7 +237,11 @@ class LandmarkMVU(_Directed):
     True
     """
 
-    n_landmarks: int = 30
+    n_landmarks: PositiveInt = 30
+    reg: NonNegative = 1e-4
+    tol: Positive = 1e-5
+
+    _invertible = _local_inverse = True
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
@@ -238,15 +250,15 @@ class LandmarkMVU(_Directed):
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         if sample.X is None:
             raise ValueError("LandmarkMVU needs points or all pairwise distances for its weights; got a graph.")
-        pairs = HeldPairs.of_graph(sample.graph)
-        landmarks = _far_apart(sample.graph, min(self.n_landmarks, sample.n_points))
-        Q = _combinations(reconstruction(sample, REG, run), landmarks)
-        start = _landmark_layout(sample.graph, landmarks, n_components + ROOM, run)
-        with run.stage("small program"):
-            first = _some(len(pairs), FIRST_PAIRS * len(landmarks), run)
-            goal = Goal(GAP, max_columns=min(MOST_COLUMNS, len(landmarks) - 1))
-            form = np.cov(Q, rowvar=False, ddof=0) * len(Q)
-            V, certificate, trace = cut_stretch(pairs.of_points(Q), form, start, first, goal, run)
+        pairs = PairDistances.of_graph(sample.graph)
+        landmarks = _farthest_points(sample.graph, min(self.n_landmarks, sample.n_points))
+        Q = _landmark_combinations(reconstruction(sample, self.reg, run), landmarks)
+        start = _scale_landmarks(sample.graph, landmarks, n_components + EXTRA_DIMENSIONS, run)
+        with run.stage("semidefinite program"):
+            first = _sample_pairs(len(pairs), FIRST_PAIRS_PER_LANDMARK * len(landmarks), run)
+            options = StretchOptions(self.tol, max_rank=min(MAX_LANDMARK_RANK, len(landmarks) - 1))
+            variance = np.cov(Q, rowvar=False, ddof=0) * len(Q)
+            V, certificate, trace = cutting_plane_stretch(pairs.of_points(Q), variance, start, first, options, run)
         coordinates, spectrum = principal_axes(Q @ V, n_components)
         return Embedding(
             coordinates,
@@ -257,29 +269,27 @@ class LandmarkMVU(_Directed):
             fitted={"stretch_": -certificate.objective, "landmarks_": landmarks},
         )
 
+    def suggest_n_components(self) -> Suggestion:
+        """Return the dimension that leaves at most a twentieth of the variance, and why."""
+        check_is_fitted(self, "embedding_")
+        return enough(unexplained(self.spectrum_.values), "variance")
 
-def _smooth_directions(graph: NeighborGraph, m: int, run: Run) -> FloatArray:
-    """Return the lowest eigenvectors of the graph's Laplacian, apart from the constant."""
+
+def _laplacian_eigenvectors(graph: NeighborGraph, m: int, run: Run) -> FloatArray:
+    """Return the lowest eigenvectors of the unweighted graph Laplacian, except the constant."""
     n = graph.n_points
     adjacency = sp.csr_array((np.ones(graph.n_edges), graph.indices, graph.indptr), shape=(n, n))
-    laplacian = sp.csr_array(sp.diags_array(graph.degrees.astype(float)) - adjacency)
-    return smallest(laplacian, m, null=np.full(n, 1 / np.sqrt(n)), run=run).vectors
+    return smallest(laplacian(adjacency).matrix, m, null=np.full(n, 1 / np.sqrt(n)), run=run).vectors
 
 
-def _laid_out(Q: FloatArray, P: FloatArray, n_components: int) -> tuple[FloatArray, Spectrum]:
-    """Return the points of the Gram matrix Q P Q' in their first principal axes, and all its eigenpairs."""
-    values, vectors = np.linalg.eigh(P)
-    return principal_axes(Q @ (vectors * np.sqrt(np.maximum(values, 0.0))), n_components)
-
-
-def _some(n_pairs: int, most: int, run: Run) -> IntArray:
+def _sample_pairs(n_pairs: int, most: int, run: Run) -> IntArray:
     if n_pairs <= most:
         return np.arange(n_pairs)
     return np.sort(run.rng("pairs").choice(n_pairs, most, replace=False))
 
 
-def _far_apart(graph: NeighborGraph, count: int) -> IntArray:
-    """Return landmarks, each as far as can be from those before; the first is the point with the longest edges."""
+def _farthest_points(graph: NeighborGraph, count: int) -> IntArray:
+    """Return landmarks by farthest-point sampling in geodesic distance, from the point with the longest edges."""
     edges = np.bincount(graph.rows(), graph.lengths, minlength=graph.n_points)
     chosen = [int(np.argmax(edges))]
     away, _ = nearest_source(graph, np.array(chosen))
@@ -289,11 +299,11 @@ def _far_apart(graph: NeighborGraph, count: int) -> IntArray:
     return np.array(chosen)
 
 
-def _combinations(W: sp.csr_array, landmarks: IntArray) -> FloatArray:
-    """Return the points as combinations of the landmarks that agree best with the weights; rows sum to one."""
+def _landmark_combinations(W: sp.csr_array, landmarks: IntArray) -> FloatArray:
+    """Return the points as combinations of the landmarks that minimize |(I - W) Q|; rows sum to one."""
     n = W.shape[0]
-    off = sp.csr_array(sp.eye_array(n) - W)
-    form = sp.csr_array(off.T @ off)
+    residual = sp.csr_array(sp.eye_array(n) - W)
+    form = sp.csr_array(residual.T @ residual)
     rest = np.setdiff1d(np.arange(n), landmarks)
     Q = np.zeros((n, len(landmarks)))
     Q[landmarks, np.arange(len(landmarks))] = 1.0
@@ -304,8 +314,8 @@ def _combinations(W: sp.csr_array, landmarks: IntArray) -> FloatArray:
     return Q / Q.sum(axis=1, keepdims=True)
 
 
-def _landmark_layout(graph: NeighborGraph, landmarks: IntArray, n_columns: int, run: Run) -> FloatArray:
-    """Return where classical scaling of their geodesics puts the landmarks."""
+def _scale_landmarks(graph: NeighborGraph, landmarks: IntArray, n_columns: int, run: Run) -> FloatArray:
+    """Return the classical scaling of the geodesic distances between landmarks, without columns of zeros."""
     lengths, _ = geodesic_lengths(graph, run, landmarks, at_least=len(landmarks))
     spectrum = landmark_scaling(lengths, landmarks, min(n_columns, len(landmarks) - 1), run).spectrum
-    return spectrum.scaled(0.5)[:, spectrum.values > FLAT * spectrum.values[0]]
+    return spectrum.scaled(0.5)[:, spectrum.values > MIN_VARIANCE_SHARE * spectrum.values[0]]

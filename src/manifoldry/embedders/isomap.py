@@ -3,24 +3,59 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import GeodesicEmbedder, from_landmarks, from_scaling, stores
-from manifoldry.extend.nystrom import GeodesicNystrom
+from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.extend.nystrom import (
+    GeodesicNystrom,
+    embed_by_landmarks,
+    embed_by_scaling,
+    geodesic_residual_variances,
+)
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import local_scale, rescaled, short_circuits
 from manifoldry.neighbors.sample import Sample
+from manifoldry.parameters import ArrayLike, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import additive_constant, classical_scaling
-from manifoldry.values import Embedding, IntArray
+from manifoldry.solve.spectrum import Suggestion, elbow
+from manifoldry.values import Embedding, FloatArray
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 _TEST_PARAMS = {"n_components": 2, "n_neighbors": 5}
 _FAILS = "short circuits (n_neighbors too large, noise), holes, closed or strongly curved surfaces"
+
+
+def residual_variances(self: GraphEmbedder, max_components: int = 10, *, sample: int = 1000) -> FloatArray:
+    r"""Return the residual variance :math:`1 - R^2(d)` of geodesic and embedded distances for d = 1..max_components.
+
+    The curve falls until d reaches the intrinsic dimension and then stays. With more than ``sample`` points it is
+    measured on the geodesic distances among a random sample of them.
+
+    Parameters
+    ----------
+    max_components : int
+        The largest dimension tried.
+    sample : int
+        Maximum number of points whose geodesic distances are computed.
+    """
+    check_is_fitted(self, "graph_")
+    return geodesic_residual_variances(self.graph_, max_components, sample, self._run())
+
+
+def suggest_n_components(self: GraphEmbedder, max_components: int = 10, *, sample: int = 1000) -> Suggestion:
+    """Return the dimension at the elbow of the residual variances, and why.
+
+    Parameters
+    ----------
+    max_components, sample : int
+        As in `residual_variances`.
+    """
+    return elbow(residual_variances(self, max_components, sample=sample), "residual variance")
 
 
 @register(
@@ -35,8 +70,8 @@ _FAILS = "short circuits (n_neighbors too large, noise), holes, closed or strong
     cost="O(n^2 log n) time, one n x n matrix: to about 20,000 points",
     test_params=_TEST_PARAMS,
 )
-@stores
-class Isomap(GeodesicEmbedder):
+@estimator
+class Isomap(GraphEmbedder):
     r"""Isometric feature mapping: classical scaling of shortest-path distances.
 
     .. math:: Y = \arg\min_Y \left\| -\tfrac12 H D_G^{(2)} H - Y Y^T \right\|_F ,
@@ -49,26 +84,26 @@ class Isomap(GeodesicEmbedder):
     n_components : int
         Target dimension.
     n_neighbors : int or "auto"
-        Neighbors of each point; "auto" is 10, unless a radius is given.
+        Number of neighbors of each point; "auto" is 10, unless a radius is given.
     radius : float, optional
-        Neighbors are all points at most this far; with ``n_neighbors`` too, at most that many of them.
+        Neighbors are all points within this distance; with ``n_neighbors`` too, at most that many of them.
     metric, metric_params
-        As in scikit-learn, or "precomputed": ``X`` holds pairwise distances, or a sparse graph of lengths.
+        As in scikit-learn, or "precomputed": ``X`` holds pairwise distances, or a sparse graph of edge lengths.
     search : {"auto", "exact", "approximate"}
-        How neighbors are found; approximate searches report their recall in ``diagnostics_``.
+        Type of neighbor search; approximate searches report their recall in ``diagnostics_``.
     symmetry : {"or", "and"}
-        Whether a pair needs to be listed by one end or by both.
-    disconnected : {"bridge", "apart", "largest", "refuse"}
-        What to do with a graph in pieces: join by shortest bridges (with a warning), embed each piece apart,
-        keep the largest (the other points get NaN), or refuse.
+        Whether an edge of the graph needs one of its ends to list the other, or both.
+    disconnected : {"bridge", "apart", "largest", "raise"}
+        Treatment of a disconnected graph: join the components by shortest bridges (with a warning), embed each
+        component apart, embed the largest only (the other points get NaN), or raise an error.
     random_state : int, Generator or None
         Seed; used only for approximate search and early stopping.
     n_jobs : int, optional
-        Threads; the result does not depend on it.
+        Number of threads; the result does not depend on it.
     verbose : bool
-        Tell the stages on the standard error stream.
+        Whether to report the stages on the standard error stream.
     callback : callable, optional
-        Called with a `Progress`; if it returns true the geodesics found so far serve as landmarks.
+        Called with a `Progress`; if it returns true the geodesic distances computed so far serve as landmarks.
 
     Attributes
     ----------
@@ -77,9 +112,9 @@ class Isomap(GeodesicEmbedder):
     spectrum_ : Spectrum
         Eigenpairs of the doubly centered squared geodesics.
     graph_ : NeighborGraph
-        The graph that the paths ran on.
+        The graph whose shortest paths were taken.
     diagnostics_ : dict
-        Seconds, memory, components, bridges, suspected short circuits, what "auto" chose.
+        Seconds, memory, components, bridges, suspected short circuits, resolved "auto" parameters.
 
     Notes
     -----
@@ -94,13 +129,18 @@ class Isomap(GeodesicEmbedder):
     True
     """
 
+    _invertible = _local_inverse = True
+
+    residual_variances = residual_variances
+    suggest_n_components = suggest_n_components
+
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         lengths, sources = geodesic_lengths(sample.graph, run, at_least=n_components + 2)
-        if len(sources) < sample.n_points:
-            return from_landmarks(sample.index, lengths, sources, n_components, run)
+        if len(sources) < sample.n_points:  # stopped by the callback
+            return embed_by_landmarks(sample.index, lengths, sources, n_components, run)
         scaling = classical_scaling(lengths, n_components, run, overwrite=True)
         suspects = short_circuits(sample.graph, run)
-        return from_scaling(GeodesicNystrom(sample.index, sample.graph, scaling), short_circuits=suspects)
+        return embed_by_scaling(GeodesicNystrom(sample.index, sample.graph, scaling), short_circuits=suspects)
 
 
 @register(
@@ -115,23 +155,24 @@ class Isomap(GeodesicEmbedder):
     cost="O(l n log n) time, l x n memory for l landmarks: to millions of points",
     test_params={**_TEST_PARAMS, "n_landmarks": 12},
 )
-@stores
-class LandmarkIsomap(GeodesicEmbedder):
-    r"""Isomap by landmarks: classical scaling of the landmarks, everyone else placed by distance to them.
+@estimator
+class LandmarkIsomap(GraphEmbedder):
+    r"""Landmark Isomap: classical scaling of the landmarks, all other points placed by their distances to them.
 
     .. math:: y = \tfrac12 \Lambda^{-1/2} V^T (\overline{\delta} - \delta(x)) ,
 
     with :math:`\delta(x)` the squared geodesic distances of a point to the landmarks and :math:`V, \Lambda` the
-    eigenpairs of the landmarks' own scaling. With all points as landmarks it is Isomap. Never an n x n matrix.
+    eigenpairs of the landmarks' own scaling. With all points as landmarks it is Isomap. No n x n matrix is
+    formed.
 
     Parameters
     ----------
     n_components : int
         Target dimension.
     n_landmarks : int
-        How many landmarks; a few dozen times ``n_components`` is plenty.
+        Number of landmarks; a few dozen times ``n_components`` is plenty.
     landmarks : array of int, optional
-        Which points; by default a random choice by ``random_state``.
+        Indices of the landmarks; drawn at random by default.
     n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
         As in `Isomap`.
     random_state, n_jobs, verbose, callback
@@ -142,7 +183,7 @@ class LandmarkIsomap(GeodesicEmbedder):
     embedding_, spectrum_, graph_
         As in `Isomap`; the spectrum is that of the landmarks.
     diagnostics_ : dict
-        Besides, ``landmarks``: which points served.
+        Also ``landmarks``, their indices.
 
     Notes
     -----
@@ -156,8 +197,13 @@ class LandmarkIsomap(GeodesicEmbedder):
     (2000, 2)
     """
 
-    n_landmarks: int = 200
-    landmarks: Any = None
+    n_landmarks: PositiveInt = 200
+    landmarks: ArrayLike | None = None
+
+    _invertible = _local_inverse = True
+
+    residual_variances = residual_variances
+    suggest_n_components = suggest_n_components
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
@@ -165,9 +211,8 @@ class LandmarkIsomap(GeodesicEmbedder):
             check.integer("n_landmarks", self.n_landmarks, self.n_components + 1, None, " (n_components + 1)")
             return
         chosen = np.unique(np.asarray(self.landmarks))
-        if chosen.dtype.kind not in "iu" or len(chosen) <= self.n_components or not (
-            chosen[0] >= 0 and chosen[-1] < n_points
-        ):  # fmt: skip
+        enough = chosen.dtype.kind in "iu" and len(chosen) > self.n_components
+        if not (enough and chosen[0] >= 0 and chosen[-1] < n_points):
             raise ValueError(
                 f"landmarks must be at least {self.n_components + 1} different indices below {n_points}; "
                 f"got {self.landmarks!r}."
@@ -175,19 +220,16 @@ class LandmarkIsomap(GeodesicEmbedder):
         if self.disconnected in ("apart", "largest"):
             raise ValueError(
                 f"Given landmarks need one connected graph, which disconnected={self.disconnected!r} does not; "
-                "use 'bridge' or 'refuse', or n_landmarks."
+                "use 'bridge' or 'raise', or n_landmarks."
             )
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        landmarks = self._choose_landmarks(sample.n_points, run)
-        lengths, landmarks = geodesic_lengths(sample.graph, run, landmarks, at_least=n_components + 2)
-        return from_landmarks(sample.index, lengths, landmarks, n_components, run)
-
-    def _choose_landmarks(self, n_points: int, run: Run) -> IntArray:
-        if self.landmarks is not None:
-            return np.unique(np.asarray(self.landmarks))
-        count = min(self.n_landmarks, n_points)
-        return np.sort(run.rng("landmarks").choice(n_points, count, replace=False))
+        chosen = self.landmarks
+        if chosen is None:
+            n = sample.n_points
+            chosen = run.rng("landmarks").choice(n, min(self.n_landmarks, n), replace=False)
+        lengths, landmarks = geodesic_lengths(sample.graph, run, np.unique(chosen), at_least=n_components + 2)
+        return embed_by_landmarks(sample.index, lengths, landmarks, n_components, run)
 
 
 @register(
@@ -202,9 +244,9 @@ class LandmarkIsomap(GeodesicEmbedder):
     cost="as Isomap",
     test_params=_TEST_PARAMS,
 )
-@stores
-class ConformalIsomap(GeodesicEmbedder):
-    r"""Conformal Isomap: every edge is measured in units of its ends' neighbor spacing.
+@estimator
+class ConformalIsomap(GraphEmbedder):
+    r"""Conformal Isomap: every edge is measured in units of the mean neighbor distances at its ends.
 
     .. math:: w_{ij} = \frac{\|x_i - x_j\|}{\sqrt{M(i) M(j)}}, \qquad
               M(i) = \frac1k \sum_{j \in N(i)} \|x_i - x_j\| ,
@@ -235,15 +277,20 @@ class ConformalIsomap(GeodesicEmbedder):
     (500, 2)
     """
 
+    _invertible = _local_inverse = True
+
+    residual_variances = residual_variances
+    suggest_n_components = suggest_n_components
+
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         k = sample.index.rule.n_neighbors
         scale = local_scale(sample.graph, k if isinstance(k, int) else None)
         graph = rescaled(sample.graph, scale)
         lengths, sources = geodesic_lengths(graph, run, at_least=n_components + 2)
         if len(sources) < graph.n_points:
-            return replace(from_landmarks(sample.index, lengths, sources, n_components, run, scale), graph=graph)
+            return replace(embed_by_landmarks(sample.index, lengths, sources, n_components, run, scale), graph=graph)
         scaling = classical_scaling(lengths, n_components, run, overwrite=True)
-        return from_scaling(GeodesicNystrom(sample.index, graph, scaling, scale=scale))
+        return embed_by_scaling(GeodesicNystrom(sample.index, graph, scaling, scale=scale))
 
 
 @register(
@@ -258,8 +305,8 @@ class ConformalIsomap(GeodesicEmbedder):
     cost="as Isomap, several eigenproblems and three n x n matrices: to about 10,000 points",
     test_params=_TEST_PARAMS,
 )
-@stores
-class KernelIsomap(GeodesicEmbedder):
+@estimator
+class KernelIsomap(GraphEmbedder):
     r"""Kernel Isomap: the smallest constant that makes the geodesic kernel a Mercer kernel.
 
     .. math:: \tilde K = -\tfrac12 H (D_G + c\,(11^T - I))^{(2)} H \succeq 0 ,
@@ -290,9 +337,14 @@ class KernelIsomap(GeodesicEmbedder):
     True
     """
 
+    _invertible = _local_inverse = True
+
+    residual_variances = residual_variances
+    suggest_n_components = suggest_n_components
+
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         lengths, _ = geodesic_lengths(sample.graph, run, at_least=sample.n_points)
         shift = additive_constant(lengths, run)
         lengths[lengths > 0] += shift
         scaling = classical_scaling(lengths, n_components, run, overwrite=True)
-        return from_scaling(GeodesicNystrom(sample.index, sample.graph, scaling, shift), additive_constant=shift)
+        return embed_by_scaling(GeodesicNystrom(sample.index, sample.graph, scaling, shift), additive_constant=shift)

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import Embedder, stores
-from manifoldry.extend.kernel_projection import KERNELS, Kernel, KernelProjection, LinearPreimage, LocalPreimage
+from manifoldry.base import Embedder, estimator
+from manifoldry.extend.kernel_projection import (
+    Kernel,
+    KernelFunction,
+    KernelName,
+    KernelProjection,
+    LocalPreimage,
+)
+from manifoldry.extend.linear import LinearInverse
 from manifoldry.extend.placement import pairwise
+from manifoldry.parameters import Positive, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.eigen import column_signs, largest
 from manifoldry.solve.spectrum import Suggestion, elbow
 from manifoldry.values import Embedding, FloatArray, Spectrum
 
-BANDWIDTH_SAMPLE = 1000
+MAX_GAMMA_POINTS = 1000
 """Points among which the median distance is taken: their half million pairs settle it to a fraction of a percent."""
-PREIMAGE_NEIGHBORS = 10
-"""Neighbors per local regression beyond three per coordinate: enough to average noise, few enough to stay local."""
 
 
 @register(
@@ -32,11 +38,11 @@ PREIMAGE_NEIGHBORS = 10
     keeps="inner products in the feature space of the kernel: similar points stay close",
     loses="distances beyond the reach of a local kernel",
     use_when="a kernel says what similar means (strings, graphs, histograms), or components must bend a little",
-    fails_when="the bandwidth is far off: too small isolates every point, too large gives PCA",
+    fails_when="gamma is far off: too large isolates every point, too small gives PCA",
     cost="O(n^2) memory, a few products with the n x n kernel; with m landmarks O(n m^2) time, n x m memory",
     test_params={"n_components": 2},
 )
-@stores
+@estimator
 class KernelPCA(Embedder):
     r"""Kernel principal component analysis.
 
@@ -50,21 +56,22 @@ class KernelPCA(Embedder):
     ----------
     n_components : int
         Target dimension.
-    kernel : {"gaussian", "linear", "polynomial", "cosine", "sigmoid", "precomputed"} or callable
-        Gaussian :math:`\exp(-\|x-y\|^2/2b^2)`, linear :math:`x^T y`, polynomial :math:`(s x^T y + c)^p`, cosine of
-        the angle, sigmoid :math:`\tanh(s x^T y + c)`; "precomputed" for a symmetric matrix of kernel values; or a
-        function of two arrays of rows, (m, p) and (n, p), that returns the values (m, n).
-    bandwidth : float or "auto"
-        b of the Gaussian kernel; "auto" is the median distance between different points.
+    kernel : {"rbf", "poly", "linear", "sigmoid", "cosine", "precomputed"} or callable
+        As in scikit-learn: :math:`\exp(-\gamma \|x-y\|^2)`, :math:`(\gamma x^T y + c)^p`, :math:`x^T y`,
+        :math:`\tanh(\gamma x^T y + c)`, the cosine of the angle; "precomputed" for a symmetric matrix of kernel values;
+        or a function of two arrays of rows, (m, p) and (n, p), that returns the values (m, n).
+    gamma : float, "auto" or None
+        Coefficient of the rbf, poly and sigmoid kernels. "auto" (or None) is :math:`1/2b^2` for rbf, with b the median
+        distance between different points, and 1 for the others.
     degree : int
-        p of the polynomial kernel.
-    slope, offset : float
-        s and c of the polynomial and sigmoid kernels.
+        Degree p of the poly kernel.
+    coef0 : float
+        Constant c of the poly and sigmoid kernels.
     n_landmarks : int, optional
         Replace the kernel by its Nystrom approximation through that many random points; no n x n matrix is made.
         With all points as landmarks nothing changes.
     random_state : int, Generator or None
-        Seed of the landmarks, and of the sample that sets an "auto" bandwidth beyond 1000 points.
+        Seed of the landmarks, and of the sample that sets an "auto" gamma beyond 1000 points.
     n_jobs, verbose, callback
         As in `Isomap`.
 
@@ -76,7 +83,7 @@ class KernelPCA(Embedder):
     spectrum_ : Spectrum
         Eigenpairs of the centered kernel, or of its approximation.
     diagnostics_ : dict
-        Seconds, memory, the ``bandwidth`` used, and ``kept``: the share of the trace of the centered kernel.
+        Seconds, memory, the ``gamma`` used, and ``kept``: the share of the trace of the centered kernel.
 
     Notes
     -----
@@ -89,17 +96,16 @@ class KernelPCA(Embedder):
     Examples
     --------
     >>> from manifoldry import KernelPCA, datasets
-    >>> model = KernelPCA(2, kernel="gaussian").fit(datasets.s_curve(300).X)
+    >>> model = KernelPCA(n_components=2, kernel="rbf").fit(datasets.s_curve(300).X)
     >>> model.embedding_.shape, len(model.spectrum_)
     ((300, 2), 2)
     """
 
-    kernel: Any = "gaussian"
-    bandwidth: float | str = "auto"
-    degree: int = 3
-    slope: float = 1.0
-    offset: float = 1.0
-    n_landmarks: int | None = None
+    kernel: KernelName | KernelFunction = "rbf"
+    gamma: Positive | Literal["auto"] | None = "auto"
+    degree: PositiveInt = 3
+    coef0: float = 1.0
+    n_landmarks: PositiveInt | None = None
 
     _invertible = True
 
@@ -128,13 +134,6 @@ class KernelPCA(Embedder):
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
-        if not callable(self.kernel):
-            check.choice("kernel", self.kernel, KERNELS)
-        if self.bandwidth != "auto":
-            check.number("bandwidth", self.bandwidth, 0.0, open_low=True)
-        check.integer("degree", self.degree, 1)
-        check.number("slope", self.slope, 0.0, open_low=True)
-        check.number("offset", self.offset, -np.inf)
         if self.n_landmarks is not None:
             check.integer("n_landmarks", self.n_landmarks, self.n_components + 1, n_points)
             if self._pairwise:
@@ -149,22 +148,22 @@ class KernelPCA(Embedder):
             else _nystrom(X, kernel, self.n_components, int(self.n_landmarks or 0), run)
         )
         notes: dict[str, Any] = {"variance": variance, "kept": float(np.maximum(spectrum.values, 0).sum() / variance)}
-        if kernel.rule == "gaussian":
-            notes["bandwidth"] = kernel.bandwidth
+        if kernel.rule in ("rbf", "poly", "sigmoid"):
+            notes["gamma"] = kernel.gamma
         return Embedding(scores, spectrum=spectrum, extension=extension, inverse=self._preimage(scores, X), notes=notes)
 
     def _resolved(self, X: Any, run: Run) -> Kernel:
-        width = 1.0
-        if self.kernel == "gaussian":
-            width = median_distance(X, run) if self.bandwidth == "auto" else float(self.bandwidth)
-        return Kernel(self.kernel, width, self.degree, self.slope, self.offset)
+        gamma = self.gamma
+        if gamma is None or isinstance(gamma, str):
+            gamma = 0.5 / median_distance(X, run) ** 2 if self.kernel == "rbf" else 1.0
+        return Kernel(self.kernel, float(gamma), self.degree, self.coef0)
 
-    def _preimage(self, scores: FloatArray, X: Any) -> LinearPreimage | LocalPreimage | None:
+    def _preimage(self, scores: FloatArray, X: Any) -> LinearInverse | LocalPreimage | None:
         if self._pairwise or issparse(X):
             return None
         if self.kernel == "linear":
-            return LinearPreimage.fit(scores, X)
-        return LocalPreimage(scores, X, PREIMAGE_NEIGHBORS + 3 * self.n_components)
+            return LinearInverse.fit(scores, X)
+        return LocalPreimage.of(scores, X)
 
     @property
     def _pairwise(self) -> bool:
@@ -184,7 +183,7 @@ class KernelPCA(Embedder):
 def median_distance(X: Any, run: Run) -> float:
     """Return the median of the positive distances between rows, of at most 1000 rows taken at random."""
     n = X.shape[0]
-    few = X if n <= BANDWIDTH_SAMPLE else X[np.sort(run.rng("bandwidth").permutation(n)[:BANDWIDTH_SAMPLE])]
+    few = X if n <= MAX_GAMMA_POINTS else X[np.sort(run.rng("bandwidth").permutation(n)[:MAX_GAMMA_POINTS])]
     lengths = pairwise(few, few, "euclidean", None, run)
     apart = lengths[lengths > 0]
     return float(np.median(apart)) if len(apart) else 1.0

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import cast, get_args
+from typing import Any, Literal
 
-from manifoldry import check
-from manifoldry.base import stores
-from manifoldry.base.affinities import AffinityEmbedder
-from manifoldry.extend.kernel import LaplacianNystrom
-from manifoldry.geometry.affinity import Affinity
-from manifoldry.geometry.laplacian import Kind, laplacian
+from sklearn.utils.validation import check_is_fitted
+
+from manifoldry.base import GraphEmbedder, count_points, estimator
+from manifoldry.extend.affinity import LaplacianNystrom, embed_affinities, embed_copies
+from manifoldry.geometry.affinity import edge_affinity
+from manifoldry.geometry.laplacian import LaplacianKind
+from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
+from manifoldry.parameters import Positive
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.solve.eigen import smallest
-from manifoldry.values import Embedding, FloatArray, NeighborGraph, Spectrum
+from manifoldry.solve.graph_spectrum import eigengap, laplacian_eigenpairs, within_largest
+from manifoldry.solve.spectrum import Suggestion
+from manifoldry.values import Embedding
 
 
 @register(
@@ -29,8 +32,8 @@ from manifoldry.values import Embedding, FloatArray, NeighborGraph, Spectrum
     cost="a sparse eigenproblem: 200,000 points of a surface in seconds",
     test_params={"n_components": 2, "n_neighbors": 5},
 )
-@stores
-class LaplacianEigenmaps(AffinityEmbedder):
+@estimator
+class LaplacianEigenmaps(GraphEmbedder):
     r"""Laplacian eigenmaps: the coordinates that vary least along the edges of the neighbor graph.
 
     .. math:: \min_Y \tfrac12 \sum_{ij} w_{ij} \|y_i - y_j\|^2 = \operatorname{tr} Y^T L Y
@@ -44,37 +47,31 @@ class LaplacianEigenmaps(AffinityEmbedder):
     n_components : int
         Target dimension.
     n_neighbors : int or "auto"
-        Neighbors of each point; "auto" is 10, unless a radius is given.
+        Number of neighbors of each point; "auto" is 10, unless a radius is given.
     radius : float, optional
-        Neighbors are all points at most this far; with ``n_neighbors`` too, at most that many of them.
+        Neighbors are all points within this distance; with ``n_neighbors`` too, at most that many of them.
     weights : {"heat", "binary"}
-        Affinities by the heat kernel, or all of them 1.
-    bandwidth : "auto" or float
-        The s of the heat kernel; with "auto" :math:`2 s^2` is the mean squared length of the edges. Written
-        :math:`e^{-d^2/t}` the kernel has :math:`s = \sqrt{t/2}`, written :math:`e^{-d^2/(4t)}` it has
-        :math:`s = \sqrt{2t}`.
+        Edge weights by the heat kernel, or all of them 1.
+    bandwidth : float or "auto"
+        Standard deviation s of the heat kernel; with "auto" :math:`2 s^2` is the mean squared length of the edges.
+        Written :math:`e^{-\gamma d^2}` the kernel has :math:`s = 1/\sqrt{2\gamma}`, written :math:`e^{-d^2/t}` it has
+        :math:`s = \sqrt{t/2}`, written :math:`e^{-d^2/(4t)}` it has :math:`s = \sqrt{2t}`.
     laplacian : {"random_walk", "symmetric", "unnormalized"}
-        The scaling of one problem: v as above; :math:`u = D^{1/2} v`, with :math:`Y^T Y = I`; or the eigenvectors
-        of L itself, also with :math:`Y^T Y = I`, in which every point counts the same.
+        Normalization: v as above; :math:`u = D^{1/2} v`, with :math:`Y^T Y = I`; or the eigenvectors of L itself, also
+        with :math:`Y^T Y = I`, in which all points have the same weight.
     metric, metric_params
-        As in scikit-learn; or "precomputed": ``X`` holds pairwise distances, or a sparse graph of lengths; or
-        "affinity": ``X`` holds the affinities themselves, dense or sparse, 0 for none, and no neighbors are searched;
-        what a point affinities to itself is left out.
-    search : {"auto", "exact", "approximate"}
-        How neighbors are found; approximate searches report their recall in ``diagnostics_``.
-    symmetry : {"or", "and"}
-        Whether a pair needs to be listed by one end or by both.
-    disconnected : {"apart", "bridge", "largest", "refuse"}
-        What to do with a graph in pieces: embed each piece apart, join by shortest bridges (with a warning), keep
-        the largest (the other points get NaN), or refuse.
+        As in scikit-learn; or "precomputed": ``X`` holds pairwise distances, or a sparse graph of edge lengths; or
+        "affinity": ``X`` holds the edge weights themselves, dense or sparse, 0 for none, and no neighbors are searched;
+        the diagonal is ignored.
+    search, symmetry
+        As in `Isomap`.
+    disconnected : {"apart", "bridge", "largest", "raise"}
+        Treatment of a disconnected graph: embed each component apart, join them by shortest bridges (with a warning),
+        embed the largest only (the other points get NaN), or raise an error.
     random_state : int, Generator or None
         Seed; used only for approximate search.
-    n_jobs : int, optional
-        Threads; the result does not depend on it.
-    verbose : bool
-        Tell the stages on the standard error stream.
-    callback : callable, optional
-        Called with a `Progress`.
+    n_jobs, verbose, callback
+        As in `Isomap`; a callback cannot shorten this fit.
 
     Attributes
     ----------
@@ -83,10 +80,12 @@ class LaplacianEigenmaps(AffinityEmbedder):
     spectrum_ : Spectrum
         Eigenvalues between 0 and 2, ascending; the constant, with eigenvalue 0, is in ``dropped``. Of a graph
         embedded in pieces, that of the largest.
+    affinity_matrix_ : csr_array of shape (n_samples, n_samples)
+        The edge weights W.
     graph_ : NeighborGraph
         The undirected graph. Given affinities w have become the lengths :math:`\sqrt{-2 \ln (w / w_{max})}`.
     diagnostics_ : dict
-        Seconds, components, ``bandwidth``, what "auto" chose.
+        Seconds, components, ``bandwidth``, resolved "auto" parameters.
 
     Notes
     -----
@@ -105,37 +104,45 @@ class LaplacianEigenmaps(AffinityEmbedder):
     (1000, 2)
     """
 
-    weights: str = "heat"
-    laplacian: str = "random_walk"
+    weights: Literal["heat", "binary"] = "heat"
+    bandwidth: Positive | Literal["auto"] = "auto"
+    laplacian: LaplacianKind = "random_walk"
+    disconnected: Policy = "apart"
 
-    def _check_parameters(self, n_points: int) -> None:
-        super()._check_parameters(n_points)
-        check.choice("laplacian", self.laplacian, get_args(Kind))
+    _invertible = _local_inverse = True
+    _extra_metrics = ("affinity",)
 
-    def _follow(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        affinity = self._affinity(sample.graph)
-        spectrum = self._pairs(affinity, n_components, run)
-        bandwidth = self._bandwidth(sample.graph)
+    def suggest_n_components(self, max_components: int = 10) -> Suggestion:
+        """Return the number of eigenvectors before the widest gap of the spectrum, and why.
+
+        There is one slow eigenvector per cluster or long direction before the gap. Their number need not be the
+        intrinsic dimension, as a long direction has harmonics. Of a disconnected graph the largest component is taken.
+
+        Parameters
+        ----------
+        max_components : int
+            The largest dimension considered.
+        """
+        check_is_fitted(self, "embedding_")
+        W, run = within_largest(self.graph_, vars(self).get("affinity_matrix_")), self._run()
+        return eigengap(
+            lambda count: laplacian_eigenpairs(W, count, self.laplacian, run).values, W.shape[0], max_components
+        )
+
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        if self.metric != "affinity":
+            return super()._embed(X, run)
+        rule = self._rule(count_points(X))
+        return embed_affinities(X, rule, self._unfold, self.n_components, self.disconnected, run)
+
+    def _unfold(self, sample: Sample, n_components: int, run: Run, strongest: float | None = None) -> Embedding:
+        affinity, s = edge_affinity(sample.graph, self.weights, self.bandwidth, strongest)
+        if copies := embed_copies(sample, n_components, affinity.matrix):
+            return copies
+        spectrum = laplacian_eigenpairs(affinity.matrix, n_components, self.laplacian, run)
+        Y, given = spectrum.vectors, strongest is not None
         extension = LaplacianNystrom(
-            sample.index,
-            bandwidth,
-            self._strength,
-            spectrum.vectors,
-            spectrum.values,
-            cast(Kind, self.laplacian),
-            affinity.degrees,
-            coincide=not self._affinities_given,
+            sample.index, s, strongest or 1.0, Y, spectrum.values, self.laplacian, affinity.degrees, coincide=not given
         )
-        return Embedding(
-            spectrum.vectors, graph=sample.graph, spectrum=spectrum, extension=extension, notes={"bandwidth": bandwidth}
-        )
-
-    def _pairs(self, affinity: Affinity, count: int, run: Run) -> Spectrum:
-        if self.laplacian == "random_walk":
-            L = laplacian(affinity.matrix)
-            return smallest(L.matrix, count, B=L.degrees, null=L.null, run=run)
-        L = laplacian(affinity.matrix, cast(Kind, self.laplacian))
-        return smallest(L.matrix, count, null=L.null, run=run)
-
-    def _leading_values(self, graph: NeighborGraph, count: int, run: Run) -> FloatArray:
-        return self._pairs(self._affinity(graph), count, run).values
+        fitted = {"affinity_matrix_": affinity.matrix}
+        return Embedding(Y, spectrum=spectrum, extension=extension, notes={"bandwidth": s}, fitted=fitted)

@@ -3,23 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from scipy.sparse import csr_array
+from sklearn.utils.validation import check_is_fitted
 
-from manifoldry import check
-from manifoldry.base import LocalEmbedder, bottom, stores
+from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.extend.local import embed_locally, embed_principal
 from manifoldry.geometry.neighborhoods import sum_blocks
-from manifoldry.geometry.tangent import duplicates_apart
+from manifoldry.geometry.tangent import duplicates_laplacian
 from manifoldry.geometry.weights import alignment, modified_blocks, reconstruction
 from manifoldry.neighbors.graph import closed_groups
+from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
+from manifoldry.neighbors.search import NeighborRule
+from manifoldry.parameters import NonNegative
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.values import FloatArray, Spectrum
+from manifoldry.solve.bottom import bottom_eigenvectors
+from manifoldry.solve.spectrum import Suggestion, enough
+from manifoldry.values import Embedding
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 _TEST_PARAMS = {"n_components": 2, "n_neighbors": 6}
+
+
+def suggest_n_components(self: GraphEmbedder) -> Suggestion:
+    """Return the dimension of the neighborhoods, and why: the first that leaves at most 5% of their variance."""
+    check_is_fitted(self, "embedding_")
+    return enough(self.diagnostics_["local_variances"], "variance of the neighborhoods")
+
+
+def _reconstructible(sample: Sample) -> tuple[Sample, int]:
+    """Return the sample with the neighbor lists that reconstruct its points, and the number of closed groups of lists.
+
+    Where lists lead into several groups that none leads out of, each group would collapse to a point; the undirected
+    graph, which is connected, has no such groups. A duplicate would take all the weight and tell nothing.
+    """
+    closed = closed_groups(sample.neighbors)
+    lists = sample.neighbors if closed == 1 else sample.graph
+    return replace(sample, neighbors=lists.without_duplicates()), closed
 
 
 @register(
@@ -34,8 +55,8 @@ _TEST_PARAMS = {"n_components": 2, "n_neighbors": 6}
     cost="O(n k^3) time, a sparse matrix with about k^2 entries per point: to a million points",
     test_params=_TEST_PARAMS,
 )
-@stores
-class LLE(LocalEmbedder):
+@estimator
+class LLE(GraphEmbedder):
     r"""Locally linear embedding.
 
     .. math:: \min_Y \sum_i \Big\| y_i - \sum_{j \in N(i)} w_{ij} y_j \Big\|^2, \quad
@@ -49,18 +70,20 @@ class LLE(LocalEmbedder):
     n_components : int
         Target dimension.
     n_neighbors : int or "auto"
-        Neighbors of each point; "auto" is 10, unless a radius is given. Fewer than the method needs are raised.
+        Number of neighbors of each point; "auto" is 10, unless a radius is given. Fewer than the ``n_components + 1``
+        that the method needs are raised to that, with a warning.
     radius : float, optional
-        Neighbors are all points at most this far; with ``n_neighbors`` too, at most that many of them.
+        Neighbors are all points within this distance; with ``n_neighbors`` too, at most that many of them.
     reg : float
         Regularization of the weights, relative to the trace of the local Gram matrix. Towards 0 a flat sheet is
         recovered exactly.
     metric, metric_params
         As in scikit-learn, or "precomputed" for pairwise distances.
-    search : {"auto", "exact", "approximate"}
-        How neighbors are found.
-    disconnected : {"bridge", "apart", "largest", "refuse"}
-        What to do with a graph in pieces; apart by default, so that each piece keeps its shape.
+    search, symmetry
+        As in `Isomap`.
+    disconnected : {"apart", "bridge", "largest", "raise"}
+        Treatment of a disconnected graph: embed each component apart, join them by shortest bridges (with a warning),
+        embed the largest only (the other points get NaN), or raise an error.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
 
@@ -84,25 +107,24 @@ class LLE(LocalEmbedder):
     (300, 2)
     """
 
-    reg: float = 0.001
+    reg: NonNegative = 0.001
+    disconnected: Policy = "apart"
 
-    _nonnegative = False
+    _invertible = _local_inverse = True
 
-    def _check_parameters(self, n_points: int) -> None:
-        super()._check_parameters(n_points)
-        check.number("reg", self.reg, 0.0)
+    suggest_n_components = suggest_n_components
 
-    def _align(self, sample: Sample, n_components: int, run: Run) -> tuple[Spectrum, FloatArray, dict[str, Any]]:
-        # Where lists lead into several groups that none leads out of, each group would collapse to a point; the
-        # undirected graph, which is connected, has no such groups.
-        closed = closed_groups(sample.neighbors)
-        lists = sample.neighbors if closed == 1 else sample.graph
-        # A duplicate would take all the weight and tell nothing: it is left out, and held in place instead.
-        M = self._matrix(replace(sample, neighbors=lists.without_duplicates()), n_components, run)
-        return *bottom(M + duplicates_apart(sample.graph), n_components, run), {"closed_groups": closed}
+    def _rule(self, n_points: int) -> NeighborRule:
+        return super()._rule(n_points).at_least(self.n_components + 1, n_points)
 
-    def _matrix(self, sample: Sample, n_components: int, run: Run) -> csr_array:  # noqa: ARG002
-        return alignment(reconstruction(sample, self.reg, run, nonnegative=self._nonnegative))
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        if sample.n_points <= n_components + 1:
+            return embed_principal(sample, n_components, run)
+        lists, closed = _reconstructible(sample)
+        W = reconstruction(lists, self.reg, run)
+        M = alignment(W) + duplicates_laplacian(sample.graph)
+        spectrum, Y = bottom_eigenvectors(M, n_components, run)
+        return embed_locally(sample, Y, spectrum, run, closed_groups=closed)
 
 
 @register(
@@ -117,15 +139,15 @@ class LLE(LocalEmbedder):
     cost="a few times LLE",
     test_params=_TEST_PARAMS,
 )
-@stores
-class NonnegativeLLE(LLE):
+@estimator
+class NonnegativeLLE(GraphEmbedder):
     r"""Locally linear embedding with weights that are shares: :math:`w_{ij} \ge 0`, :math:`\sum_j w_{ij} = 1`.
 
     Each point is projected onto the convex hull of its neighbors; then as `LLE`.
 
     Parameters
     ----------
-    n_components, n_neighbors, radius, reg, metric, metric_params, search, disconnected
+    n_components, n_neighbors, radius, reg, metric, metric_params, search, symmetry, disconnected
         As in `LLE`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
@@ -146,7 +168,24 @@ class NonnegativeLLE(LLE):
     (300, 2)
     """
 
-    _nonnegative = True
+    reg: NonNegative = 0.001
+    disconnected: Policy = "apart"
+
+    _invertible = _local_inverse = True
+
+    suggest_n_components = suggest_n_components
+
+    def _rule(self, n_points: int) -> NeighborRule:
+        return super()._rule(n_points).at_least(self.n_components + 1, n_points)
+
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        if sample.n_points <= n_components + 1:
+            return embed_principal(sample, n_components, run)
+        lists, closed = _reconstructible(sample)
+        W = reconstruction(lists, self.reg, run, nonnegative=True)
+        M = alignment(W) + duplicates_laplacian(sample.graph)
+        spectrum, Y = bottom_eigenvectors(M, n_components, run)
+        return embed_locally(sample, Y, spectrum, run, closed_groups=closed)
 
 
 @register(
@@ -161,8 +200,8 @@ class NonnegativeLLE(LLE):
     cost="as LTSA",
     test_params=_TEST_PARAMS,
 )
-@stores
-class ModifiedLLE(LLE):
+@estimator
+class ModifiedLLE(GraphEmbedder):
     r"""Modified locally linear embedding: as many weight vectors per point as its neighborhood has spare directions.
 
     .. math:: \min_Y \sum_i \sum_{l=1}^{s_i} \Big\| y_i - \sum_j w^{(l)}_{ij} y_j \Big\|^2, \quad \tfrac1n Y^T Y = I .
@@ -172,7 +211,7 @@ class ModifiedLLE(LLE):
 
     Parameters
     ----------
-    n_components, n_neighbors, radius, reg, metric, metric_params, search, disconnected
+    n_components, n_neighbors, radius, reg, metric, metric_params, search, symmetry, disconnected
         As in `LLE`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
@@ -193,5 +232,21 @@ class ModifiedLLE(LLE):
     (300, 2)
     """
 
-    def _matrix(self, sample: Sample, n_components: int, run: Run) -> csr_array:
-        return sum_blocks(modified_blocks(sample, n_components, self.reg, run), sample.n_points)
+    reg: NonNegative = 0.001
+    disconnected: Policy = "apart"
+
+    _invertible = _local_inverse = True
+
+    suggest_n_components = suggest_n_components
+
+    def _rule(self, n_points: int) -> NeighborRule:
+        return super()._rule(n_points).at_least(self.n_components + 1, n_points)
+
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        if sample.n_points <= n_components + 1:
+            return embed_principal(sample, n_components, run)
+        lists, closed = _reconstructible(sample)
+        blocks = modified_blocks(lists, n_components, self.reg, run)
+        M = sum_blocks(blocks, sample.n_points) + duplicates_laplacian(sample.graph)
+        spectrum, Y = bottom_eigenvectors(M, n_components, run)
+        return embed_locally(sample, Y, spectrum, run, closed_groups=closed)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from manifoldry.base import LinearEmbedder, stores
+from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.extend.linear import embed_linearly, feature_rows
 from manifoldry.geometry.tangent import assemble, tangent_form, tangents
 from manifoldry.neighbors.sample import Sample
+from manifoldry.parameters import PositiveShare
 from manifoldry.registry import register
 from manifoldry.run import Run
+from manifoldry.solve.linear_span import principal_span
+from manifoldry.solve.spectrum import Suggestion, gap
 from manifoldry.values import Embedding
 
 
@@ -24,8 +29,8 @@ from manifoldry.values import Embedding
     cost="O(n k^3 + n m^2) time for k neighbors and m features: to millions of points of few features",
     test_params={"n_components": 2, "n_neighbors": 5},
 )
-@stores
-class LinearLTSA(LinearEmbedder):
+@estimator
+class LinearLTSA(GraphEmbedder):
     r"""Linear local tangent space alignment: `LTSA` restricted to linear maps.
 
     .. math:: X^T B X\, a = \lambda\, X^T X\, a, \qquad
@@ -39,7 +44,7 @@ class LinearLTSA(LinearEmbedder):
     ----------
     n_components : int
         Target dimension, of the tangent planes too.
-    n_neighbors, radius, variance, metric, metric_params, search, disconnected
+    n_neighbors, radius, variance, metric, metric_params, search, symmetry, disconnected
         As in `NPP`; more neighbors than dimensions are needed for tangent planes to say anything.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
@@ -64,13 +69,22 @@ class LinearLTSA(LinearEmbedder):
     Examples
     --------
     >>> from manifoldry import LinearLTSA, datasets
-    >>> LinearLTSA(2).fit(datasets.swiss_roll(500).X).components_.shape
+    >>> LinearLTSA(n_components=2).fit(datasets.swiss_roll(500).X).components_.shape
     (2, 3)
     """
 
+    variance: PositiveShare = 1.0
+
+    _invertible = True
+
+    def suggest_n_components(self) -> Suggestion:
+        """Return the dimension before the widest gap of the spectrum, and why."""
+        check_is_fitted(self, "embedding_")
+        return gap(self.spectrum_.values, "eigenvalue of the projected form")
+
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        directions = self._span(sample, run)
+        span = principal_span(feature_rows(sample, run), run, variance=self.variance)
         planes = tangents(sample, n_components, run)
-        misfit = assemble(planes, tangent_form, sample.n_points, run)
-        spectrum, mix = directions.smallest_unit(misfit, n_components, run)
-        return directions.embedding(spectrum, mix * np.sqrt(sample.n_points), n_components)
+        B = assemble(planes, tangent_form, sample.n_points, run)
+        spectrum, w = span.smallest_generalized(B, n_components, run)
+        return embed_linearly(span, spectrum, w * np.sqrt(sample.n_points), n_components)

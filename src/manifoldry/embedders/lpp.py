@@ -3,55 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.utils.validation import check_is_fitted
 
-from manifoldry import check
-from manifoldry.base import LinearEmbedder, stores
-from manifoldry.base.linear import GramRows, KernelRows, Rows, announce_kernel, dense, kernel_rows, rows_of, span
-from manifoldry.extend.kernel_projection import LocalPreimage
-from manifoldry.extend.placement import Distances
-from manifoldry.geometry.affinity import graph_affinity, mean_bandwidth
+from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.extend.kernel_projection import Kernel, KernelFunction, KernelName, LocalPreimage
+from manifoldry.extend.linear import (
+    GramFeatures,
+    KernelFeatures,
+    announce_kernel,
+    embed_linearly,
+    feature_rows,
+)
+from manifoldry.extend.placement import FittedDistances
+from manifoldry.geometry.affinity import edge_affinity
 from manifoldry.geometry.laplacian import laplacian
+from manifoldry.geometry.neighborhoods import dense
 from manifoldry.neighbors.sample import Sample
+from manifoldry.parameters import Positive, PositiveInt, PositiveShare
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.values import Embedding, NeighborGraph
-
-KERNELS = ("gaussian", "linear", "polynomial", "precomputed")
-PREIMAGE_NEIGHBORS = 10
-"""Neighbors per local regression beyond three per coordinate, as in kernel PCA."""
+from manifoldry.solve.linear_span import kernel_feature_rows, principal_span
+from manifoldry.solve.spectrum import Suggestion, gap
+from manifoldry.values import Embedding
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 
 
-@stores
-class _LocalityEmbedder(LinearEmbedder):
-    """What the two share: the affinities along the graph, and the lowest pairs of their Laplacian in a span."""
-
-    weights: str = "heat"
-    bandwidth: float | str = "auto"
-
-    def _check_parameters(self, n_points: int) -> None:
-        super()._check_parameters(n_points)
-        check.choice("weights", self.weights, ("heat", "binary"))
-        if self.bandwidth != "auto":
-            check.number("bandwidth", self.bandwidth, 0.0, open_low=True)
-
-    def _bandwidth(self, graph: NeighborGraph) -> float:
-        """Return s; infinity for affinities that are all 1."""
-        if self.weights == "binary":
-            return np.inf
-        return mean_bandwidth(graph) if self.bandwidth == "auto" else float(self.bandwidth)
-
-    def _preserve(self, sample: Sample, rows: Rows, n_components: int, run: Run, **notes: Any) -> Embedding:
-        width = self._bandwidth(sample.graph)
-        affinity = graph_affinity(sample.graph, width)
-        directions = span(rows, run, mass=affinity.degrees, variance=self.variance)
-        spectrum, mix = directions.smallest_unit(laplacian(affinity.matrix).matrix, n_components, run)
-        return directions.embedding(spectrum, mix, n_components, bandwidth=width, **notes)
+def suggest_n_components(self: GraphEmbedder) -> Suggestion:
+    """Return the dimension before the widest gap of the spectrum, and why."""
+    check_is_fitted(self, "embedding_")
+    return gap(self.spectrum_.values, "eigenvalue of the projected form")
 
 
 @register(
@@ -66,8 +51,8 @@ class _LocalityEmbedder(LinearEmbedder):
     cost="O(n m^2) time for m features, one copy of the data: to millions of points of few features",
     test_params={"n_components": 2, "n_neighbors": 5},
 )
-@stores
-class LPP(_LocalityEmbedder):
+@estimator
+class LPP(GraphEmbedder):
     r"""Locality preserving projections: the linear maps that vary least along the edges of the neighbor graph.
 
     .. math:: \min_A \tfrac12 \sum_{ij} w_{ij} \|A x_i - A x_j\|^2 , \qquad
@@ -83,11 +68,11 @@ class LPP(_LocalityEmbedder):
     n_components : int
         Target dimension.
     n_neighbors : int or "auto"
-        Neighbors of each point; "auto" is 10, unless a radius is given.
+        Number of neighbors of each point; "auto" is 10, unless a radius is given.
     radius : float, optional
-        Neighbors are all points at most this far; with ``n_neighbors`` too, at most that many of them.
+        Neighbors are all points within this distance; with ``n_neighbors`` too, at most that many of them.
     weights : {"heat", "binary"}
-        Affinities by the heat kernel, or all of them 1.
+        Edge weights by the heat kernel, or all of them 1.
     bandwidth : float or "auto"
         s of the heat kernel; "auto" makes :math:`2 s^2` the mean squared length of the edges.
     variance : float
@@ -123,17 +108,24 @@ class LPP(_LocalityEmbedder):
     Examples
     --------
     >>> from manifoldry import LPP, datasets
-    >>> model = LPP(2).fit(datasets.swiss_roll(500).X)
+    >>> model = LPP(n_components=2).fit(datasets.swiss_roll(500).X)
     >>> model.components_.shape
     (2, 3)
     """
 
-    weights: str = "heat"
-    bandwidth: float | str = "auto"
-    symmetry: str = "or"
+    variance: PositiveShare = 1.0
+    weights: Literal["heat", "binary"] = "heat"
+    bandwidth: Positive | Literal["auto"] = "auto"
+
+    _invertible = True
+
+    suggest_n_components = suggest_n_components
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        return self._preserve(sample, rows_of(sample, run), n_components, run)
+        affinity, s = edge_affinity(sample.graph, self.weights, self.bandwidth)
+        span = principal_span(feature_rows(sample, run), run, weights=affinity.degrees, variance=self.variance)
+        spectrum, w = span.smallest_generalized(laplacian(affinity.matrix).matrix, n_components, run)
+        return embed_linearly(span, spectrum, w, n_components, bandwidth=s)
 
 
 @register(
@@ -148,8 +140,8 @@ class LPP(_LocalityEmbedder):
     cost="O(n^3) time and nine n x n matrices: to about 5,000 points",
     test_params={"n_components": 2, "n_neighbors": 5},
 )
-@stores
-class KernelLPP(_LocalityEmbedder):
+@estimator
+class KernelLPP(GraphEmbedder):
     r"""Kernel locality preserving projections: maps of least variation along the edges, linear in kernel rows.
 
     .. math:: y(x) = \sum_i \alpha_i\, k(x, x_i) - b, \qquad K L K \alpha = \lambda\, K D K \alpha ,
@@ -163,15 +155,11 @@ class KernelLPP(_LocalityEmbedder):
     ----------
     n_components : int
         Target dimension.
-    kernel : {"gaussian", "linear", "polynomial", "precomputed"}
-        Gaussian :math:`\exp(-d^2/2b^2)`, linear :math:`x^T y`, polynomial :math:`(s x^T y + c)^p` of points about
-        their mean; "precomputed": ``X`` holds kernel values, also those of new points to the fitted ones.
-    kernel_bandwidth : float or "auto"
-        b of the Gaussian kernel; "auto" is the median distance between different points.
-    degree : int
-        p of the polynomial kernel.
-    slope, offset : float
-        s and c of the polynomial kernel.
+    kernel : {"rbf", "poly", "linear", "sigmoid", "cosine", "precomputed"} or callable
+        As in `KernelPCA`, of points about their mean; "precomputed": ``X`` holds kernel values, in `transform` those of
+        new points to the fitted ones; or a function of two arrays of rows.
+    gamma, degree, coef0
+        As in `KernelPCA`.
     n_neighbors, radius, weights, bandwidth, variance, search, symmetry, disconnected
         As in `LPP`; a precomputed kernel needs one map, so no "apart" and no "largest".
     metric, metric_params
@@ -187,7 +175,7 @@ class KernelLPP(_LocalityEmbedder):
         Eigenvalues, ascending; the vectors are the projected points.
     graph_, diagnostics_
         As in `LPP`; ``rank`` is that of the kernel (eigenvalues above a millionth of the largest), and
-        ``kernel_bandwidth`` is b.
+        ``gamma`` is the one used.
 
     Notes
     -----
@@ -198,19 +186,22 @@ class KernelLPP(_LocalityEmbedder):
     Examples
     --------
     >>> from manifoldry import KernelLPP, datasets
-    >>> model = KernelLPP(2).fit(datasets.s_curve(200).X)
+    >>> model = KernelLPP(n_components=2).fit(datasets.s_curve(200).X)
     >>> model.transform(datasets.s_curve(5, random_state=1).X).shape
     (5, 2)
     """
 
-    kernel: str = "gaussian"
-    kernel_bandwidth: float | str = "auto"
-    degree: int = 3
-    slope: float = 1.0
-    offset: float = 1.0
-    weights: str = "heat"
-    bandwidth: float | str = "auto"
-    symmetry: str = "or"
+    kernel: KernelName | KernelFunction = "rbf"
+    gamma: Positive | Literal["auto"] | None = "auto"
+    degree: PositiveInt = 3
+    coef0: float = 1.0
+    variance: PositiveShare = 1.0
+    weights: Literal["heat", "binary"] = "heat"
+    bandwidth: Positive | Literal["auto"] = "auto"
+
+    _invertible = True
+
+    suggest_n_components = suggest_n_components
 
     @property
     def _pairwise(self) -> bool:
@@ -218,16 +209,12 @@ class KernelLPP(_LocalityEmbedder):
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
-        check.choice("kernel", self.kernel, KERNELS)
-        if self.kernel_bandwidth != "auto":
-            check.number("kernel_bandwidth", self.kernel_bandwidth, 0.0, open_low=True)
-        check.integer("degree", self.degree, 1)
-        check.number("slope", self.slope, 0.0, open_low=True)
-        check.number("offset", self.offset, 0.0)
+        if callable(self.kernel) and super()._pairwise:
+            raise ValueError("A kernel function needs points, and metric='precomputed' gives only their distances.")
         if self.kernel == "precomputed" and self.disconnected in ("apart", "largest"):
             raise ValueError(
                 f"A precomputed kernel needs one map for all points; got disconnected={self.disconnected!r}: "
-                "use 'bridge' or 'refuse'."
+                "use 'bridge' or 'raise'."
             )
 
     def _embed(self, X: Any, run: Run) -> Embedding:
@@ -238,26 +225,30 @@ class KernelLPP(_LocalityEmbedder):
         of_distances = type(self)(**{**self.get_params(), "kernel": "linear", "metric": "precomputed"})
         embedding = of_distances._embed(distances, run)
         projection: Any = embedding.extension
-        return replace(embedding, extension=replace(projection, features=GramRows(norms / 2)))
+        return replace(embedding, extension=replace(projection, features=GramFeatures(norms / 2)))
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        kernel = self._resolved(sample, run)
-        points = sample.X if kernel.distances.X is None else kernel.distances.X
-        rows = kernel_rows(kernel(points, run), kernel, run)
-        embedding = self._preserve(sample, rows, n_components, run, kernel_bandwidth=kernel.width)
-        if kernel.distances.X is None:
+        features = self._features(sample, run)
+        points = sample.X if features.distances.X is None else features.distances.X
+        rows = kernel_feature_rows(features(points, run), features, run)
+        affinity, s = edge_affinity(sample.graph, self.weights, self.bandwidth)
+        span = principal_span(rows, run, weights=affinity.degrees, variance=self.variance)
+        spectrum, w = span.smallest_generalized(laplacian(affinity.matrix).matrix, n_components, run)
+        embedding = embed_linearly(span, spectrum, w, n_components, bandwidth=s, gamma=features.kernel.gamma)
+        if features.distances.X is None:
             return embedding
-        back = LocalPreimage(embedding.coordinates, points, PREIMAGE_NEIGHBORS + 3 * n_components)
-        return replace(embedding, inverse=back)
+        return replace(embedding, inverse=LocalPreimage.of(embedding.coordinates, points))
 
-    def _resolved(self, sample: Sample, run: Run) -> KernelRows:
-        """Return the kernel with its automatic bandwidth settled."""
+    def _features(self, sample: Sample, run: Run) -> KernelFeatures:
+        """Return the kernel with its automatic gamma settled."""
         if sample.X is None or (sample.pairwise and issparse(sample.X)):
             raise ValueError("A kernel needs points or all pairwise distances; got only a graph.")
         announce_kernel(sample.n_points, run)
         metric = "precomputed" if sample.pairwise else "euclidean"
-        distances = Distances(None if sample.pairwise else dense(sample.X), metric)
+        distances = FittedDistances(None if sample.pairwise else dense(sample.X), metric)
         lengths = distances(sample.X if sample.pairwise else distances.X, run)
-        width = float(np.median(lengths[lengths > 0])) if self.kernel_bandwidth == "auto" else self.kernel_bandwidth
-        means = (lengths**2).mean(axis=0)
-        return KernelRows(distances, self.kernel, float(width), self.degree, self.slope, self.offset, means)
+        gamma = self.gamma
+        if gamma is None or isinstance(gamma, str):
+            gamma = 0.5 / float(np.median(lengths[lengths > 0])) ** 2 if self.kernel == "rbf" else 1.0
+        kernel = Kernel(self.kernel, float(gamma), self.degree, self.coef0)
+        return KernelFeatures(distances, kernel, (lengths**2).mean(axis=0))

@@ -4,46 +4,48 @@ from __future__ import annotations
 
 from typing import Any
 
-from manifoldry.base import LocalEmbedder, bottom, stores
+from sklearn.utils.validation import check_is_fitted
+
+from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.extend.local import embed_locally, embed_principal
 from manifoldry.geometry.tangent import (
     Tangents,
     assemble,
-    duplicates_apart,
+    duplicates_laplacian,
     hessian_form,
     tangent_form,
     tangents,
     true_scale,
 )
+from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
+from manifoldry.neighbors.search import NeighborRule
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.values import FloatArray, Spectrum
+from manifoldry.solve.bottom import bottom_eigenvectors
+from manifoldry.solve.spectrum import Suggestion, enough
+from manifoldry.values import Embedding, FloatArray
 
-WELL_DETERMINED = 0.5
+MAX_SCALE_MISFIT = 0.5
 """Misfit of the local scales up to which one affine map explains them, and the coordinates are set to true scale."""
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 
 
-@stores
-class _TangentEmbedder(LocalEmbedder):
-    """What the two share: tangent planes, a form on each, the bottom of their sum, and true scale."""
+def suggest_n_components(self: GraphEmbedder) -> Suggestion:
+    """Return the dimension of the neighborhoods, and why: the first that leaves at most 5% of their variance."""
+    check_is_fitted(self, "embedding_")
+    return enough(self.diagnostics_["local_variances"], "variance of the neighborhoods")
 
-    isometric: bool = True
 
-    def _form(self, plane: Tangents) -> FloatArray:
-        return tangent_form(plane)
-
-    def _align(self, sample: Sample, n_components: int, run: Run) -> tuple[Spectrum, FloatArray, dict[str, Any]]:
-        n = sample.n_points
-        planes = tangents(sample, n_components, run)
-        # Duplicates lie at one place, and a form of their neighbors does not see them apart: hold them together.
-        matrix = assemble(planes, self._form, n, run) + duplicates_apart(sample.graph)
-        spectrum, affine = bottom(matrix, n_components, run)
-        with run.stage("true scale"):
-            to_scale, misfit = true_scale(planes, affine)
-        well = bool(self.isometric and misfit <= WELL_DETERMINED)
-        return spectrum, affine @ to_scale if well else affine, {"isometric": well, "misfit": misfit}
+def _at_true_scale(
+    planes: list[Tangents], affine: FloatArray, isometric: bool, run: Run
+) -> tuple[FloatArray, dict[str, Any]]:
+    """Return coordinates, made isometric where that is asked for and well determined, and notes of it."""
+    with run.stage("true scale"):
+        to_scale, misfit = true_scale(planes, affine)
+    well = bool(isometric and misfit <= MAX_SCALE_MISFIT)
+    return affine @ to_scale if well else affine, {"isometric": well, "misfit": misfit}
 
 
 @register(
@@ -58,8 +60,8 @@ class _TangentEmbedder(LocalEmbedder):
     cost="O(n k^3) time, a sparse matrix with about k^2 entries per point: to a million points",
     test_params={"n_components": 2, "n_neighbors": 6},
 )
-@stores
-class LTSA(_TangentEmbedder):
+@estimator
+class LTSA(GraphEmbedder):
     r"""Local tangent space alignment: coordinates that are affine in every tangent plane.
 
     .. math:: \min_Y \sum_i \left\| H Y_i - V_i V_i^T H Y_i \right\|_F^2 , \quad Y^T Y = nI,
@@ -73,14 +75,15 @@ class LTSA(_TangentEmbedder):
     n_components : int
         Target dimension.
     n_neighbors : int or "auto"
-        Neighbors of each point; "auto" is 10, unless a radius is given. Fewer than the method needs are raised.
+        Number of neighbors of each point; "auto" is 10, unless a radius is given. Fewer than the ``n_components + 1``
+        that the method needs are raised to that, with a warning.
     radius : float, optional
-        Neighbors are all points at most this far; with ``n_neighbors`` too, at most that many of them.
+        Neighbors are all points within this distance; with ``n_neighbors`` too, at most that many of them.
     isometric : bool
-        Set the coordinates to true scale where that is well determined; False leaves Y'Y = nI.
+        Whether to set the coordinates to true scale where that is well determined; False leaves Y'Y = nI.
     metric, metric_params
         As in scikit-learn, or "precomputed" for pairwise distances.
-    search, disconnected
+    search, symmetry, disconnected
         As in `LLE`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
@@ -108,8 +111,25 @@ class LTSA(_TangentEmbedder):
     True
     """
 
-    def _least_neighbors(self, d: int) -> int:
-        return d + 1
+    isometric: bool = True
+    disconnected: Policy = "apart"
+
+    _invertible = _local_inverse = True
+
+    suggest_n_components = suggest_n_components
+
+    def _rule(self, n_points: int) -> NeighborRule:
+        return super()._rule(n_points).at_least(self.n_components + 1, n_points)
+
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        if sample.n_points <= n_components + 1:
+            return embed_principal(sample, n_components, run)
+        planes = tangents(sample, n_components, run)
+        # Duplicates lie at one place, and a form of their neighbors does not see them apart: hold them together.
+        B = assemble(planes, tangent_form, sample.n_points, run) + duplicates_laplacian(sample.graph)
+        spectrum, affine = bottom_eigenvectors(B, n_components, run)
+        Y, notes = _at_true_scale(planes, affine, self.isometric, run)
+        return embed_locally(sample, Y, spectrum, run, **notes)
 
 
 @register(
@@ -124,8 +144,8 @@ class LTSA(_TangentEmbedder):
     cost="as LTSA, with at least (d + 1)(d + 2) / 2 neighbors",
     test_params={"n_components": 2, "n_neighbors": 7},
 )
-@stores
-class HessianEigenmaps(_TangentEmbedder):
+@estimator
+class HessianEigenmaps(GraphEmbedder):
     r"""Hessian eigenmaps: functions without curvature in every tangent plane.
 
     .. math:: \min_Y \sum_i \left\| H_i Y_i \right\|_F^2, \quad Y^T Y = nI,
@@ -139,10 +159,11 @@ class HessianEigenmaps(_TangentEmbedder):
     n_components : int
         Target dimension.
     n_neighbors : int or "auto"
-        Neighbors of each point; "auto" is 10 or as many as the dimension needs, (d + 1)(d + 2) / 2.
+        Number of neighbors of each point; "auto" is 10, unless a radius is given. Fewer than the (d + 1)(d + 2) / 2
+        that d dimensions need are raised to that, with a warning.
     radius : float, optional
-        Neighbors are all points at most this far; with ``n_neighbors`` too, at most that many of them.
-    isometric, metric, metric_params, search, disconnected
+        Neighbors are all points within this distance; with ``n_neighbors`` too, at most that many of them.
+    isometric, metric, metric_params, search, symmetry, disconnected
         As in `LTSA`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
@@ -165,8 +186,26 @@ class HessianEigenmaps(_TangentEmbedder):
     True
     """
 
-    def _least_neighbors(self, d: int) -> int:
-        return (d + 1) * (d + 2) // 2
+    isometric: bool = True
+    disconnected: Policy = "apart"
 
-    def _form(self, plane: Tangents) -> FloatArray:
-        return hessian_form(plane)
+    _invertible = _local_inverse = True
+
+    suggest_n_components = suggest_n_components
+
+    def _rule(self, n_points: int) -> NeighborRule:
+        return super()._rule(n_points).at_least(_quadratics(self.n_components), n_points)
+
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        if sample.n_points <= _quadratics(n_components):
+            return embed_principal(sample, n_components, run)
+        planes = tangents(sample, n_components, run)
+        H = assemble(planes, hessian_form, sample.n_points, run) + duplicates_laplacian(sample.graph)
+        spectrum, affine = bottom_eigenvectors(H, n_components, run)
+        Y, notes = _at_true_scale(planes, affine, self.isometric, run)
+        return embed_locally(sample, Y, spectrum, run, **notes)
+
+
+def _quadratics(d: int) -> int:
+    """Return the dimension of the polynomials of degree at most 2 in d variables."""
+    return (d + 1) * (d + 2) // 2

@@ -3,42 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import Embedder, stores
-from manifoldry.extend.placement import (
-    Distances,
-    GramPlacement,
-    LinearPlacement,
-    ScalingPlacement,
-    StressPlacement,
-    pairwise,
-)
+from manifoldry.base import Embedder, Metric, estimator
+from manifoldry.extend.linear import LinearMap
+from manifoldry.extend.placement import FittedDistances, GramPlacement, ScalingPlacement, StressPlacement
+from manifoldry.parameters import ArrayLike, NonNegative, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.eigen import largest
 from manifoldry.solve.scaling import Scaling, center_gram, classical_scaling, negative_part, principal_scaling
-from manifoldry.solve.smacof import MonotoneFit, majorize, metric_pass, rank_majorize
+from manifoldry.solve.smacof import MonotoneFit, guttman_transform, majorize, rank_majorize
 from manifoldry.solve.spectrum import Suggestion, elbow
 from manifoldry.values import Embedding, FloatArray
 
-LOOKED_AT = 10
-"""Eigenvalues that classical scaling looks at to suggest a dimension."""
+N_ELBOW_EIGENVALUES = 10
+"""Minimum number of eigenvalues that classical scaling computes, to suggest a dimension."""
 
 
-def _distances(X: Any, metric: Any, metric_params: dict[str, Any] | None, run: Run) -> FloatArray:
-    """Return the n x n distances: those given, or computed after their size was announced."""
-    if isinstance(metric, str) and metric == "precomputed":
-        return np.asarray(X, dtype=np.float64)
-    n = X.shape[0]
-    run.announce(f"pairwise distances {n} x {n}", 8 * n * n, "use LandmarkIsomap or fewer points")
+def _distances(model: Embedder, X: Any, run: Run) -> tuple[FloatArray, FittedDistances]:
+    """Return the n x n distances, given or computed after their size was announced, and those of new points."""
+    n, given = X.shape[0], model._pairwise
+    distances = FittedDistances(None if given else X, model._metric, getattr(model, "metric_params", None))
+    if not given:
+        run.announce(f"pairwise distances {n} x {n}", 8 * n * n, "use LandmarkIsomap or fewer points")
     with run.stage("distances"):
-        return pairwise(X, X, metric, metric_params, run)
+        return distances(X, run), distances
 
 
 @register(
@@ -53,7 +48,7 @@ def _distances(X: Any, metric: Any, metric_params: dict[str, Any] | None, run: R
     cost="Euclidean points: as PCA; otherwise O(n^2) memory, a few products with the n x n matrix",
     test_params={"n_components": 2},
 )
-@stores
+@estimator
 class ClassicalMDS(Embedder):
     r"""Classical (Torgerson) scaling of distances or of a Gram matrix.
 
@@ -69,7 +64,7 @@ class ClassicalMDS(Embedder):
     metric, metric_params
         As in scikit-learn; "precomputed" for a matrix of distances, "gram" for inner products or a kernel.
     random_state : int, Generator or None
-        Unused; kept so that all methods take the same words.
+        Unused; for uniformity.
     n_jobs, verbose, callback
         As in `Isomap`.
 
@@ -80,9 +75,9 @@ class ClassicalMDS(Embedder):
     spectrum_ : Spectrum
         The eigenpairs of B.
     diagnostics_ : dict
-        ``negative`` tells the most negative eigenvalue and, up to 1000 points, the share of negative ones in
+        ``negative`` holds the most negative eigenvalue and, up to 1000 points, the share of negative ones in
         the sum of all magnitudes: how far the distances are from Euclidean. ``left_over`` is the share of the
-        variance that 1, 2, ... dimensions leave.
+        variance not explained by 1, 2, ... dimensions.
 
     Notes
     -----
@@ -93,11 +88,11 @@ class ClassicalMDS(Embedder):
     >>> import numpy as np
     >>> from manifoldry import ClassicalMDS
     >>> D = np.abs(np.subtract.outer([0.0, 1.0, 3.0], [0.0, 1.0, 3.0]))
-    >>> ClassicalMDS(1, metric="precomputed").fit_transform(D).ravel().round(3).tolist()
+    >>> ClassicalMDS(n_components=1, metric="precomputed").fit_transform(D).ravel().round(3).tolist()
     [-1.333, -0.333, 1.667]
     """
 
-    metric: Any = "euclidean"
+    metric: Metric = "euclidean"
     metric_params: dict[str, Any] | None = None
 
     _invertible = _local_inverse = True
@@ -109,10 +104,10 @@ class ClassicalMDS(Embedder):
         return elbow(self.diagnostics_["left_over"], "share of the variance left over")
 
     def _embed(self, X: Any, run: Run) -> Embedding:
-        d, n_pairs = self.n_components, max(self.n_components, min(LOOKED_AT, X.shape[0] - 1))
+        d, n_pairs = self.n_components, max(self.n_components, min(N_ELBOW_EIGENVALUES, X.shape[0] - 1))
         if self.metric == "euclidean" and not issparse(X):
             scaling, directions = principal_scaling(X, n_pairs, run)
-            extension: Any = LinearPlacement(X.mean(axis=0), np.ascontiguousarray(directions[:, :d]))
+            extension: Any = LinearMap(X.mean(axis=0, dtype=np.float64), np.ascontiguousarray(directions[:, :d].T))
             total = float(((X - X.mean(axis=0)) ** 2).sum())
             return _scaled(scaling, d, extension, total, {})
         if self.metric == "gram":
@@ -120,14 +115,11 @@ class ClassicalMDS(Embedder):
             scaling = Scaling(largest(gram, n_pairs, run=run), -2.0 * X.mean(axis=1))
             extension = GramPlacement(scaling.head(d))
         else:
-            lengths = _distances(X, self.metric, self.metric_params, run)
+            lengths, distances = _distances(self, X, run)
             gram = lengths if issparse(X) or not np.shares_memory(lengths, X) else lengths.copy()
             scaling = classical_scaling(gram, n_pairs, run, overwrite=True)
-            extension = ScalingPlacement(self._distances_to(X), scaling.head(d))
+            extension = ScalingPlacement(distances, scaling.head(d))
         return _scaled(scaling, d, extension, float(np.trace(gram)), {"negative": negative_part(gram, run)})
-
-    def _distances_to(self, X: Any) -> Distances:
-        return Distances(None if self._pairwise else X, self.metric, self.metric_params)
 
 
 def _scaled(scaling: Scaling, d: int, extension: Any, total: float, notes: dict[str, Any]) -> Embedding:
@@ -152,7 +144,7 @@ def _scaled(scaling: Scaling, d: int, extension: Any, total: float, notes: dict[
     cost="O(n^2) per step, one n x n matrix: to about 10,000 points",
     test_params={"n_components": 2, "max_iter": 100},
 )
-@stores
+@estimator
 class MDS(Embedder):
     r"""Metric scaling: distances in the embedding close to given ones in least squares (SMACOF).
 
@@ -168,25 +160,25 @@ class MDS(Embedder):
     metric, metric_params
         As in scikit-learn; "precomputed" for a matrix of dissimilarities.
     weights : array of shape (n_samples, n_samples), optional
-        Symmetric, non-negative; 0 leaves a pair free.
+        Symmetric, non-negative weights of the pairs; 0 ignores a pair.
     init : {"classical", "random"} or array of shape (n_samples, n_components)
-        The first start.
+        Initial layout.
     n_init : int
-        Number of starts; all after the first are random, the lowest stress is kept.
+        Number of initial layouts; all but the first are random, and the result of lowest stress is kept.
     max_iter : int
-        Steps per start.
+        Maximum number of iterations per initial layout.
     tol : float
-        A start ends when two steps running gain less than this share of the stress.
+        The iteration stops when the stress falls by less than this share in two consecutive iterations.
     random_state : int, Generator or None
-        Seed of the random starts.
+        Seed of the random initial layouts.
     n_jobs, verbose, callback
-        As in `Isomap`; stopping keeps the best layout so far.
+        As in `Isomap`; stopping keeps the best layout found so far.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
     trace_ : Trace
-        Stress after every step of the best start, never rising, and why it stopped.
+        Stress after every iteration of the best run, never rising, and why it stopped.
     diagnostics_ : dict
         ``stress`` and ``normalized_stress``, the root of stress over the sum of squared dissimilarities.
 
@@ -202,27 +194,27 @@ class MDS(Embedder):
     True
     """
 
-    metric: Any = "euclidean"
+    metric: Metric = "euclidean"
     metric_params: dict[str, Any] | None = None
-    weights: Any = None
-    init: Any = "classical"
-    n_init: int = 1
-    max_iter: int = 300
-    tol: float = 1e-06
+    weights: ArrayLike | None = None
+    init: Literal["classical", "random"] | ArrayLike = "classical"
+    n_init: PositiveInt = 1
+    max_iter: PositiveInt = 300
+    tol: NonNegative = 1e-06
 
     _invertible = _local_inverse = True
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
-        _check_descent(self, n_points)
+        _check_init(self, n_points)
         if self.weights is not None:
             check.weights(np.asarray(self.weights), n_points)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
-        wanted = _distances(X, self.metric, self.metric_params, run)
+        wanted, distances = _distances(self, X, run)
         weights = None if self.weights is None else np.asarray(self.weights, dtype=np.float64)
         with run.stage("majorization"):
-            step = metric_pass(wanted, weights, run)
+            step = guttman_transform(wanted, weights, run)
             Y, trace = _best_start(
                 lambda start: majorize(step, start, run, max_iter=self.max_iter, tol=self.tol),
                 _starts(self, wanted, run),
@@ -231,7 +223,6 @@ class MDS(Embedder):
         stress = float(trace.objective[-1])
         spread = float(((wanted**2) if weights is None else weights * wanted**2).sum() / 2)
         notes = {"stress": stress, "normalized_stress": float(np.sqrt(stress / spread))}
-        distances = Distances(None if self._pairwise else X, self.metric, self.metric_params)
         return Embedding(Y, trace=trace, extension=StressPlacement(distances, Y), notes=notes)
 
 
@@ -247,7 +238,7 @@ class MDS(Embedder):
     cost="O(n^2) per step: to about 3,000 points",
     test_params={"n_components": 2, "max_iter": 100},
 )
-@stores
+@estimator
 class NonmetricMDS(Embedder):
     r"""Non-metric scaling: distances in the order of the dissimilarities (Kruskal's stress-1).
 
@@ -273,7 +264,7 @@ class NonmetricMDS(Embedder):
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
     trace_ : Trace
-        Stress-1 after every step of the best start, and why it stopped.
+        Stress-1 after every iteration of the best run, and why it stopped.
     diagnostics_ : dict
         ``stress``, Kruskal's stress-1: 0.2 poor, 0.1 fair, 0.05 good.
 
@@ -289,21 +280,21 @@ class NonmetricMDS(Embedder):
     True
     """
 
-    metric: Any = "euclidean"
+    metric: Metric = "euclidean"
     metric_params: dict[str, Any] | None = None
-    init: Any = "classical"
-    n_init: int = 1
-    max_iter: int = 300
-    tol: float = 1e-06
+    init: Literal["classical", "random"] | ArrayLike = "classical"
+    n_init: PositiveInt = 1
+    max_iter: PositiveInt = 300
+    tol: NonNegative = 1e-06
 
     _invertible = _local_inverse = True
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
-        _check_descent(self, n_points)
+        _check_init(self, n_points)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
-        given = _distances(X, self.metric, self.metric_params, run)
+        given, distances = _distances(self, X, run)
         with run.stage("majorization"):
             fit = MonotoneFit(given)
             Y, trace, curve = _best_start(
@@ -311,17 +302,12 @@ class NonmetricMDS(Embedder):
                 _starts(self, given, run),
                 run,
             )
-        distances = Distances(None if self._pairwise else X, self.metric, self.metric_params)
         notes = {"stress": float(trace.objective[-1])}
         return Embedding(Y, trace=trace, extension=StressPlacement(distances, Y, curve), notes=notes)
 
 
-def _check_descent(model: MDS | NonmetricMDS, n_points: int) -> None:
-    check.integer("n_init", model.n_init, 1)
-    check.integer("max_iter", model.max_iter, 1)
-    check.number("tol", model.tol, 0.0)
+def _check_init(model: MDS | NonmetricMDS, n_points: int) -> None:
     if isinstance(model.init, str):
-        check.choice("init", model.init, ("classical", "random"))
         return
     shape = np.shape(model.init)
     if shape != (n_points, model.n_components) or not np.isfinite(np.asarray(model.init, dtype=float)).all():
@@ -332,7 +318,7 @@ def _check_descent(model: MDS | NonmetricMDS, n_points: int) -> None:
 
 
 def _starts(model: MDS | NonmetricMDS, wanted: FloatArray, run: Run) -> list[FloatArray]:
-    """Return the layouts to descend from; random ones have the dissimilarities' size."""
+    """Return the initial layouts; random ones have the mean square of the dissimilarities."""
     rng = run.rng("starts")
     size = float(np.sqrt((wanted**2).mean() / (2 * model.n_components)))
     starts: list[FloatArray] = [
@@ -346,7 +332,7 @@ def _starts(model: MDS | NonmetricMDS, wanted: FloatArray, run: Run) -> list[Flo
 
 
 def _best_start(descend: Callable[[FloatArray], Any], starts: list[FloatArray], run: Run) -> Any:
-    """Descend from each start until asked to stop, and return what reached the lowest objective."""
+    """Descend from each initial layout until asked to stop, and return the result of lowest objective."""
     best = descend(starts[0])
     for start in starts[1:]:
         if run.stopped:

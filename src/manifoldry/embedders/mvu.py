@@ -1,39 +1,40 @@
-"""Maximum variance unfolding: pull all points apart, and hold the distances between neighbors."""
+"""Maximum variance unfolding: the largest variance with the distances between neighbors kept."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import GraphEmbedder, stores
+from manifoldry.base import GraphEmbedder, estimator
 from manifoldry.extend.local import forward
 from manifoldry.geometry.neighborhoods import gather
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.sample import Sample
+from manifoldry.parameters import Positive, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.solve.lowrank.layout import Layout
 from manifoldry.solve.scaling import landmark_scaling, place_columns, principal_axes
-from manifoldry.solve.spectrum import Suggestion, enough
-from manifoldry.solve.stretch import Goal, Variance, stretch_out
-from manifoldry.solve.stretch.points import HeldPairs
+from manifoldry.solve.semidefinite import FrameLayout, PairDistances, StretchOptions, Variance, stretch_out
+from manifoldry.solve.spectrum import Suggestion, enough, unexplained
 from manifoldry.values import Embedding, FloatArray, NeighborGraph
 
-START_LANDMARKS = 300
-"""Points whose geodesics lay out the start: Isomap by landmarks, in well under a second."""
+N_START_LANDMARKS = 300
+"""Landmarks of the Isomap that initializes the program, in well under a second."""
 
-SMALL, SMALL_RANK = 60, 10
-"""Up to that many points the whole problem is cheap in that many dimensions, which make the proof tight."""
+MAX_SMALL_SAMPLE, SMALL_SAMPLE_RANK = 60, 10
+"""Up to that many points the program is cheap in that many dimensions, in which the certificate is tight."""
 
-ROOM = 2
-"""Dimensions beside those wanted, through which folds turn over."""
+EXTRA_DIMENSIONS = 2
+"""Dimensions beyond n_components, through which the points can unfold."""
 
-FLAT = 1e-8
-"""Share of the largest eigenvalue below which a column of the start is flat."""
+MIN_VARIANCE_SHARE = 1e-8
+"""Columns of the initialization with less than this share of the largest variance are left out."""
 
-GATHERED = 2_000_000
+MAX_GATHERED = 2_000_000
 """Numbers of rows fetched at a time for distances beyond the graph's."""
 
 
@@ -49,20 +50,20 @@ GATHERED = 2_000_000
     cost="thousand points in seconds (at most) to half a minute (equal); sparse matrices only",
     test_params={"n_components": 2, "n_neighbors": 5, "constraints": "at most"},
 )
-@stores
+@estimator
 class MVU(GraphEmbedder):
     r"""Maximum variance unfolding, also called semidefinite embedding.
 
     .. math:: \max_{G \succeq 0,\; G 1 = 0} \operatorname{tr} G \quad \text{with} \quad
               G_{ii} - 2 G_{ij} + G_{jj} = d_{ij}^2 \;\; (\text{or} \le d_{ij}^2) \;\; \text{for neighbors } i, j .
 
-    The Gram matrix is kept as :math:`G = Y Y^\top` with few columns and pushed from within the bounds by ever weaker
-    barriers. Their forces are the multipliers of the distances, and prove at the end how far from the best it can be.
-    "At most" is the easier problem, solved to the proof in seconds; "equal" holds sheets open around holes, and needs
-    more dimensions than given for a tight proof.
+    The Gram matrix is factored as :math:`G = Y Y^\top` with few columns, and the variance is maximized by Newton's
+    method with a logarithmic barrier for the constraints. The multipliers give a dual bound: how far from the optimum
+    the solution can be. With inequalities the dual bound is tight; equalities keep sheets open around holes, and need
+    more dimensions than given for a tight bound.
 
-    Where distances contradict each other (noise, few dimensions), they are first fitted by least squares and then kept:
-    there is always an answer, and ``error_`` tells how good it is.
+    If the distances contradict each other (noise, few dimensions), their squared errors are minimized first and the
+    resulting distances are kept: there is always a solution, and ``error_`` tells how good it is.
 
     Parameters
     ----------
@@ -71,41 +72,41 @@ class MVU(GraphEmbedder):
     constraints : {"equal", "at most"}
         Whether distances are kept, or only not exceeded.
     slack : float
-        By how much kept squared distances may differ, relative; wider bands are found faster.
+        Relative slack of the kept squared distances; with larger ones the program is solved faster.
     common_neighbors : bool
-        Hold also the pairs that are neighbors of the same point, and with them the angles.
+        Keep also the distances between neighbors of the same point, and so the angles.
     max_rank : int, optional
-        Most dimensions to unfold in; by default two more than n_components, and up to 10 for at most 60 points.
-    gap : float
-        Strength of the last barrier: the relative gap at which the stretch counts as largest.
-    n_neighbors, radius, metric, metric_params, search, disconnected
+        Maximum dimension of the program; by default two more than n_components, and up to 10 for at most 60 points.
+    tol : float
+        Relative duality gap at which to stop.
+    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
         As in `Isomap`.
     random_state, n_jobs, verbose, callback
-        As in `Isomap`; a true answer of the callback ends the stretching.
+        As in `Isomap`; a true answer of the callback stops the optimization.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
         The unfolded points in their first principal axes.
     spectrum_ : Spectrum
-        Eigenpairs of the unfolded Gram matrix, in all the dimensions used.
+        Eigenpairs of the unfolded Gram matrix, in all dimensions used.
     certificate_ : Certificate
-        Of minus the stretch; ``gap`` is relative, ``violation`` the largest relative error of a squared distance.
+        Of minus the variance; ``gap`` is relative, ``violation`` the largest relative error of a squared distance.
     stretch_ : float
-        Sum of squared distances from the mean, tr G.
+        The variance: the sum of squared distances from the mean, tr G.
     error_ : float
-        Mean squared relative error of the squared distances, in all the dimensions used.
+        Mean squared relative error of the squared distances, in all dimensions used.
     trace_ : Trace
-        Minus the stretch from barrier to barrier.
+        Minus the variance from barrier parameter to barrier parameter.
     graph_ : NeighborGraph
-        The graph whose distances are held.
+        The graph whose distances are kept.
     diagnostics_ : dict
-        Seconds, components, bridges, ``held``: the number of distances.
+        Seconds, components, bridges, ``n_constraints``: the number of distances.
 
     Notes
     -----
-    Distances below a thousandth of their median (duplicates) are held at that. New points follow the local rule: the
-    weights that reconstruct them from their neighbors.
+    Distances below a thousandth of their median (duplicates) are set to that. New points are mapped by the weights that
+    reconstruct them from their neighbors; a model fitted on a given graph has no `transform`.
 
     References: weinberger2004, weinberger2006, sun2006, khajehpour2013.
 
@@ -115,24 +116,22 @@ class MVU(GraphEmbedder):
     >>> from manifoldry import MVU
     >>> angle = np.linspace(0, np.pi, 20)
     >>> arc = np.column_stack([np.cos(angle), np.sin(angle)])
-    >>> mvu = MVU(1, radius=0.2, constraints="at most").fit(arc)
+    >>> mvu = MVU(n_components=1, radius=0.2, constraints="at most").fit(arc)
     >>> bool(abs(np.ptp(mvu.embedding_) - 19 * np.linalg.norm(arc[1] - arc[0])) < 1e-3)
     True
     """
 
-    constraints: str = "equal"
-    slack: float = 1e-2
+    constraints: Literal["equal", "at most"] = "equal"
+    slack: Positive = 1e-2
     common_neighbors: bool = False
-    max_rank: int | None = None
-    gap: float = 1e-5
+    max_rank: PositiveInt | None = None
+    tol: Positive = 1e-5
 
     _invertible = _local_inverse = True
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
-        check.choice("constraints", self.constraints, ("equal", "at most"))
-        check.number("gap", self.gap, 0.0, open_low=True)
-        if check.number("slack", self.slack, 0.0, open_low=True) >= 1:
+        if self.slack >= 1:
             raise ValueError(f"slack must be below 1, a share of squared distances; got {self.slack}.")
         if self.max_rank is not None:
             check.integer("max_rank", self.max_rank, self.n_components, None, " (n_components)")
@@ -143,51 +142,48 @@ class MVU(GraphEmbedder):
             )
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        n = sample.n_points
-        pairs = _with_common(sample, run) if self.common_neighbors else HeldPairs.of_graph(sample.graph)
-        columns = min(self._columns(n, n_components), n - 1)
-        start = _geodesic_layout(sample.graph, min(columns, n_components + ROOM), run)
-        kept = self.constraints == "equal"
-        goal = Goal(self.gap, self.slack, columns)
-        with run.stage("stretching"):
-            bands, layout = pairs.bands(self.slack if kept else None), Layout(np.zeros(n, dtype=np.int64))
-            found = stretch_out(Variance(n), bands, layout, start, goal, run)
-        coordinates, spectrum = principal_axes(found.V, n_components)
+        n, graph = sample.n_points, sample.graph
+        pairs = _with_common_neighbors(sample, run) if self.common_neighbors else PairDistances.of_graph(graph)
+        rank = min(self._max_rank(n, n_components), n - 1)
+        start = _landmark_isomap(graph, min(rank, n_components + EXTRA_DIMENSIONS), run)
+        with run.stage("semidefinite program"):
+            bands = pairs.bands(self.slack if self.constraints == "equal" else None)
+            options = StretchOptions(self.tol, self.slack, rank)
+            solution = stretch_out(Variance(n), bands, FrameLayout.of_points(n), start, options, run)
+        coordinates, spectrum = principal_axes(solution.V, n_components)
         return Embedding(
             coordinates,
             spectrum=spectrum,
-            trace=found.trace,
-            certificate=found.certificate,
+            trace=solution.trace,
+            certificate=solution.certificate,
             extension=forward(sample, coordinates) if sample.X is not None else None,
-            notes={"held": len(pairs)},
-            fitted={"stretch_": -found.certificate.objective, "error_": found.error},
+            notes={"n_constraints": len(pairs)},
+            fitted={"stretch_": -solution.certificate.objective, "error_": solution.error},
         )
 
-    def _columns(self, n_points: int, n_components: int) -> int:
-        if self.max_rank is not None:
-            return self.max_rank
-        return max(n_components + ROOM, SMALL_RANK if n_points <= SMALL else 0)
+    def _max_rank(self, n_points: int, n_components: int) -> int:
+        small = SMALL_SAMPLE_RANK if n_points <= MAX_SMALL_SAMPLE else 0
+        return self.max_rank or max(n_components + EXTRA_DIMENSIONS, small)
 
     def suggest_n_components(self) -> Suggestion:
-        """Return the dimension that leaves at most a twentieth of the stretch, and why."""
+        """Return the dimension that leaves at most a twentieth of the variance, and why."""
         check_is_fitted(self, "embedding_")
-        values = self.spectrum_.values
-        return enough(1 - np.cumsum(values) / values.sum(), "stretch")
+        return enough(unexplained(self.spectrum_.values), "variance")
 
 
-def _geodesic_layout(graph: NeighborGraph, n_columns: int, run: Run) -> FloatArray:
-    """Return where Isomap by landmarks puts the points; flat columns are left out, for nothing would move them."""
+def _landmark_isomap(graph: NeighborGraph, n_columns: int, run: Run) -> FloatArray:
+    """Return the Isomap of the graph by random landmarks, without columns of zeros, in which no gradient acts."""
     n = graph.n_points
-    chosen = np.sort(run.rng("start").choice(n, min(n, START_LANDMARKS), replace=False))
+    chosen = np.sort(run.rng("start").choice(n, min(n, N_START_LANDMARKS), replace=False))
     lengths, landmarks = geodesic_lengths(graph, run, chosen, at_least=n_columns + 2)
     scaling = landmark_scaling(lengths, landmarks, n_columns, run)
     values = scaling.spectrum.values
-    wide = max(1, int((values > FLAT * values[0]).sum()))
+    wide = max(1, int((values > MIN_VARIANCE_SHARE * values[0]).sum()))
     return place_columns(scaling.head(wide), lengths, run)
 
 
-def _with_common(sample: Sample, run: Run) -> HeldPairs:
-    """Return the graph's pairs and those of neighbors of one point, with their distances."""
+def _with_common_neighbors(sample: Sample, run: Run) -> PairDistances:
+    """Return the graph's pairs and those of neighbors of the same point, with their distances."""
     if sample.X is None:
         raise ValueError("common_neighbors needs points or all pairwise distances; got a graph.")
     lists, n = sample.neighbors, sample.n_points
@@ -195,10 +191,10 @@ def _with_common(sample: Sample, run: Run) -> HeldPairs:
     both = sp.coo_array(sp.triu(listed.T @ listed + listed + listed.T, k=1))
     i, j = both.row.astype(np.int64), both.col.astype(np.int64)
     if sample.pairwise:
-        return HeldPairs.of(i, j, sample.X[i, j], n)
+        return PairDistances.of(i, j, sample.X[i, j], n)
 
     def distances(lo: int, hi: int) -> FloatArray:
         return np.linalg.norm(gather(sample.X, i[lo:hi]) - gather(sample.X, j[lo:hi]), axis=1)
 
-    cuts = run.ranges(len(i), GATHERED // sample.X.shape[1])
-    return HeldPairs.of(i, j, np.concatenate(run.map(distances, cuts)), n)
+    cuts = run.ranges(len(i), MAX_GATHERED // sample.X.shape[1])
+    return PairDistances.of(i, j, np.concatenate(run.map(distances, cuts)), n)

@@ -5,32 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from scipy.sparse import csr_array
+from sklearn.utils.validation import check_is_fitted
 
-from manifoldry import check
-from manifoldry.base import LinearEmbedder, stores
+from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.extend.linear import embed_linearly, feature_rows
 from manifoldry.geometry.weights import alignment, reconstruction
 from manifoldry.neighbors.sample import Sample
+from manifoldry.parameters import NonNegative, PositiveShare
 from manifoldry.registry import register
 from manifoldry.run import Run
+from manifoldry.solve.linear_span import principal_span
+from manifoldry.solve.spectrum import Suggestion, gap
 from manifoldry.values import Embedding
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 _TEST_PARAMS = {"n_components": 2, "n_neighbors": 5}
 
 
-@stores
-class _ReconstructionEmbedder(LinearEmbedder):
-    """What the two share: the matrix of locally linear embedding."""
-
-    reg: float = 1e-3
-
-    def _check_parameters(self, n_points: int) -> None:
-        super()._check_parameters(n_points)
-        check.number("reg", self.reg, 0.0)
-
-    def _misfit(self, sample: Sample, run: Run) -> csr_array:
-        return alignment(reconstruction(sample, self.reg, run))
+def suggest_n_components(self: GraphEmbedder) -> Suggestion:
+    """Return the dimension before the widest gap of the spectrum, and why."""
+    check_is_fitted(self, "embedding_")
+    return gap(self.spectrum_.values, "eigenvalue of the projected form")
 
 
 @register(
@@ -45,8 +40,8 @@ class _ReconstructionEmbedder(LinearEmbedder):
     cost="O(n k^3 + n m^2) time for k neighbors and m features: to millions of points of few features",
     test_params=_TEST_PARAMS,
 )
-@stores
-class NPP(_ReconstructionEmbedder):
+@estimator
+class NPP(GraphEmbedder):
     r"""Neighborhood preserving projection: locally linear embedding restricted to linear maps.
 
     .. math:: \min_A \sum_i \Big\| A x_i - \sum_j w_{ij} A x_j \Big\|^2 , \qquad
@@ -60,18 +55,18 @@ class NPP(_ReconstructionEmbedder):
     n_components : int
         Target dimension.
     n_neighbors : int or "auto"
-        Neighbors of each point; "auto" is 10, unless a radius is given.
+        Number of neighbors of each point; "auto" is 10, unless a radius is given.
     radius : float, optional
-        Neighbors are all points at most this far; with ``n_neighbors`` too, at most that many of them.
+        Neighbors are all points within this distance; with ``n_neighbors`` too, at most that many of them.
     reg : float
-        Regularization of the weights, a share of the trace of each local Gram matrix.
+        Regularization of the weights, relative to the trace of the local Gram matrix.
     variance : float
         Share of the variance that a first PCA keeps; at 1 it drops only what is rounding. Columns beyond the rank
         of the data are zero.
     metric, metric_params
         For the neighbors, as in scikit-learn; or "precomputed": ``X`` holds pairwise distances, and the map is one
         of the Euclidean points that have them.
-    search, disconnected
+    search, symmetry, disconnected
         As in `Isomap`; with ``disconnected="apart"`` every component has a map of its own.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
@@ -88,7 +83,7 @@ class NPP(_ReconstructionEmbedder):
         Eigenvalues, ascending: the reconstruction error of each coordinate at unit norm; zero for flat data. The
         vectors are the projected points.
     graph_ : NeighborGraph
-        Who is near whom.
+        The neighbor graph.
     diagnostics_ : dict
         Seconds, memory, components, bridges and the ``rank`` of the data.
 
@@ -99,16 +94,22 @@ class NPP(_ReconstructionEmbedder):
     Examples
     --------
     >>> from manifoldry import NPP, datasets
-    >>> NPP(2).fit(datasets.swiss_roll(500).X).components_.shape
+    >>> NPP(n_components=2).fit(datasets.swiss_roll(500).X).components_.shape
     (2, 3)
     """
 
-    reg: float = 0.001
+    variance: PositiveShare = 1.0
+    reg: NonNegative = 0.001
+
+    _invertible = True
+
+    suggest_n_components = suggest_n_components
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        directions = self._span(sample, run)
-        spectrum, mix = directions.smallest_unit(self._misfit(sample, run), n_components, run)
-        return directions.embedding(spectrum, mix * np.sqrt(sample.n_points), n_components)
+        span = principal_span(feature_rows(sample, run), run, variance=self.variance)
+        M = alignment(reconstruction(sample, self.reg, run))
+        spectrum, w = span.smallest_generalized(M, n_components, run)
+        return embed_linearly(span, spectrum, w * np.sqrt(sample.n_points), n_components)
 
 
 @register(
@@ -123,8 +124,8 @@ class NPP(_ReconstructionEmbedder):
     cost="as NPP",
     test_params=_TEST_PARAMS,
 )
-@stores
-class ONPP(_ReconstructionEmbedder):
+@estimator
+class ONPP(GraphEmbedder):
     r"""Orthogonal neighborhood preserving projection: `NPP` with orthonormal directions.
 
     .. math:: \min_{V^T V = I} \operatorname{tr}(V^T X^T M X V), \qquad X^T M X\, v = \lambda v ,
@@ -139,7 +140,7 @@ class ONPP(_ReconstructionEmbedder):
         Leave out the direction of least error, as is the custom since locally linear embedding, where it is the
         constant. Here it is an ordinary direction; False gives the true minimizer. If the data have no more than
         ``n_components`` directions none is left out.
-    n_neighbors, radius, reg, variance, metric, metric_params, search, disconnected
+    n_neighbors, radius, reg, variance, metric, metric_params, search, symmetry, disconnected
         As in `NPP`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
@@ -165,19 +166,25 @@ class ONPP(_ReconstructionEmbedder):
     --------
     >>> import numpy as np
     >>> from manifoldry import ONPP, datasets
-    >>> V = ONPP(2).fit(datasets.swiss_roll(500).X).components_
+    >>> V = ONPP(n_components=2).fit(datasets.swiss_roll(500).X).components_
     >>> np.allclose(V @ V.T, np.eye(2))
     True
     """
 
     skip_first: bool = True
-    reg: float = 0.001
+    variance: PositiveShare = 1.0
+    reg: NonNegative = 0.001
+
+    _invertible = True
+
+    suggest_n_components = suggest_n_components
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        directions = self._span(sample, run)
-        spectrum, mix = directions.smallest(self._misfit(sample, run), n_components + 1, run)
-        if self.skip_first and directions.rank > n_components:
-            first, mix = spectrum.values[:1], mix[:, 1:]
+        span = principal_span(feature_rows(sample, run), run, variance=self.variance)
+        M = alignment(reconstruction(sample, self.reg, run))
+        spectrum, w = span.smallest(M, n_components + 1, run)
+        if self.skip_first and span.rank > n_components:
+            first, w = spectrum.values[:1], w[:, 1:]
             spectrum = replace(
                 spectrum,
                 values=spectrum.values[1:],
@@ -185,4 +192,4 @@ class ONPP(_ReconstructionEmbedder):
                 residuals=spectrum.residuals[1:],
                 dropped=first,
             )
-        return directions.embedding(spectrum, mix, n_components)
+        return embed_linearly(span, spectrum, w, n_components)

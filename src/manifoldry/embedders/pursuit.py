@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from scipy.sparse import issparse
 
-from manifoldry import check
-from manifoldry.base import Embedder, stores
-from manifoldry.extend.kernel_projection import LinearPreimage
-from manifoldry.extend.placement import LinearPlacement
+from manifoldry.base import Embedder, estimator
+from manifoldry.extend.linear import LinearInverse, LinearMap
+from manifoldry.geometry.neighborhoods import dense
+from manifoldry.parameters import Positive, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.eigen import fix_signs
@@ -19,8 +18,8 @@ from manifoldry.values import Embedding, FloatArray, Stop, Trace
 
 GAUSSIAN_LOGCOSH = 0.37456720749143
 """E log cosh of a standard Gaussian, by quadrature."""
-SLACK = 1e-12
-"""Part of the index by which rounding may lower it in a step that is taken nevertheless."""
+INDEX_TOL = 1e-12
+"""Share of the index by which rounding may lower it in a step that is accepted nevertheless."""
 
 Contrast = Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
 """Projections (n, s) to E G - E G(gaussian) of each column, g = G' of each entry, and E g' of each column."""
@@ -53,7 +52,7 @@ CONTRASTS: Mapping[str, Contrast] = {"negentropy": _log_cosh, "kurtosis": _fourt
     cost="a decomposition as for PCA, then O(n p starts) per step and component",
     test_params={"n_components": 2},
 )
-@stores
+@estimator
 class ProjectionPursuit(Embedder):
     r"""Projections of largest non-Gaussianity, one after the other.
 
@@ -70,15 +69,15 @@ class ProjectionPursuit(Embedder):
     index : {"negentropy", "kurtosis"}
         What is maximized: negentropy is robust, kurtosis is led by the tails.
     n_init : int
-        Starts per direction.
+        Number of random starts per direction.
     max_iter : int
-        Steps per start.
+        Maximum number of iterations per start.
     tol : float
-        A start ends when a step turns it by less than this angle.
+        The iteration stops when the direction turns by less than this angle.
     random_state : int, Generator or None
         Seed of the starts.
     n_jobs, verbose, callback
-        As in `Isomap`; stopping keeps the directions reached so far.
+        As in `Isomap`; stopping keeps the directions found so far.
 
     Attributes
     ----------
@@ -88,7 +87,7 @@ class ProjectionPursuit(Embedder):
         ``embedding_ = (X - mean_) @ components_.T``.
     mean_ : ndarray of shape (n_features,)
     trace_ : Trace
-        The indices of all columns, added, after each step; never falling.
+        Sum of the indices of all columns after each iteration; never falling.
     diagnostics_ : dict
         Seconds, and the ``index`` of each column.
 
@@ -106,37 +105,20 @@ class ProjectionPursuit(Embedder):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((500, 5)) * 10
     >>> X[:, 3] = np.where(rng.random(500) < 0.5, -1, 1) + 0.1 * rng.standard_normal(500)
-    >>> direction = ProjectionPursuit(1).fit(X).components_[0]
+    >>> direction = ProjectionPursuit(n_components=1).fit(X).components_[0]
     >>> int(np.abs(direction).argmax())
     3
     """
 
-    index: str = "negentropy"
-    n_init: int = 20
-    max_iter: int = 200
-    tol: float = 1e-08
+    index: Literal["negentropy", "kurtosis"] = "negentropy"
+    n_init: PositiveInt = 20
+    max_iter: PositiveInt = 200
+    tol: Positive = 1e-08
 
     _invertible = True
 
-    @property
-    def components_(self) -> FloatArray:
-        """The directions, in rows."""
-        return self._extension.directions.T
-
-    @property
-    def mean_(self) -> FloatArray:
-        """The mean of the fitted points."""
-        return self._extension.mean
-
-    def _check_parameters(self, n_points: int) -> None:
-        super()._check_parameters(n_points)
-        check.choice("index", self.index, tuple(CONTRASTS))
-        check.integer("n_init", self.n_init, 1)
-        check.integer("max_iter", self.max_iter, 1)
-        check.number("tol", self.tol, 0.0, open_low=True)
-
     def _embed(self, X: Any, run: Run) -> Embedding:
-        rows = np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)
+        rows = dense(X)
         mean = rows.mean(axis=0)
         with run.stage("whitening"):
             whitened, whiten, color = _whitened(rows - mean)
@@ -145,12 +127,14 @@ class ProjectionPursuit(Embedder):
         scores = fix_signs(whitened @ found)
         signs = np.where((scores * (whitened @ found)).sum(axis=0) < 0, -1.0, 1.0)
         found = found * signs
+        components = np.ascontiguousarray((whiten @ found).T)
         return Embedding(
             scores,
-            extension=LinearPlacement(mean, whiten @ found),
-            inverse=LinearPreimage(mean, found.T @ color),
+            extension=LinearMap(mean, components),
+            inverse=LinearInverse(mean, found.T @ color),
             trace=_together(traces),
             notes={"index": values},
+            fitted={"components_": components, "mean_": mean},
         )
 
     def _pursue(self, Z: FloatArray, run: Run) -> tuple[FloatArray, FloatArray, list[Trace]]:
@@ -198,7 +182,7 @@ def _ascend(
     heights = [float(height.max())]
     while active.any() and len(heights) <= max_iter and run.step(len(heights) - 1, max_iter):
         trial, risen, turned = _step(Z, w[:, active], pace[active], contrast)
-        climbs = risen >= height[active] * (1 - SLACK)
+        climbs = risen >= height[active] * (1 - INDEX_TOL)
         w[:, active] = np.where(climbs, trial, w[:, active])
         height[active] = np.where(climbs, risen, height[active])
         pace[active] = np.where(climbs, pace[active], pace[active] / 2)
@@ -220,7 +204,7 @@ def _step(
     by_newton = contrast(Z @ newton)[0] ** 2
     uphill = _unit(w + pace * np.sign(excess) * _unit(pull - w * (w * pull).sum(axis=0)))
     by_gradient = contrast(Z @ uphill)[0] ** 2
-    climbs = by_newton >= excess**2 * (1 - SLACK)
+    climbs = by_newton >= excess**2 * (1 - INDEX_TOL)
     trial = np.where(climbs, newton, uphill)
     return trial, np.where(climbs, by_newton, by_gradient), np.linalg.norm(trial - w, axis=0)
 

@@ -1,33 +1,31 @@
-"""SNE and symmetric SNE: match the probabilities of choosing neighbors, with Gaussian affinities in the layout too."""
+"""SNE and symmetric SNE: probabilities of being neighbors, matched in the layout by a Gaussian kernel."""
 
 from __future__ import annotations
 
-from scipy.sparse import csr_array
+from typing import Any
 
-from manifoldry.base import stores
-from manifoldry.base.matching import MatchingEmbedder
-from manifoldry.geometry.entropic import Choices, negative_entropy
+from manifoldry.base import estimator
+from manifoldry.base.embedder import count_points
+from manifoldry.base.neighbor_embedding import NeighborEmbedding
+from manifoldry.extend.divergence_placement import DivergencePlacement
+from manifoldry.geometry.entropic import conditional_probabilities, negative_entropy, resolve_perplexities
+from manifoldry.neighbors.lists import list_neighbors
+from manifoldry.parameters import NonNegative
 from manifoldry.registry import register
-from manifoldry.solve.descent import Phase
-from manifoldry.solve.divergence import Divergence, JointDivergence, RowDivergence
-from manifoldry.solve.fields import Profile
-from manifoldry.values import FloatArray
+from manifoldry.run import Run
+from manifoldry.solve.divergence import (
+    ConditionalDivergence,
+    Divergence,
+    ExaggerationPhase,
+    JointDivergence,
+    minimize_divergence,
+)
+from manifoldry.solve.initialization import check_init, initial_layout
+from manifoldry.solve.repulsion import LayoutKernel, choose_repulsion
+from manifoldry.values import Embedding
 
-
-@stores
-class _GaussianMatching(MatchingEmbedder):
-    """What the two have in common: the Gaussian kernel and its phases."""
-
-    tol: float = 1e-3
-
-    _width = 0.1
-
-    @property
-    def _profile(self) -> Profile:
-        return Profile.gaussian()
-
-    def _phases(self, divergence: Divergence, start: FloatArray) -> list[Phase]:  # noqa: ARG002
-        return [self._phase("main", divergence, self.max_iter)]
+SNE_INITIAL_STD = 0.1
+"""Standard deviation of an initial layout that is not given."""
 
 
 @register(
@@ -35,15 +33,15 @@ class _GaussianMatching(MatchingEmbedder):
     problem="descent",
     papers=("hinton2002",),
     gives=("transform", "inverse", "trace", "graph"),
-    keeps="each point's own probabilities of choosing neighbors: nobody's neighborhood is given up for another's",
+    keeps="each point's own neighbor probabilities: no neighborhood is given up for another",
     loses="room: moderately far points crowd together, so clusters are not parted by gaps",
     use_when="the neighbor probabilities of every single point count, outliers' too, or as a teacher of t-SNE",
     fails_when="there are many clusters: they overlap in the middle (t-SNE's heavy tails make room)",
-    cost="as SymmetricSNE, two fields a step",
+    cost="as SymmetricSNE, with two sums of the repulsion an iteration",
     test_params={"n_components": 2, "max_iter": 500},
 )
-@stores
-class SNE(_GaussianMatching):
+@estimator
+class SNE(NeighborEmbedding):
     r"""Stochastic neighbor embedding: the sum of the points' own divergences.
 
     .. math:: \min_Y \frac1n \sum_i \sum_j p_{j|i} \ln \frac{p_{j|i}}{q_{j|i}}, \qquad
@@ -57,28 +55,23 @@ class SNE(_GaussianMatching):
     n_components : int
         Target dimension.
     perplexity : float, sequence of float or "auto"
-        Number of neighbors that a point really chooses among; of several, the probabilities are averaged. "auto" is
+        Effective number of neighbors of each point, at least 1; of several, the probabilities are averaged. "auto" is
         30, or a third of n - 1 for fewer points, or of the neighbors that a given graph lists.
     bandwidth : float or array of shape (n_samples,), optional
-        Fixed :math:`\sigma`, for all or for each; then the perplexity only says how many neighbors are listed.
+        Fixed :math:`\sigma` of all points or of each; then the perplexity only sets the number of listed neighbors.
     n_neighbors : int or "auto"
-        Listed neighbors; "auto" is three times the (largest) perplexity. n - 1 lists everyone.
+        Number of listed neighbors; "auto" is three times the (largest) perplexity. n - 1 lists everyone.
     learning_rate : float or "auto"
-        Step length for the gradient of the mean divergence; "auto" is n / 2, less for points that very
-        many others choose.
+        Step length for the gradient of the mean divergence; "auto" is n / 2, less for points of high degree.
     max_iter : int
-        At most so many steps.
+        Maximum number of iterations.
     tol : float
-        The descent has converged when 50 steps lower the divergence by less than this share; 0 goes on to
+        The descent has converged when 50 iterations lower the divergence by less than this share; 0 goes on to
         ``max_iter``.
-    forces : {"auto", "exact", "tree", "grid"}
-        How the repulsion is summed.
-    accuracy : float, optional
-        Relative error allowed to tree and grid; 1e-2 if None.
     init : {"auto", "pca", "spectral", "random"} or array of shape (n_samples, n_components)
-        Where to begin; "auto" is "pca" for rows, classical scaling for distances, "spectral" for graphs. All but a
+        Initial layout; "auto" is "pca" for rows, classical scaling for distances, "spectral" for graphs. All but a
         given one are scaled to a standard deviation of 0.1.
-    metric, metric_params, search, random_state, n_jobs, verbose, callback
+    repulsion, accuracy, metric, metric_params, search, random_state, n_jobs, verbose, callback
         As in `TSNE`.
 
     Attributes
@@ -87,18 +80,10 @@ class SNE(_GaussianMatching):
         The layout, centered, in units of the root of twice its kernel's variance.
     kl_divergence_ : float
         The mean divergence reached; ``diagnostics_["kl_divergence"]`` says whether it is exact or estimated.
-    affinity_ : csr_array of shape (n_samples, n_samples)
+    affinity_matrix_ : csr_array of shape (n_samples, n_samples)
         The joint probabilities :math:`(p_{j|i} + p_{i|j}) / (2n)`.
-    bandwidths_ : ndarray
-        The :math:`\sigma_i`, with a column for each perplexity if there are several.
-    graph_ : NeighborGraph
-        Each point's list of neighbors.
-    trace_ : Trace
-        The divergence every 50 steps, and why the descent ended.
-    n_iter_ : int
-        Steps done.
-    diagnostics_ : dict
-        Seconds, ``forces``, ``kl_divergence``, ``perplexity_missed``.
+    bandwidths_, graph_, trace_, n_iter_, diagnostics_
+        As in `TSNE`.
 
     Notes
     -----
@@ -115,10 +100,10 @@ class SNE(_GaussianMatching):
     (200, 2)
     """
 
-    _divergence = RowDivergence
+    tol: NonNegative = 1e-3
 
-    def _information(self, choices: Choices, joint: csr_array) -> float:  # noqa: ARG002
-        return negative_entropy(choices.matrix.data) / choices.matrix.shape[0]
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        return _embed_gaussian(self, X, ConditionalDivergence, run)
 
 
 @register(
@@ -130,11 +115,11 @@ class SNE(_GaussianMatching):
     loses="room: moderately far points crowd together, so clusters are not parted by gaps",
     use_when="a smooth map of one connected cloud is wanted, without t-SNE's gaps",
     fails_when="there are many clusters: they overlap in the middle (t-SNE's heavy tails make room)",
-    cost="O(n) a step by a grid (1-D, 2-D), O(n log n) by a tree (3-D)",
+    cost="O(n) an iteration by FFT (1-D, 2-D), O(n log n) by Barnes-Hut (3-D)",
     test_params={"n_components": 2, "max_iter": 500},
 )
-@stores
-class SymmetricSNE(_GaussianMatching):
+@estimator
+class SymmetricSNE(NeighborEmbedding):
     r"""Symmetric SNE: one divergence between joint probabilities, Gaussian on both sides.
 
     .. math:: \min_Y \sum_{ij} p_{ij} \ln \frac{p_{ij}}{q_{ij}}, \qquad
@@ -147,27 +132,8 @@ class SymmetricSNE(_GaussianMatching):
     ----------
     n_components : int
         Target dimension.
-    perplexity : float, sequence of float or "auto"
-        Number of neighbors that a point really chooses among; of several, the probabilities are averaged. "auto" is
-        30, or a third of n - 1 for fewer points, or of the neighbors that a given graph lists.
-    bandwidth : float or array of shape (n_samples,), optional
-        Fixed :math:`\sigma`, for all or for each; then the perplexity only says how many neighbors are listed.
-    n_neighbors : int or "auto"
-        Listed neighbors; "auto" is three times the (largest) perplexity.
-    learning_rate : float or "auto"
-        Step length for the gradient of the divergence; "auto" is n / 2, less for points that very
-        many others choose.
-    max_iter : int
-        At most so many steps.
-    tol : float
-        The descent has converged when 50 steps lower the divergence by less than this share; 0 goes on to
-        ``max_iter``.
-    forces : {"auto", "exact", "tree", "grid"}
-        How the repulsion is summed.
-    accuracy : float, optional
-        Relative error allowed to tree and grid; 1e-2 if None.
-    init : {"auto", "pca", "spectral", "random"} or array of shape (n_samples, n_components)
-        Where to begin; as in `SNE`.
+    perplexity, bandwidth, n_neighbors, learning_rate, max_iter, tol, repulsion, accuracy, init
+        As in `SNE`.
     metric, metric_params, search, random_state, n_jobs, verbose, callback
         As in `TSNE`.
 
@@ -177,23 +143,14 @@ class SymmetricSNE(_GaussianMatching):
         The layout, centered, in units of the root of twice its kernel's variance.
     kl_divergence_ : float
         The divergence reached; ``diagnostics_["kl_divergence"]`` says whether it is exact or estimated.
-    affinity_ : csr_array of shape (n_samples, n_samples)
+    affinity_matrix_ : csr_array of shape (n_samples, n_samples)
         The joint probabilities p.
-    bandwidths_ : ndarray
-        The :math:`\sigma_i`, with a column for each perplexity if there are several.
-    graph_ : NeighborGraph
-        Each point's list of neighbors.
-    trace_ : Trace
-        The divergence every 50 steps, and why the descent ended.
-    n_iter_ : int
-        Steps done.
-    diagnostics_ : dict
-        Seconds, ``forces``, ``kl_divergence``, ``perplexity_missed``.
+    bandwidths_, graph_, trace_, n_iter_, diagnostics_
+        As in `TSNE`.
 
     Notes
     -----
-    New points minimize their own divergence against the frozen layout; a new point that coincides with a fitted one
-    takes its place.
+    New points are placed as in `SNE`.
 
     References: vandermaaten2008, hinton2002.
 
@@ -205,4 +162,43 @@ class SymmetricSNE(_GaussianMatching):
     (200, 2)
     """
 
-    _divergence = JointDivergence
+    tol: NonNegative = 1e-3
+
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        return _embed_gaussian(self, X, JointDivergence, run)
+
+
+def _embed_gaussian(model: NeighborEmbedding, X: Any, objective: type[Divergence], run: Run) -> Embedding:
+    """Embed by a Gaussian layout kernel and one divergence or the other; all else is the same."""
+    n, d = count_points(X), model.n_components
+    check_init(model.init, X, d, model._pairwise)
+    graph, index = list_neighbors(X, model._rule(n), run)
+    conditional = conditional_probabilities(graph, model.perplexity, model.bandwidth, run)
+    joint, bandwidths, missed = conditional.joint(), conditional.bandwidths, conditional.missed
+    symmetric = objective is JointDivergence
+    information = negative_entropy(joint.data) if symmetric else negative_entropy(conditional.matrix.data) / n
+    del conditional  # as large as the graph
+    start = initial_layout(model.init, X, joint, d, run, pairwise=model._pairwise)
+    if isinstance(model.init, str):
+        start *= SNE_INITIAL_STD
+    kernel = LayoutKernel.gaussian()
+    repulsion = choose_repulsion(kernel, n, d, repulsion=model.repulsion, accuracy=model.accuracy)
+    divergence = objective(joint, information, kernel, repulsion, run)
+    phases = [ExaggerationPhase("main", model.max_iter, tol=model.tol)]
+    layout, trace = minimize_divergence(divergence, start, phases, model.learning_rate, run)
+    value, how = divergence.final_value(layout)
+    perplexity = min(resolve_perplexities(model.perplexity, n))
+    return Embedding(
+        layout,
+        graph=graph,
+        trace=trace,
+        extension=DivergencePlacement.of(index, layout, kernel, perplexity, run),
+        notes={
+            **index.notes,
+            "perplexity_missed": missed,
+            "repulsion": repulsion.name,
+            "kl_divergence": how,
+            "stop": trace.stop.value,
+        },
+        fitted={"kl_divergence_": value, "affinity_matrix_": joint, "bandwidths_": bandwidths},
+    )

@@ -1,23 +1,26 @@
-"""TesseraMap: clusters as tiles of a mosaic, unfolded as a whole, and a kernel map for new points."""
+"""TesseraMap: rigid clusters (tesserae) unfolded by a semidefinite program, and a kernel map for new points."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base.embedder import stores
-from manifoldry.base.graphs import GraphEmbedder
-from manifoldry.base.linear import dense
+from manifoldry.base import Embedder, estimator
 from manifoldry.extend.kernel_image import ShiftedProjection, fit_kernel_map
 from manifoldry.extend.kernel_projection import Kernel
+from manifoldry.extend.pieces import embed_pieces
+from manifoldry.geometry.neighborhoods import dense_rows
+from manifoldry.neighbors.graph import symmetrize
+from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
+from manifoldry.parameters import ClusterEstimator, Described, NonNegative, Positive, PositiveInt
 from manifoldry.patches.cells import find_cells
-from manifoldry.patches.rigid import RigidPatches
 from manifoldry.patches.tesserae import (
     border_pairs,
     far_pairs,
@@ -29,23 +32,18 @@ from manifoldry.patches.tesserae import (
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import principal_scaling
-from manifoldry.solve.spectrum import Suggestion, enough
-from manifoldry.solve.stretch import Goal, Stretched
+from manifoldry.solve.semidefinite import StretchOptions
+from manifoldry.solve.spectrum import Suggestion, enough, unexplained
 from manifoldry.values import Embedding, FloatArray, IntArray
 
-KERNELS = {"rbf": "gaussian", "linear": "linear", "poly": "polynomial"}
+MAX_AUTO_PATCHES = 100
+"""Maximum number of tesserae with "auto": the form to maximize is dense, 100 of them take 4 s and 150 take 11."""
 
-GAP = 1e-3
-"""Share of the stretch at which the barrier ends; coarser ones save a third of the time and stop before the most."""
+MAP_POINTS_PER_LANDMARK = 10
+"""Points per landmark to which the map is fitted: it is smooth, and more change it by less than its error."""
 
-AUTO_CLUSTERS = 100
-"""Most tesserae that "auto" takes: the form to stretch is dense, 100 of them take 4 s and 150 take 11."""
-
-MAP_POINTS = 10
-"""Points per landmark that the map is fitted to: it is smooth, and more of them change it by less than its error."""
-
-SIGMA = 3.0
-"""An automatic sigma in units of the mean distance between neighboring landmarks."""
+AUTO_SIGMA_RATIO = 3.0
+"""Sigma of an automatic rbf kernel, gamma = 1/sigma^2, over the mean distance between neighboring landmarks."""
 
 
 @register(
@@ -60,104 +58,101 @@ SIGMA = 3.0
     cost="50,000 points in seconds; time grows with the cube of the number of tesserae, not of points",
     test_params={"n_components": 2, "n_neighbors": 6},
 )
-@stores
-class TesseraMap(GraphEmbedder):
-    r"""TesseraMap: rigid tesserae pulled apart as far as the distances across their borders allow.
+@estimator
+class TesseraMap(Embedder):
+    r"""TesseraMap: maximum stretch of rigid clusters, the tesserae, with the distances across their borders kept.
 
-    The points are clustered, each cluster :math:`\ell` is laid out in coordinates :math:`P_\ell` of at most
-    n_components dimensions and becomes a rigid tile, placed by a rotation and a shift:
+    Each cluster :math:`\ell` of the points, a tessera, gets coordinates :math:`P_\ell` of at most n_components
+    dimensions, and is placed by a rotation and a translation:
 
     .. math:: \max_{R_\ell^\top R_\ell = I,\; t_\ell} \;
               \frac{1}{|O|} \sum_{(i,j) \in O} \frac{|y_i - y_j|^2}{\tau_{ij}^2}
               \quad\text{with}\quad |y_i - y_j| = \tau_{ij} \text{ across borders},
               \qquad y_i = R_\ell\, p_i + t_\ell ,
 
-    where :math:`\tau` are distances of the data and O are pairs that are no neighbors. Where the borders
-    contradict each other their squared relative error is made least first. It is a semidefinite program in
-    :math:`[R\; t]^\top [R\; t]`, solved in few dimensions; its dual proves how far from the most the stretch is.
-    The tessellation is projected to its principal axes, and new points follow by the kernel map
+    where :math:`\tau` are distances of the data and O are pairs that are not neighbors. If the distances across borders
+    cannot all be kept, their squared relative error is minimized first. It is a semidefinite program in
+    :math:`[R\; t]^\top [R\; t]`, solved in low rank; its dual bounds the distance from the largest stretch. The
+    tessellation is projected to its principal axes, and new points are mapped by
 
     .. math:: y(x) = Y^\top K^\dagger \kappa(X, x), \qquad K \text{ and } \kappa \text{ centered.}
 
     Parameters
     ----------
     n_components : int
-        Dimension r of the embedding, and the most of a tessera.
-    n_clusters : int or "auto"
-        Number of tesserae; "auto" is the root of the number of points, at most 100 and such that they keep
-        3 (r + 1) points on average. A cluster in several pieces of the neighbor graph is divided.
+        Dimension r of the embedding, and maximum dimension of a tessera.
+    n_patches : int or "auto"
+        Number of tesserae; "auto" is the root of the number of points, at most 100 and such that they have 3 (r + 1)
+        points on average. Clusters that are not connected in the neighbor graph are divided.
     clustering : {"kmeans", "none"} or cluster estimator
-        What divides the data: cells around k-means centers, labels of an estimator's ``fit_predict``, or nothing:
-        with "none" every point is a tessera of its own.
-    tesserae : array of labels, optional
-        Tesserae given; they are taken as they are.
+        Clustering of the data into tesserae: Voronoi cells of k-means centers, labels of an estimator's
+        ``fit_predict``, or none: every point is a tessera.
+    patches : array of labels, optional
+        Given tesserae, taken as they are.
+    patch_components : int, optional
+        Maximum dimension of a tessera if not n_components.
     chart : {"curved", "flat", "geodesic"}
-        How a tessera is laid out: along the arc, by its principal directions and the way it bends away from them;
-        by the principal directions alone; or by geodesics along its own graph.
+        As in `IPA`.
     n_border_pairs : int, optional
-        Most distances held between two tesserae, of neighbors spread out along their border; None for r squared.
-        Many would fasten tesserae to each other where they should turn.
+        Maximum number of distances kept between two tesserae, of neighbors spread out along their border; None for r
+        squared. With many, tesserae cannot rotate against each other.
     n_pairs : int
-        Pairs to stretch, drawn at random where there are more.
+        Number of pairs O, drawn at random where there are more.
     slack : float
-        How far the squares of held distances may be from what they should be, or from their least error, relative.
+        Relative slack of the kept squared distances, about 1 or about those of least error.
+    tol : float
+        Relative gap at which to stop; larger ones save a third of the time and stop before the largest stretch.
     max_rank : int, optional
-        Most dimensions that the tessellation may use before it is projected; None for r + 1.
+        Maximum dimension of the tessellation before it is projected; None for r + 1.
     kernel : {"rbf", "linear", "poly"} or callable
-        Of the map of new points: :math:`\exp(-|x-y|^2/\sigma^2)`, :math:`x^\top y`, :math:`(x^\top y + 1)^p`, for
-        points about their mean; or a function of two arrays of rows, (m, D) and (n, D), that returns the values (m, n).
-        The embedding of the fitted points does not depend on it.
-    sigma : float or "auto"
-        Of the rbf kernel; "auto" is three times the mean distance between neighboring landmarks.
+        Of the map of new points, as in scikit-learn, for points about their mean: :math:`\exp(-\gamma |x-y|^2)`,
+        :math:`x^\top y`, :math:`(\gamma x^\top y + c)^p`; or a function of two arrays of rows, (m, D) and (n, D), that
+        returns the values (m, n). The embedding of the fitted points does not depend on it.
+    gamma : float, "auto" or None
+        Coefficient of the rbf and poly kernels; "auto" (or None) is :math:`1/\sigma^2` for rbf, with :math:`\sigma`
+        three times the mean distance between neighboring landmarks, and 1 for poly.
     degree : int
-        p of the polynomial kernel.
+        Degree p of the poly kernel.
+    coef0 : float
+        Constant c of the poly kernel.
     n_landmarks : int
-        Random points through which the kernel is approximated; all, if there are no more.
-    ridge : float
-        Added to the eigenvalues of the centered kernel, in units of the largest; 0 for the exact pseudo-inverse.
-    n_neighbors : int or "auto"
-        Neighbors of each point; "auto" is 10, unless a radius is given.
-    radius : float, optional
-        Neighbors are all points at most this far; with ``n_neighbors`` too, at most that many of them.
-    search : {"auto", "exact", "approximate"}
+        Number of random points through which the kernel is approximated; all, if there are no more.
+    reg : float
+        Regularization: added to the eigenvalues of the centered kernel, in units of the largest; 0 for the exact
+        pseudo-inverse.
+    n_neighbors, radius, symmetry, search
         As in `Isomap`.
-    disconnected : {"bridge", "apart", "largest", "refuse"}
-        As in `Isomap`; given tesserae need one connected graph, so no "apart" and no "largest".
-    random_state : int, Generator or None
-        Seed of centers, pairs and landmarks.
-    n_jobs : int, optional
-        Threads; the result does not depend on it.
-    verbose : bool
-        Tell the stages on the standard error stream.
-    callback : callable, optional
-        Called with a `Progress`; if it returns true the tessellation is left as stretched as it is.
+    disconnected : {"bridge", "apart", "largest", "raise"}
+        As in `Isomap`; given patches need one connected graph, so neither "apart" nor "largest".
+    random_state, n_jobs, verbose, callback
+        As in `Isomap`; a true answer of the callback stops the optimization.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        The tessellation in its principal axes, at the data's own scale.
+        The tessellation in its principal axes, at the scale of the data.
     labels_ : ndarray of shape (n_samples,)
         The tessera of each point; of the largest component where components are embedded apart.
-    n_clusters_ : int
+    n_patches_ : int
         Number of tesserae.
     stretch_ : float
         The mean over O of :math:`|y_i - y_j|^2/\tau_{ij}^2` before the projection.
     error_ : float
-        Mean squared relative error of the squared distances held across borders.
+        Mean squared relative error of the squared distances kept across borders.
     map_error_ : float
-        How far the map takes the fitted points from their places, relative to their spread: rounding for a kernel
-        matrix of full rank with all points as landmarks.
+        Root mean square distance of the mapped fitted points from the embedding, relative to its spread: rounding for a
+        kernel matrix of full rank with all points as landmarks and no regularization.
     certificate_ : Certificate
-        Objective and bound are of minus the stretch; ``gap`` is relative to it, and ``rank`` the dimensions used.
+        Objective and bound are of minus the stretch; ``gap`` is relative to it, and ``rank`` the dimension used.
     trace_ : Trace
         Minus the stretch from stage to stage.
     spectrum_ : Spectrum
-        Of the tessellation in all the dimensions used; beyond the first n_components there is what was lost.
+        Of the tessellation in all dimensions used; those beyond the first n_components are lost.
     graph_ : NeighborGraph
         The neighbor graph.
     diagnostics_ : dict
-        Seconds, memory, components, bridges, ``border_pairs`` and ``pairs`` counted, ``sigma`` and ``residuals``, the
-        distance of each tessera's points from its chart relative to its spread.
+        Seconds, memory, components, bridges, numbers of ``border_pairs`` and ``pairs``, ``gamma`` and ``residuals``:
+        the distance of each tessera's points from its chart relative to its spread.
 
     Notes
     -----
@@ -167,144 +162,137 @@ class TesseraMap(GraphEmbedder):
     --------
     >>> from manifoldry import TesseraMap, datasets, quality
     >>> roll = datasets.swiss_roll(1000, hole=True)
-    >>> model = TesseraMap(2).fit(roll.X)
+    >>> model = TesseraMap(n_components=2).fit(roll.X)
     >>> bool(quality.procrustes(model.embedding_, roll.truth).error < 1e-3)
     True
     >>> model.transform(datasets.swiss_roll(5, random_state=1).X).shape
     (5, 2)
     """
 
-    n_clusters: int | str = "auto"
-    clustering: Any = "kmeans"
-    tesserae: Any = None
-    chart: str = "curved"
-    n_border_pairs: int | None = None
-    n_pairs: int = 50_000
-    slack: float = 1e-2
-    max_rank: int | None = None
-    kernel: Any = "rbf"
-    sigma: float | str = "auto"
-    degree: int = 3
-    n_landmarks: int = 1000
-    ridge: float = 1e-10
-    metric: ClassVar[str] = "euclidean"  # type: ignore[misc]
-    metric_params: ClassVar[None] = None  # type: ignore[misc]
+    n_patches: PositiveInt | Literal["auto"] = "auto"
+    clustering: Literal["kmeans", "none"] | ClusterEstimator = "kmeans"
+    patches: Annotated[Any, Described("labels of all points")] | None = None
+    patch_components: PositiveInt | None = None
+    chart: Literal["curved", "flat", "geodesic"] = "curved"
+    n_border_pairs: PositiveInt | None = None
+    n_pairs: PositiveInt = 50_000
+    slack: Positive = 1e-2
+    tol: Positive = 1e-3
+    max_rank: PositiveInt | None = None
+    kernel: Literal["rbf", "linear", "poly"] | Callable[[Any, Any], Any] = "rbf"
+    gamma: Positive | Literal["auto"] | None = "auto"
+    degree: PositiveInt = 3
+    coef0: float = 1.0
+    n_landmarks: PositiveInt = 1000
+    reg: NonNegative = 1e-10
+    n_neighbors: PositiveInt | Literal["auto"] | None = "auto"
+    radius: Positive | None = None
+    search: Literal["auto", "exact", "approximate"] = "auto"
+    symmetry: Literal["or", "and"] = "or"
+    disconnected: Policy = "bridge"
 
-    _takes_graphs = False
     _invertible = _local_inverse = True
-
-    def suggest_n_components(self) -> Suggestion:
-        """Return the dimension that leaves at most a hundredth of the tessellation's variance, and why."""
-        check_is_fitted(self, "embedding_")
-        shares = np.cumsum(self.spectrum_.values) / (self.spectrum_.values.sum() or 1.0)
-        return enough(1 - shares, "variance of the tessellation", share=0.01)
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
-        if isinstance(self.n_clusters, str):
-            check.choice("n_clusters", self.n_clusters, ("auto",))
-        else:
-            check.integer("n_clusters", self.n_clusters, 1, n_points)
-        if isinstance(self.clustering, str):
-            check.choice("clustering", self.clustering, ("kmeans", "none"))
-        elif not hasattr(self.clustering, "fit_predict"):
-            raise ValueError(f"clustering must be 'kmeans', 'none' or have fit_predict; got {self.clustering!r}.")
-        check.choice("chart", self.chart, ("curved", "flat", "geodesic"))
-        if self.n_border_pairs is not None:
-            check.integer("n_border_pairs", self.n_border_pairs, 1)
-        check.integer("n_pairs", self.n_pairs, 1)
-        check.number("slack", self.slack, 0.0, open_low=True)
+        self._neighbor_rule(n_points)
+        if not isinstance(self.n_patches, str):
+            check.integer("n_patches", self.n_patches, 1, n_points)
         if self.max_rank is not None:
-            check.integer("max_rank", self.max_rank, self.n_components, None, " (n_components)")
-        self._check_map()
-        if self.tesserae is not None:
-            self._check_tesserae(n_points)
-
-    def _check_map(self) -> None:
-        if not callable(self.kernel):
-            check.choice("kernel", self.kernel, KERNELS)
-        if self.sigma != "auto":
-            check.number("sigma", self.sigma, 0.0, open_low=True)
-        check.integer("degree", self.degree, 1)
+            least = max(self.n_components, self.patch_components or 0)
+            check.integer("max_rank", self.max_rank, least, None, " (n_components and patch_components)")
         check.integer("n_landmarks", self.n_landmarks, self.n_components + 1, None, " (n_components + 1)")
-        check.number("ridge", self.ridge, 0.0)
-
-    def _check_tesserae(self, n_points: int) -> None:
-        if np.shape(self.tesserae) != (n_points,):
-            raise ValueError(f"tesserae must be {n_points} labels; got an array of shape {np.shape(self.tesserae)}.")
+        if self.patches is None:
+            return
+        if np.shape(self.patches) != (n_points,):
+            raise ValueError(f"patches must be {n_points} labels; got an array of shape {np.shape(self.patches)}.")
         if self.disconnected in ("apart", "largest"):
             raise ValueError(
-                f"Given tesserae need one connected graph, which disconnected={self.disconnected!r} does not; "
-                "use 'bridge' or 'refuse'."
+                f"Given patches need one connected graph, which disconnected={self.disconnected!r} does not; "
+                "use 'bridge' or 'raise'."
             )
 
     def _embed(self, X: Any, run: Run) -> Embedding:
-        if sp.issparse(X):
-            run.announce("dense rows", 8 * X.shape[0] * X.shape[1])
-        return super()._embed(dense(X), run)
+        X = np.asarray(dense_rows(X, run), dtype=float)
+        neighbors, index = neighbor_graph(X, self._neighbor_rule(len(X)), run)
+        sample = Sample(X, neighbors, symmetrize(neighbors, self.symmetry), index)
+        embedding = embed_pieces(sample, self._unfold, self.n_components, self.disconnected, run)
+        return replace(embedding, notes={**index.notes, **embedding.notes})
+
+    def _neighbor_rule(self, n_points: int) -> NeighborRule:
+        return NeighborRule(self.n_neighbors, self.radius, search=self.search).resolve(n_points)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        X, graph, width = sample.X, sample.graph, min(self.patch_components or n_components, sample.n_points - 1)
+        rank = max(n_components, width)
         with run.stage("tesserae"):
-            labels = self._labels(sample, n_components, run)
-            pieces, residuals = lay_tesserae(sample.X, labels, n_components, self.chart, run)
+            labels = self._tesserae(sample, n_components, run)
+            tesserae, residuals = lay_tesserae(X, labels, width, self.chart, run)
         with run.stage("unfolding"):
-            stretched, counts = self._stretched(sample, pieces, labels, n_components, run)
-            wide = pieces.images @ stretched.V
-            spectrum = principal_scaling(wide, wide.shape[1], run)[0].spectrum
+            borders = border_pairs(X, graph, labels, self.n_border_pairs or n_components**2)
+            far = far_pairs(X, graph, labels, self.n_pairs, run)
+            start = geodesic_start(tesserae, graph, rank, run)
+            options = StretchOptions(self.tol, self.slack, self.max_rank or rank + 1)
+            stretched = tessellate(tesserae, borders, far, start, options, run)
+            tessellation = tesserae.images @ stretched.V
+            spectrum = principal_scaling(tessellation, tessellation.shape[1], run)[0].spectrum
         Y = spectrum.scaled(0.5)[:, :n_components]
         with run.stage("map"):
-            projection, missed = self._map(sample.X, Y, run)
+            extension, map_error = self._kernel_map(X, Y, run)
         return Embedding(
             Y,
             spectrum=spectrum,
             trace=stretched.trace,
             certificate=stretched.certificate,
-            extension=projection,
-            notes={**counts, "residuals": residuals, "sigma": np.sqrt(2) * projection.projection.kernel.bandwidth},
+            extension=extension,
+            notes={
+                "border_pairs": len(borders),
+                "pairs": len(far),
+                "residuals": residuals,
+                "gamma": extension.projection.kernel.gamma,
+            },
             fitted={
                 "labels_": labels,
-                "n_clusters_": pieces.n_patches,
+                "n_patches_": tesserae.n_patches,
                 "stretch_": -stretched.certificate.objective,
                 "error_": stretched.error,
-                "map_error_": missed,
+                "map_error_": map_error,
             },
         )
 
-    def _labels(self, sample: Sample, n_components: int, run: Run) -> IntArray:
-        if self.tesserae is not None:
-            return np.unique(np.asarray(self.tesserae), return_inverse=True)[1].astype(np.int64)
-        if isinstance(self.clustering, str) and self.clustering == "none":
+    def _tesserae(self, sample: Sample, n_components: int, run: Run) -> IntArray:
+        """Return the tessera of each point, 0, 1, ..."""
+        if self.patches is not None:
+            return np.unique(self.patches, return_inverse=True)[1].astype(np.int64)
+        if not isinstance(self.clustering, str):
+            labels = np.asarray(self.clustering.fit_predict(sample.X))
+        elif self.clustering == "none":
             # Coincident points are one: there is no direction between them to stretch.
             return np.unique(sample.X, axis=0, return_inverse=True)[1].ravel().astype(np.int64)
-        cells = isinstance(self.clustering, str)
-        found = self._cells(sample, n_components, run) if cells else self.clustering.fit_predict(sample.X)
-        return whole_tesserae(np.asarray(found), sample.graph, n_components + 2)
+        else:
+            n = sample.n_points
+            auto = max(1, min(round(np.sqrt(n)), n // (3 * (n_components + 1)), MAX_AUTO_PATCHES))
+            count = auto if isinstance(self.n_patches, str) else min(self.n_patches, n)
+            labels = find_cells(sample.X, sample.graph, count, n_components, run).labels
+        return whole_tesserae(labels, sample.graph, n_components + 2)
 
-    def _cells(self, sample: Sample, n_components: int, run: Run) -> IntArray:
-        n, wanted = sample.n_points, self.n_clusters
-        if isinstance(wanted, str):
-            wanted = max(1, min(round(np.sqrt(n)), n // (3 * (n_components + 1)), AUTO_CLUSTERS))
-        return find_cells(sample.X, sample.graph, min(wanted, n), n_components, run).labels
-
-    def _stretched(
-        self, sample: Sample, pieces: RigidPatches, labels: IntArray, n_components: int, run: Run
-    ) -> tuple[Stretched, dict[str, Any]]:
-        borders = border_pairs(sample.X, sample.graph, labels, self.n_border_pairs or n_components**2)
-        far = far_pairs(sample.X, sample.graph, labels, self.n_pairs, run)
-        start = geodesic_start(pieces, sample.graph, n_components, run)
-        goal = Goal(GAP, self.slack, self.max_rank or n_components + 1)
-        return tessellate(pieces, borders, far, start, goal, run), {"border_pairs": len(borders), "pairs": len(far)}
-
-    def _map(self, X: FloatArray, Y: FloatArray, run: Run) -> tuple[ShiftedProjection, float]:
+    def _kernel_map(self, X: FloatArray, Y: FloatArray, run: Run) -> tuple[ShiftedProjection, float]:
+        """Return the map (3.22) of new points, fitted to a sample, and its error."""
         drawn = run.rng("landmarks of the map").permutation(len(X))
-        rows = np.sort(drawn[: MAP_POINTS * self.n_landmarks])
+        rows = np.sort(drawn[: MAP_POINTS_PER_LANDMARK * self.n_landmarks])
         origin = X.mean(axis=0) if isinstance(self.kernel, str) else np.zeros(X.shape[1])
-        points, anchors = X[rows] - origin, X[np.sort(drawn[: self.n_landmarks])] - origin
-        sigma = self.sigma
-        if isinstance(sigma, str):
-            near = neighbor_graph(anchors, NeighborRule("auto").resolve(len(anchors)), run)[0]
-            sigma = SIGMA * float(near.lengths.mean()) or 1.0
-        rule = KERNELS[self.kernel] if isinstance(self.kernel, str) else self.kernel
-        kernel = Kernel(rule, sigma / np.sqrt(2), self.degree)
-        projection, missed = fit_kernel_map(points, Y[rows], kernel, anchors, self.ridge, run)
-        return ShiftedProjection(origin, projection), missed
+        points, landmarks = X[rows] - origin, X[np.sort(drawn[: self.n_landmarks])] - origin
+        gamma = self.gamma
+        if gamma is None or isinstance(gamma, str):
+            gamma = 1.0
+            if self.kernel == "rbf":
+                near = neighbor_graph(landmarks, NeighborRule("auto").resolve(len(landmarks)), run)[0]
+                gamma = 1.0 / (AUTO_SIGMA_RATIO * float(near.lengths.mean()) or 1.0) ** 2
+        kernel = Kernel(self.kernel, gamma, self.degree, self.coef0)
+        projection, map_error = fit_kernel_map(points, Y[rows], kernel, landmarks, self.reg, run)
+        return ShiftedProjection(origin, projection), map_error
+
+    def suggest_n_components(self) -> Suggestion:
+        """Return the dimension that leaves at most a hundredth of the tessellation's variance, and why."""
+        check_is_fitted(self, "embedding_")
+        return enough(unexplained(self.spectrum_.values), "variance of the tessellation", share=0.01)

@@ -1,22 +1,29 @@
-"""t-SNE: points that would choose each other as neighbors stay together, by heavy-tailed attraction and repulsion."""
+"""t-SNE: probabilities of being neighbors, matched in the layout by a heavy-tailed kernel."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Annotated, Any
 
-from manifoldry import check
-from manifoldry.base import stores
-from manifoldry.base.matching import MatchingEmbedder
+from manifoldry.base import estimator
+from manifoldry.base.embedder import count_points
+from manifoldry.base.neighbor_embedding import NeighborEmbedding
+from manifoldry.extend.divergence_placement import DivergencePlacement
+from manifoldry.geometry.entropic import conditional_probabilities, negative_entropy, resolve_perplexities
+from manifoldry.neighbors.lists import list_neighbors
+from manifoldry.parameters import NonNegativeInt, Positive, Range
 from manifoldry.registry import register
-from manifoldry.solve.descent import Phase
-from manifoldry.solve.divergence import Divergence, JointDivergence
-from manifoldry.solve.fields import Profile
-from manifoldry.values import FloatArray
+from manifoldry.run import Run
+from manifoldry.solve.divergence import ExaggerationPhase, JointDivergence, minimize_divergence
+from manifoldry.solve.initialization import check_init, initial_layout
+from manifoldry.solve.repulsion import LayoutKernel, choose_repulsion
+from manifoldry.values import Embedding, FloatArray
 
-COLLAPSED = 0.1
+TSNE_INITIAL_STD = 1e-4
+"""Standard deviation of an initial layout that is not given."""
+COLLAPSED_SHARE = 0.1
 """Early exaggeration ends when the layout has shrunk to this share of its start."""
-NEW_PERPLEXITY = 5.0
-"""A new point is to join its nearest, not to be drawn to the middle of many; heavy tails let it."""
+MAX_NEW_PERPLEXITY = 5.0
+"""Of new points: one is to join its nearest neighbors, not the mean of many; heavy tails let it."""
 
 
 @register(
@@ -36,11 +43,11 @@ NEW_PERPLEXITY = 5.0
     loses="distances, densities and the arrangement of clusters: sizes and gaps in the picture mean little",
     use_when="clusters and fine structure are to be seen in two dimensions",
     fails_when="distances in the map are read as distances, or more than three dimensions are wanted",
-    cost="O(n) a step by a grid (1-D, 2-D), O(n log n) by a tree (3-D), 1,000 steps at most: to a million points",
+    cost="O(n) an iteration by FFT (1-D, 2-D), O(n log n) by Barnes-Hut (3-D): to a million points",
     test_params={"n_components": 2, "max_iter": 500},
 )
-@stores
-class TSNE(MatchingEmbedder):
+@estimator
+class TSNE(NeighborEmbedding):
     r"""t-distributed stochastic neighbor embedding.
 
     .. math:: \min_Y \sum_{ij} p_{ij} \ln \frac{p_{ij}}{q_{ij}}, \qquad
@@ -56,51 +63,50 @@ class TSNE(MatchingEmbedder):
     n_components : int
         Target dimension; 1, 2 or 3 are fast, more need all pairs at each step.
     perplexity : float, sequence of float or "auto"
-        Number of neighbors that a point really chooses among; of several, the probabilities are averaged. "auto" is
+        Effective number of neighbors of each point, at least 1; of several, the probabilities are averaged. "auto" is
         30, or a third of n - 1 for fewer points, or of the neighbors that a given graph lists.
     bandwidth : float or array of shape (n_samples,), optional
-        Fixed :math:`\sigma`, for all or for each; then the perplexity only says how many neighbors are listed.
+        Fixed :math:`\sigma` of all points or of each; then the perplexity only sets the number of listed neighbors.
     n_neighbors : int or "auto"
-        Listed neighbors; "auto" is three times the (largest) perplexity.
+        Number of listed neighbors; "auto" is three times the (largest) perplexity.
     dof : float
         Degrees of freedom :math:`\nu` of the layout's kernel: below 1 clusters tighten and fine structure shows,
         above 1 they spread; infinity would be `SymmetricSNE`.
     early_exaggeration : float
-        Factor on the attraction in the first steps, in which clusters gather; they end early where the whole layout
-        gathers in one point.
-    early_steps : int
-        How many those are.
+        Factor on the attraction in a first phase, in which clusters form; it ends early where the whole layout
+        collapses into one point.
+    early_exaggeration_iter : int
+        Maximum number of iterations of that phase.
     late_exaggeration : float
         Factor on the attraction in a last phase; 1 for none. It separates clusters more.
-    late_steps : int
-        How many steps that phase has.
+    late_exaggeration_iter : int
+        Number of iterations of that phase.
     learning_rate : float or "auto"
-        Step length for the gradient of the divergence; "auto" is n / (2 exaggeration), less for
-        points that very many others choose.
+        Step length for the gradient of the divergence; "auto" is n / (2 exaggeration), less for points of high degree.
     max_iter : int
-        At most so many steps in all.
+        Maximum number of iterations, those with exaggeration included.
     tol : float
-        The main phase has converged when 50 steps lower the divergence by less than this share; 0 goes on to
+        The main phase has converged when 50 iterations lower the divergence by less than this share; 0 goes on to
         ``max_iter``.
-    forces : {"auto", "exact", "tree", "grid"}
-        How the repulsion is summed: all pairs, a tree (2-D, 3-D) or a grid with Fourier transforms (1-D, 2-D).
+    repulsion : {"auto", "exact", "barnes_hut", "fft"}
+        How the repulsion is summed: over all pairs, by Barnes-Hut (up to 3-D) or by FFT on a mesh (up to 2-D).
     accuracy : float, optional
-        Relative error allowed to tree and grid; 1e-2 if None.
+        Relative error allowed to Barnes-Hut and FFT; 1e-2 if None.
     init : {"auto", "pca", "spectral", "random"} or array of shape (n_samples, n_components)
-        Where to begin; "auto" is "pca" for rows, classical scaling for distances, "spectral" for graphs. All but a
+        Initial layout; "auto" is "pca" for rows, classical scaling for distances, "spectral" for graphs. All but a
         given one are scaled to a standard deviation of 1e-4.
     metric, metric_params
         As in scikit-learn; or "precomputed": ``X`` holds pairwise distances, or a sparse graph of lengths.
     search : {"auto", "exact", "approximate"}
         How neighbors are found; approximate searches report their recall in ``diagnostics_``.
     random_state : int, Generator or None
-        Seed of a random start, of the small random part of the others, and of an approximate search.
+        Seed of the initial layout and of an approximate search.
     n_jobs : int, optional
         Threads; the result does not depend on it.
     verbose : bool
-        Tell the stages on the standard error stream.
+        Report the stages on the standard error stream.
     callback : callable, optional
-        Called with a `Progress` after each step; a true answer stops the descent. So does Ctrl-C: the layout reached
+        Called with a `Progress` after each iteration; a true result stops it. So does Ctrl-C: the layout reached
         so far is kept.
 
     Attributes
@@ -109,19 +115,19 @@ class TSNE(MatchingEmbedder):
         The layout, centered.
     kl_divergence_ : float
         The divergence reached, without exaggeration; ``diagnostics_["kl_divergence"]`` says whether it is exact or
-        estimated by the approximate field.
-    affinity_ : csr_array of shape (n_samples, n_samples)
+        estimated by the approximate repulsion.
+    affinity_matrix_ : csr_array of shape (n_samples, n_samples)
         The joint probabilities p.
     bandwidths_ : ndarray
         The :math:`\sigma_i`, with a column for each perplexity if there are several.
     graph_ : NeighborGraph
         Each point's list of neighbors.
     trace_ : Trace
-        The divergence every 50 steps, and why the descent ended.
+        The divergence every 50 iterations, and why the descent ended.
     n_iter_ : int
-        Steps done.
+        Number of iterations.
     diagnostics_ : dict
-        Seconds, ``forces``, ``kl_divergence``, ``perplexity_missed`` (points with too many equal distances).
+        Seconds, ``repulsion``, ``kl_divergence``, ``perplexity_missed`` (points with too many equal distances).
 
     Notes
     -----
@@ -139,39 +145,51 @@ class TSNE(MatchingEmbedder):
     ((300, 2), 'exact')
     """
 
-    dof: float = 1.0
-    early_exaggeration: float = 12.0
-    early_steps: int = 250
-    late_exaggeration: float = 1.0
-    late_steps: int = 250
+    dof: Positive = 1.0
+    early_exaggeration: Annotated[float, Range(1)] = 12.0
+    early_exaggeration_iter: NonNegativeInt = 250
+    late_exaggeration: Annotated[float, Range(1)] = 1.0
+    late_exaggeration_iter: NonNegativeInt = 250
 
-    _divergence = JointDivergence
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        n = count_points(X)
+        check_init(self.init, X, self.n_components, self._pairwise)
+        graph, index = list_neighbors(X, self._rule(n), run)
+        conditional = conditional_probabilities(graph, self.perplexity, self.bandwidth, run)
+        joint, bandwidths, missed = conditional.joint(), conditional.bandwidths, conditional.missed
+        del conditional  # as large as the graph
+        start = initial_layout(self.init, X, joint, self.n_components, run, pairwise=self._pairwise)
+        if isinstance(self.init, str):
+            start *= TSNE_INITIAL_STD
+        kernel = LayoutKernel.student_t(self.dof)
+        repulsion = choose_repulsion(kernel, n, self.n_components, repulsion=self.repulsion, accuracy=self.accuracy)
+        divergence = JointDivergence(joint, negative_entropy(joint.data), kernel, repulsion, run)
+        layout, trace = minimize_divergence(divergence, start, self._phases(start), self.learning_rate, run)
+        value, how = divergence.final_value(layout)
+        perplexity = min(MAX_NEW_PERPLEXITY, *resolve_perplexities(self.perplexity, n))
+        return Embedding(
+            layout,
+            graph=graph,
+            trace=trace,
+            extension=DivergencePlacement.of(index, layout, kernel, perplexity, run),
+            notes={
+                **index.notes,
+                "perplexity_missed": missed,
+                "repulsion": repulsion.name,
+                "kl_divergence": how,
+                "stop": trace.stop.value,
+            },
+            fitted={"kl_divergence_": value, "affinity_matrix_": joint, "bandwidths_": bandwidths},
+        )
 
-    @property
-    def _profile(self) -> Profile:
-        return Profile.student(self.dof)
-
-    def _check_parameters(self, n_points: int) -> None:
-        check.number("dof", self.dof, 0.0, open_low=True)
-        check.number("early_exaggeration", self.early_exaggeration, 1.0)
-        check.number("late_exaggeration", self.late_exaggeration, 1.0)
-        check.integer("early_steps", self.early_steps, 0)
-        check.integer("late_steps", self.late_steps, 0)
-        super()._check_parameters(n_points)
-
-    def _perplexity_of_new(self, n_points: int) -> float:
-        return min(NEW_PERPLEXITY, *self._perplexities(n_points))
-
-    def _phases(self, divergence: Divergence, start: FloatArray) -> list[Phase]:
-        # Exaggerated affinities of a graph that hangs together too well (all eigenvalues of its normalized Laplacian
+    def _phases(self, start: FloatArray) -> list[ExaggerationPhase]:
+        # Exaggerated probabilities of a graph that is connected too well (all eigenvalues of its normalized Laplacian
         # above 1 / exaggeration) draw everything into one point, and soon nothing but rounding is left to grow from.
-        smallest = COLLAPSED * min(float(start.std(axis=0).max()), self._width)
-        early = min(self.early_steps, self.max_iter)
-        late = min(self.late_steps, self.max_iter - early) if self.late_exaggeration > 1 else 0
-        gather = self._phase("early exaggeration", divergence, early, self.early_exaggeration)
-        phases = [
-            replace(gather, over=lambda Y: bool(Y.std(axis=0).max() < smallest)),
-            self._phase("main", divergence, self.max_iter - early - late),
-            self._phase("late exaggeration", divergence, late, self.late_exaggeration),
+        collapsed = COLLAPSED_SHARE * min(float(start.std(axis=0).max()), TSNE_INITIAL_STD)
+        early = min(self.early_exaggeration_iter, self.max_iter)
+        late = min(self.late_exaggeration_iter, self.max_iter - early) if self.late_exaggeration > 1 else 0
+        return [
+            ExaggerationPhase("early exaggeration", early, self.early_exaggeration, self.tol, collapsed),
+            ExaggerationPhase("main", self.max_iter - early - late, 1.0, self.tol),
+            ExaggerationPhase("late exaggeration", late, self.late_exaggeration),
         ]
-        return [phase for phase in phases if phase.steps > 0]

@@ -65,7 +65,7 @@ class PCA(WrappedSpectral, decomposition.PCA):
     Examples
     --------
     >>> from manifoldry import PCA, datasets
-    >>> model = PCA(2).fit(datasets.s_curve(300).X)
+    >>> model = PCA(n_components=2).fit(datasets.s_curve(300).X)
     >>> model.embedding_.shape, len(model.spectrum_)
     ((300, 2), 2)
     """
@@ -117,7 +117,7 @@ class IncrementalPCA(WrappedSpectral, decomposition.IncrementalPCA):
     Examples
     --------
     >>> from manifoldry import IncrementalPCA, datasets
-    >>> IncrementalPCA(2, batch_size=50).fit_transform(datasets.s_curve(300).X).shape
+    >>> IncrementalPCA(n_components=2, batch_size=50).fit_transform(datasets.s_curve(300).X).shape
     (300, 2)
     """
 
@@ -173,7 +173,7 @@ class SparsePCA(Wrapped, decomposition.SparsePCA):
     Examples
     --------
     >>> from manifoldry import SparsePCA, datasets
-    >>> SparsePCA(2, random_state=0).fit_transform(datasets.s_curve(200).X).shape
+    >>> SparsePCA(n_components=2, random_state=0).fit_transform(datasets.s_curve(200).X).shape
     (200, 2)
     """
 
@@ -229,7 +229,7 @@ class FactorAnalysis(Wrapped, decomposition.FactorAnalysis):
     Examples
     --------
     >>> from manifoldry import FactorAnalysis, datasets
-    >>> FactorAnalysis(2).fit_transform(datasets.s_curve(300).X).shape
+    >>> FactorAnalysis(n_components=2).fit_transform(datasets.s_curve(300).X).shape
     (300, 2)
     """
 
@@ -277,7 +277,7 @@ class FastICA(Wrapped, decomposition.FastICA):
     Examples
     --------
     >>> from manifoldry import FastICA, datasets
-    >>> FastICA(2, random_state=0).fit_transform(datasets.s_curve(300).X).shape
+    >>> FastICA(n_components=2, random_state=0).fit_transform(datasets.s_curve(300).X).shape
     (300, 2)
     """
 
@@ -324,7 +324,7 @@ class NMF(Wrapped, decomposition.NMF):
     --------
     >>> import numpy as np
     >>> from manifoldry import NMF, datasets
-    >>> NMF(2, init="nndsvda").fit_transform(np.abs(datasets.s_curve(200).X)).shape
+    >>> NMF(n_components=2, init="nndsvda").fit_transform(np.abs(datasets.s_curve(200).X)).shape
     (200, 2)
     """
 

@@ -51,7 +51,7 @@ class GaussianRandomProjection(Wrapped, random_projection.GaussianRandomProjecti
     >>> import numpy as np
     >>> from manifoldry import GaussianRandomProjection
     >>> X = np.random.default_rng(0).standard_normal((50, 400))
-    >>> GaussianRandomProjection(20, random_state=0).fit_transform(X).shape
+    >>> GaussianRandomProjection(n_components=20, random_state=0).fit_transform(X).shape
     (50, 20)
     """
 
@@ -102,6 +102,6 @@ class SparseRandomProjection(Wrapped, random_projection.SparseRandomProjection):
     >>> import numpy as np
     >>> from manifoldry import SparseRandomProjection
     >>> X = np.random.default_rng(0).standard_normal((50, 400))
-    >>> SparseRandomProjection(20, random_state=0).fit_transform(X).shape
+    >>> SparseRandomProjection(n_components=20, random_state=0).fit_transform(X).shape
     (50, 20)
     """

@@ -1,4 +1,4 @@
-"""Points as a kernel sees them: the shapes that linear maps of their images can take, and such maps of new points."""
+"""Linear maps of a kernel matrix: the coordinates they can reach, and their extension to new points."""
 
 from __future__ import annotations
 
@@ -10,42 +10,44 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from manifoldry.extend.kernel_projection import Kernel, KernelProjection
+from manifoldry.geometry.neighborhoods import dense
 from manifoldry.run import Run, one_blas_thread
 from manifoldry.solve.scaling import center_gram
 from manifoldry.values import Array, FloatArray, IntArray
 
-RANK = 1e-10
-"""Share of the kernel's largest eigenvalue below which a direction is not there: maps of new points divide by it."""
-STRANGERS = 0.1
-"""Kernel between neighbors, relative to a point's with itself, below which new points are like none of the old."""
-FLAT = 0.05
+CENTERED_RANK_TOL = 1e-10
+"""Eigenvalues of the centered kernel below this share of the largest count as zero: the map divides by the others."""
+MIN_NEIGHBOR_KERNEL = 0.1
+"""Kernel between neighbors, relative to k(x, x), below which new points are similar to no fitted one."""
+MAX_LOST_VARIANCE = 0.05
+"""Maximum share of the variance beyond n_components without advice."""
 
 
 @dataclass(frozen=True)
 class KernelImage:
-    """The points' images under the kernel: what shapes a linear map of them can take.
+    """The image (range) of the centered kernel matrix: the coordinates that linear maps of it can reach.
 
     Parameters
     ----------
     kernel : Kernel
         The kernel.
-    anchors : ndarray or None
-        The points that it compares with.
+    points : ndarray or None
+        The fitted points, centered unless the kernel is a function; None for a precomputed kernel.
     origin : ndarray or None
-        What is subtracted from points before.
+        Mean that is subtracted from the points.
     values : ndarray of shape (n, n)
-        Kernel values.
+        Kernel matrix.
     spectrum : (values, vectors)
-        Positive eigenpairs of the centered kernel.
+        Positive eigenpairs of the centered kernel matrix.
     basis : ndarray or sparse array of shape (n, m)
-        The coordinate columns that maps can make, up to shifts: eigenvectors, or, where all are possible, one column
-        for each group of coinciding points but the first.
+        Basis of the image, up to translations: eigenvectors, or, for full rank, an indicator column for each group of
+        coinciding points except the first.
     full : bool
-        Whether all are possible.
+        Whether the centered kernel has full rank, so that all coordinates can be reached.
     """
 
     kernel: Kernel
-    anchors: Any
+    points: Any
     origin: Any
     values: FloatArray
     spectrum: tuple[FloatArray, FloatArray]
@@ -53,22 +55,22 @@ class KernelImage:
     full: bool
 
     @classmethod
-    def of(cls, kernel: Kernel, X: FloatArray, wanted: FloatArray, run: Run) -> KernelImage:
-        """Return the image of the rows of X; points wanted at distance 0 from each other coincide."""
+    def of(cls, kernel: Kernel, X: FloatArray, distances: FloatArray, run: Run) -> KernelImage:
+        """Return the image for the rows of X; points at a wanted distance of 0 coincide."""
         given = kernel.rule == "precomputed"
         origin = X.mean(axis=0) if isinstance(kernel.rule, str) and not given else None
-        anchors = X if origin is None else X - origin
-        values = kernel(anchors, anchors, run)
+        points = X if origin is None else X - origin
+        values = kernel(points, points, run)
         weights, vectors = np.linalg.eigh(center_gram(values, run))
-        real = weights > RANK * weights[-1]
-        n_groups, group = connected_components(sp.csr_array(wanted == 0), directed=False)
-        full = int(real.sum()) >= n_groups - 1
-        basis: Any = vectors[:, real]
+        positive = weights > CENTERED_RANK_TOL * weights[-1]
+        n_groups, group = connected_components(sp.csr_array(distances == 0), directed=False)
+        full = int(positive.sum()) >= n_groups - 1
+        basis: Any = vectors[:, positive]
         if full:
             members = sp.csr_array((np.ones(len(X)), (np.arange(len(X)), group)), shape=(len(X), n_groups))
             basis = sp.csr_array(members[:, 1:])
-        pairs = weights[real], vectors[:, real]
-        return cls(kernel, None if given else anchors, origin, values, pairs, basis, full)
+        pairs = weights[positive], vectors[:, positive]
+        return cls(kernel, None if given else points, origin, values, pairs, basis, full)
 
     @property
     def rank_ratio(self) -> float:
@@ -79,26 +81,26 @@ class KernelImage:
         """Return the basis at i less the basis at j."""
         return self.basis[i] - self.basis[j]
 
-    def stretch(self, weights: FloatArray) -> FloatArray:
-        """Return the form of weighted squared distances, in the basis."""
+    def quadratic_form(self, weights: FloatArray) -> FloatArray:
+        """Return the matrix, in the basis, of the weighted sum of squared distances between all pairs."""
         laplacian = np.diag(weights.sum(axis=1)) - weights
         half = self.basis.T @ laplacian
         return np.asarray(self.basis.T @ half.T)
 
-    def advice(self, i: IntArray, j: IntArray, left: float) -> list[str]:
-        """Say whether the kernel fits too well, between neighbors i and j, or too little, with variance left out."""
+    def advice(self, i: IntArray, j: IntArray, lost: float) -> list[str]:
+        """Return advice on kernels too narrow between the neighbors i and j, or of too low rank with variance lost."""
         advice = []
         own = np.abs(np.diagonal(self.values))
-        alike = np.abs(self.values[i, j]) / np.maximum(np.sqrt(own[i] * own[j]), np.finfo(float).tiny)
-        if np.median(alike) < STRANGERS:
+        similar = np.abs(self.values[i, j]) / np.maximum(np.sqrt(own[i] * own[j]), np.finfo(float).tiny)
+        if np.median(similar) < MIN_NEIGHBOR_KERNEL:
             advice.append(
-                f"The kernel between neighbors is {np.median(alike):.2g} of a point's with itself: new points will be "
-                "placed badly; widen it (sigma near the mean distance of neighbors)."
+                f"The kernel between neighbors is {np.median(similar):.2g} of a point's with itself: new points will "
+                "be placed badly; lower gamma (1 / d^2 with d the mean distance of neighbors is usual)."
             )
-        if not self.full and left > FLAT:
+        if not self.full and lost > MAX_LOST_VARIANCE:
             advice.append(
-                f"The kernel has {self.rank_ratio:.2g} of the full rank and {left:.2g} of the variance is left out: "
-                "its maps may be too few to unfold the points; narrow sigma or raise degree."
+                f"The kernel has {self.rank_ratio:.2g} of the full rank and {lost:.2g} of the variance is left out: "
+                "its maps may be too few to unfold the points; raise gamma or degree."
             )
         return advice
 
@@ -108,43 +110,43 @@ class KernelImage:
         omega = vectors @ ((vectors.T @ coordinates) / values[:, None])
         omega -= omega.mean(axis=0)
         shift = self.values.mean(axis=0) @ omega
-        return ShiftedProjection(self.origin, KernelProjection(self.anchors, self.kernel, omega, shift))
+        return ShiftedProjection(self.origin, KernelProjection(self.points, self.kernel, omega, shift))
 
 
 @dataclass(frozen=True)
 class ShiftedProjection:
-    """A projection of points about an origin."""
+    """A kernel projection of points from which an origin is subtracted first."""
 
     origin: Any
     projection: KernelProjection
 
     def __call__(self, X: Any, run: Run) -> FloatArray:
         """Place new points."""
-        rows = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=float)
+        rows = dense(X)
         return self.projection(rows if self.origin is None else rows - self.origin, run)
 
 
 def fit_kernel_map(
-    X: Array, Y: FloatArray, kernel: Kernel, anchors: Array, ridge: float, run: Run
+    X: Array, Y: FloatArray, kernel: Kernel, landmarks: Array, reg: float, run: Run
 ) -> tuple[KernelProjection, float]:
     r"""Return the map :math:`y = Y^\top K^\dagger \kappa(X, x)` of (3.22), and its error at the points themselves.
 
     The kernel is centered at the points and approximated through the landmarks m by the features
     :math:`F = K_{nm} K_{mm}^{-1/2}`; the map is :math:`(F^\top F + \rho)^{-1} F^\top Y` on them, with rho in units of
-    the largest eigenvalue. With all points as landmarks and no ridge it is (3.22).
+    the largest eigenvalue. With all points as landmarks and rho = 0 it is (3.22).
 
     Parameters
     ----------
     X : ndarray of shape (n, D)
         The points.
     Y : ndarray of shape (n, r)
-        Where they are.
+        Their coordinates.
     kernel : Kernel
         The kernel.
-    anchors : ndarray of shape (m, D)
-        The landmarks.
-    ridge : float
-        Rho.
+    landmarks : ndarray of shape (m, D)
+        The points through which the kernel is approximated.
+    reg : float
+        Regularization rho.
     run : Run
         Threads.
 
@@ -153,25 +155,25 @@ def fit_kernel_map(
     projection : KernelProjection
         The map.
     error : float
-        Root mean square distance of the points' images from Y, relative to the spread of Y.
+        Root mean square distance of the mapped points from Y, relative to the spread of Y.
 
     Notes
     -----
     References: khajehpour2013.
     """
-    run.announce(f"kernel features {len(X)} x {len(anchors)}", 16 * len(X) * len(anchors), "take fewer landmarks")
-    among = kernel(anchors, anchors, run)
+    run.announce(f"kernel features {len(X)} x {len(landmarks)}", 16 * len(X) * len(landmarks), "take fewer landmarks")
+    among = kernel(landmarks, landmarks, run)
     with one_blas_thread():
         values, vectors = np.linalg.eigh((among + among.T) / 2)
-        real = values > max(float(values[-1]), 0.0) * len(values) * np.finfo(float).eps
-        whiten = vectors[:, real] / np.sqrt(values[real])
-        features = kernel(X, anchors, run) @ whiten
-        mean, middle = features.mean(axis=0), Y.mean(axis=0)
+        positive = values > max(float(values[-1]), 0.0) * len(values) * np.finfo(float).eps
+        whiten = vectors[:, positive] / np.sqrt(values[positive])
+        features = kernel(X, landmarks, run) @ whiten
+        mean, center = features.mean(axis=0), Y.mean(axis=0)
         features -= mean
         values, vectors = np.linalg.eigh(features.T @ features)
         # Centering takes one direction away: what is left of it is rounding.
-        there = values > max(float(values.max(initial=0.0)), 0.0) * len(X) * np.finfo(float).eps
-        values, vectors = values[there] + ridge * values.max(initial=0.0), vectors[:, there]
-        slopes = vectors @ ((vectors.T @ (features.T @ (Y - middle))) / values[:, None])
-        missed = np.linalg.norm(features @ slopes - (Y - middle)) / (np.linalg.norm(Y - middle) or 1.0)
-    return KernelProjection(anchors, kernel, whiten @ slopes, mean @ slopes - middle), float(missed)
+        positive = values > max(float(values.max(initial=0.0)), 0.0) * len(X) * np.finfo(float).eps
+        values, vectors = values[positive] + reg * values.max(initial=0.0), vectors[:, positive]
+        weights = vectors @ ((vectors.T @ (features.T @ (Y - center))) / values[:, None])
+        error = np.linalg.norm(features @ weights - (Y - center)) / (np.linalg.norm(Y - center) or 1.0)
+    return KernelProjection(landmarks, kernel, whiten @ weights, mean @ weights - center), float(error)

@@ -1,10 +1,10 @@
-"""Kernels, the projection of new points onto kernel components, and the way back to points."""
+"""Mercer kernels in scikit-learn's words, the projection onto kernel components, and pre-images."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import issparse
@@ -14,38 +14,42 @@ from manifoldry import check
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray
 
-KERNELS = ("linear", "polynomial", "gaussian", "cosine", "sigmoid", "precomputed")
-BLOCK = 1_000_000
+KernelName = Literal["rbf", "poly", "linear", "sigmoid", "cosine", "precomputed"]
+KernelFunction = Callable[[Any, Any], Array]
+"""Arrays (m, p) and (n, p) of rows to kernel values (m, n)."""
+KERNEL_BLOCK = 1_000_000
 """Kernel values computed by one task."""
-LOCAL_RIDGE = 1e-6
-"""Share of the local spread added to each local direction, so that fewer distinct neighbors than directions do."""
+PREIMAGE_NEIGHBORS = 10
+"""Neighbors per local regression beyond three per coordinate: enough to average noise, few enough to stay local."""
+PREIMAGE_REG = 1e-6
+"""Share of the local variance added to each local direction, so that fewer distinct neighbors than directions do."""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    r"""A kernel of two sets of rows.
+    r"""A kernel of two sets of rows, as in `sklearn.metrics.pairwise`.
 
-    linear :math:`x^T y`; polynomial :math:`(s x^T y + c)^p`; gaussian :math:`\exp(-\|x - y\|^2 / 2 b^2)`;
-    cosine :math:`x^T y / \|x\| \|y\|`; sigmoid :math:`\tanh(s x^T y + c)`, which is not positive semidefinite;
-    precomputed: the rows are kernel values already; or a function of two arrays of rows.
+    "rbf" :math:`\exp(-\gamma \|x - y\|^2)`, a Gaussian of standard deviation :math:`1/\sqrt{2\gamma}`; "poly"
+    :math:`(\gamma x^T y + c)^p`; "linear" :math:`x^T y`; "sigmoid" :math:`\tanh(\gamma x^T y + c)`, which is not
+    positive semidefinite; "cosine" :math:`x^T y / \|x\| \|y\|`; "precomputed": the rows are kernel values already; or
+    a function.
 
     Parameters
     ----------
     rule : str or callable
-        One of `KERNELS`, or a function of arrays (m, p) and (n, p) that returns the kernel values (m, n).
-    bandwidth : float
-        b.
+        A `KernelName`, or a function of arrays (m, p) and (n, p) that returns the kernel values (m, n).
+    gamma : float
+        :math:`\gamma`.
     degree : int
         p.
-    slope, offset : float
-        s and c.
+    coef0 : float
+        c.
     """
 
-    rule: str | Callable[[Any, Any], Array]
-    bandwidth: float = 1.0
+    rule: KernelName | KernelFunction
+    gamma: float = 1.0
     degree: int = 3
-    slope: float = 1.0
-    offset: float = 1.0
+    coef0: float = 1.0
 
     @property
     def makes_its_own(self) -> bool:
@@ -64,7 +68,7 @@ class Kernel:
         def block(lo: int, hi: int) -> None:
             values[lo:hi] = self._rows(A[lo:hi], B)
 
-        run.map(block, run.ranges(A.shape[0], max(1, BLOCK // B.shape[0])), blas=True)
+        run.map(block, run.ranges(A.shape[0], max(1, KERNEL_BLOCK // B.shape[0])), blas=True)
         return values
 
     def _called(self, A: Any, B: Any) -> FloatArray:
@@ -86,7 +90,7 @@ class Kernel:
             A, B = (rows.astype(np.float64) for rows in (A, B))
         else:
             A, B = (np.asarray(rows, dtype=np.float64) for rows in (A, B))
-            if self.rule == "gaussian":
+            if self.rule == "rbf":
                 # Distances from inner products lose the digits of a common shift; without it they lose none.
                 origin = B.mean(axis=0)
                 A, B = A - origin, B - origin
@@ -97,18 +101,21 @@ class Kernel:
     def _rows(self, A: Any, B: Any) -> FloatArray:
         inner = A @ B.T
         values: FloatArray = inner.toarray() if issparse(inner) else np.asarray(inner)
-        if self.rule == "polynomial":
-            return (self.slope * values + self.offset) ** self.degree
-        if self.rule == "sigmoid":
-            return np.tanh(self.slope * values + self.offset)
-        if self.rule == "gaussian":
+        if self.rule in ("poly", "sigmoid"):
+            return self.of_products(values)
+        if self.rule == "rbf":
             values *= -2.0
             values += _squared_norms(A)[:, None]
             values += _squared_norms(B)
             np.maximum(values, 0.0, out=values)
-            values *= -0.5 / self.bandwidth**2
+            values *= -self.gamma
             np.exp(values, out=values)
         return values
+
+    def of_products(self, inner: FloatArray) -> FloatArray:
+        """Return the polynomial or sigmoid kernel of given inner products."""
+        affine = self.gamma * inner + self.coef0
+        return affine**self.degree if self.rule == "poly" else np.tanh(affine)
 
 
 def _squared_norms(rows: Any) -> FloatArray:
@@ -139,28 +146,9 @@ class KernelProjection:
 
     def __call__(self, X: Any, run: Run) -> FloatArray:
         """Place new points."""
-        cuts = run.ranges(X.shape[0], max(1, 10 * BLOCK // len(self.weights)))
+        cuts = run.ranges(X.shape[0], max(1, 10 * KERNEL_BLOCK // len(self.weights)))
         placed = [self.kernel(X[lo:hi], self.anchors, run) @ self.weights - self.shift for lo, hi in cuts]
         return np.concatenate([np.empty((0, self.weights.shape[1])), *placed])
-
-
-@dataclass(frozen=True)
-class LinearPreimage:
-    """The least-squares linear map from scores to points: the inverse of PCA where the scores are PCA's."""
-
-    mean: FloatArray
-    directions: FloatArray
-
-    @classmethod
-    def fit(cls, scores: FloatArray, X: FloatArray) -> LinearPreimage:
-        """Regress the rows of ``X`` (n, p) on centered scores (n, d)."""
-        mean = X.mean(axis=0, dtype=np.float64)
-        return cls(mean, np.linalg.pinv(scores) @ (X - mean))
-
-    def __call__(self, Y: Array, run: Run) -> FloatArray:  # noqa: ARG002
-        """Lead coordinates back to points."""
-        back: FloatArray = Y @ self.directions + self.mean
-        return back
 
 
 @dataclass(frozen=True)
@@ -175,8 +163,13 @@ class LocalPreimage:
     X: FloatArray
     n_neighbors: int
 
+    @classmethod
+    def of(cls, scores: FloatArray, X: FloatArray) -> LocalPreimage:
+        """Return the regression with a number of neighbors that suits the number of scores."""
+        return cls(scores, X, PREIMAGE_NEIGHBORS + 3 * scores.shape[1])
+
     def __call__(self, Y: Array, run: Run) -> FloatArray:
-        """Lead coordinates back to points."""
+        """Return the points of given coordinates."""
         tree = cKDTree(self.scores)
         places = np.asarray(Y, dtype=np.float64)
         k = min(self.n_neighbors + 1, len(self.scores))
@@ -186,7 +179,7 @@ class LocalPreimage:
         def block(lo: int, hi: int) -> None:
             back[lo:hi] = self._regress(places[lo:hi], near[lo:hi], distances[lo:hi])
 
-        run.map(block, run.ranges(len(places), max(1, BLOCK // (k * self.X.shape[1]))), blas=True)
+        run.map(block, run.ranges(len(places), max(1, KERNEL_BLOCK // (k * self.X.shape[1]))), blas=True)
         return back
 
     def _regress(self, places: FloatArray, near: Array, distances: FloatArray) -> FloatArray:
@@ -203,6 +196,6 @@ class LocalPreimage:
         spread = np.einsum("mkd,mke->mde", weighted, offsets)
         d = spread.shape[1]
         size = np.trace(spread, axis1=1, axis2=2)
-        spread[:, np.arange(d), np.arange(d)] += np.where(size > 0, LOCAL_RIDGE * size, 1.0)[:, None]
+        spread[:, np.arange(d), np.arange(d)] += np.where(size > 0, PREIMAGE_REG * size, 1.0)[:, None]
         slopes = np.linalg.solve(spread, np.einsum("mkd,mkp->mdp", weighted, targets - mean[:, None]))
         return mean - np.einsum("md,mdp->mp", middle, slopes)

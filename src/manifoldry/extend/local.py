@@ -6,16 +6,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
-from manifoldry.geometry.neighborhoods import gather
+from manifoldry.extend.linear import LinearMap
+from manifoldry.geometry.neighborhoods import dense, gather, row_width
+from manifoldry.geometry.tangent import local_variances
 from manifoldry.geometry.weights import barycentric
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule
 from manifoldry.run import Run
-from manifoldry.values import Array, FloatArray
+from manifoldry.solve.scaling import classical_scaling, principal_scaling
+from manifoldry.values import Array, Embedding, FloatArray, Spectrum
 
-REG = 1e-3
+RECONSTRUCTION_REG = 1e-3
 """Regularization of the weights relative to the trace of the local Gram matrix, the field's usual choice."""
+RECONSTRUCTION_BLOCK = 4_000_000
+"""Numbers gathered at a time."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +36,7 @@ class LocalReconstruction:
         Finds the neighbors among the old points.
     source : array or sparse matrix of shape (n, D), or (n, n) if ``pairwise``
         The old points, or the distances between them.
-    target : ndarray of shape (n, d)
+    target : array or sparse matrix of shape (n, d)
         Where they are placed.
     reg : float
         Regularization of the weights.
@@ -40,8 +46,8 @@ class LocalReconstruction:
 
     index: NeighborIndex
     source: Any
-    target: FloatArray
-    reg: float = REG
+    target: Any
+    reg: float = RECONSTRUCTION_REG
     pairwise: bool = False
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
@@ -53,9 +59,12 @@ class LocalReconstruction:
             rows = np.flatnonzero(counts == count)
             near = neighbors[rows][:, :count]
             weights = barycentric(self._grams(X[rows], near, distances[rows][:, :count]), self.reg)
-            placed[rows] = np.einsum("ij,ijc->ic", weights, self.target[near])
-        same = distances[:, 0] == 0
-        placed[same] = self.target[neighbors[same, 0]]
+            step = max(1, RECONSTRUCTION_BLOCK // max(1, count * self.target.shape[1]))
+            for lo in range(0, len(rows), step):
+                block = slice(lo, lo + step)
+                placed[rows[block]] = np.einsum("ij,ijc->ic", weights[block], gather(self.target, near[block]))
+        same = np.flatnonzero(distances[:, 0] == 0)
+        placed[same] = gather(self.target, neighbors[same, 0])
         return placed
 
     def _grams(self, Q: Array, near: Any, away: FloatArray) -> FloatArray:
@@ -67,15 +76,69 @@ class LocalReconstruction:
         return rows @ rows.transpose(0, 2, 1)
 
 
-def forward(sample: Sample, coordinates: FloatArray, reg: float = REG) -> LocalReconstruction:
+def forward(sample: Sample, coordinates: FloatArray, reg: float = RECONSTRUCTION_REG) -> LocalReconstruction:
     """Return the rule from points to coordinates."""
     return LocalReconstruction(sample.index, sample.X, coordinates, reg, sample.pairwise)
 
 
-def backward(X: Any, coordinates: FloatArray, run: Run, reg: float = REG) -> LocalReconstruction:
-    """Return the rule from coordinates to the rows of ``X``, by neighbors in the embedding; NaN places are passed."""
-    members = np.flatnonzero(np.isfinite(coordinates).all(axis=1))
-    places = np.ascontiguousarray(coordinates[members], dtype=np.float64)
-    k = min(2 * coordinates.shape[1] + 2, len(members) - 1)
-    index = NeighborIndex(places, NeighborRule(max(1, k), search="exact"), run)
-    return LocalReconstruction(index, places, gather(X, members), reg)
+def embed_locally(
+    sample: Sample, coordinates: FloatArray, spectrum: Spectrum, run: Run, *, extension: Any = None, **notes: Any
+) -> Embedding:
+    """Return an embedding with the variances of its neighborhoods; new points by local reconstruction if not else."""
+    return Embedding(
+        coordinates,
+        spectrum=spectrum,
+        extension=extension or forward(sample, coordinates),
+        notes={"local_variances": local_variances(sample, run), **notes},
+    )
+
+
+def embed_principal(sample: Sample, n_components: int, run: Run) -> Embedding:
+    """Embed a sample or component too small for local geometry by its principal coordinates."""
+    row_width(sample)
+    if sample.pairwise:
+        scaling = classical_scaling(np.array(sample.X, dtype=np.float64), n_components, run, overwrite=True)
+        return embed_locally(sample, scaling.coordinates, scaling.spectrum, run, principal=True)
+    X = dense(sample.X)
+    scaling, directions = principal_scaling(X, n_components, run)
+    linear = LinearMap(X.mean(axis=0), np.ascontiguousarray(directions.T))
+    return embed_locally(sample, scaling.coordinates, scaling.spectrum, run, extension=linear, principal=True)
+
+
+@dataclass
+class LocalInverse:
+    """Coordinates back to rows: the same rule with the roles exchanged, by neighbors in the embedding.
+
+    It holds the rows as they were given, and makes dense only those that a place needs. The index over the embedding
+    is built at the first use.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, D)
+        The fitted points.
+    coordinates : ndarray of shape (n, d)
+        Their places; points without one (NaN) are left out.
+    reg : float
+        Regularization of the weights.
+    """
+
+    X: Any
+    coordinates: FloatArray
+    reg: float = RECONSTRUCTION_REG
+    _rule: LocalReconstruction | None = None
+
+    def __call__(self, Y: Array, run: Run) -> FloatArray:
+        """Lead coordinates back to rows."""
+        if issparse(self.X):
+            run.announce("dense rows", 8 * len(Y) * self.X.shape[1], "ask for fewer places at a time")
+        if self._rule is None:
+            self._rule = self._built(run)
+        return self._rule(Y, run)
+
+    def _built(self, run: Run) -> LocalReconstruction:
+        members = np.flatnonzero(np.isfinite(self.coordinates).all(axis=1))
+        places = np.ascontiguousarray(self.coordinates[members], dtype=np.float64)
+        k = min(2 * places.shape[1] + 2, len(members) - 1)
+        index = NeighborIndex(places, NeighborRule(max(1, k), search="exact"), run)
+        rows = self.X if len(members) == self.X.shape[0] else self.X[members]
+        return LocalReconstruction(index, places, rows, self.reg)

@@ -1,18 +1,21 @@
-"""Nystrom's rule for geodesic methods: a new point by its path lengths to the fitted ones."""
+"""Embeddings by geodesic distances, and new points by their path lengths to the fitted ones or to landmarks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from manifoldry.neighbors.geodesic import geodesics_from_outside
+from manifoldry import check
+from manifoldry.neighbors.geodesic import geodesic_lengths, geodesics_from_outside
 from manifoldry.neighbors.search import NeighborIndex
 from manifoldry.run import Run
-from manifoldry.solve.scaling import Scaling
-from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
+from manifoldry.solve.scaling import Scaling, landmark_scaling, place_columns
+from manifoldry.solve.spectrum import residual_variance
+from manifoldry.values import Array, Embedding, FloatArray, IntArray, NeighborGraph
 
-BLOCK = 20_000_000
+GEODESIC_BLOCK = 20_000_000
 """Path lengths held at a time."""
 
 
@@ -46,7 +49,7 @@ class GeodesicNystrom:
         if self.scale is not None:
             offsets = conformal_offsets(neighbors, offsets, self.scale)
         placed = [np.empty((0, len(self.scaling.spectrum)))]
-        for lo, hi in run.ranges(len(neighbors), max(1, BLOCK // self.graph.n_points)):
+        for lo, hi in run.ranges(len(neighbors), max(1, GEODESIC_BLOCK // self.graph.n_points)):
             lengths = geodesics_from_outside(self.graph, neighbors[lo:hi], offsets[lo:hi], run)
             lengths[lengths > 0] += self.shift
             # Row by row, not one product for the batch: a point's place must not depend on its company.
@@ -92,3 +95,45 @@ class LandmarkPlacement:
 
         run.map(block, run.ranges(len(neighbors), 256), blas=True)
         return placed
+
+
+def embed_by_scaling(extension: GeodesicNystrom, **notes: Any) -> Embedding:
+    """Return the embedding by the classical scaling that ``extension`` carries."""
+    scaling = extension.scaling
+    return Embedding(
+        scaling.coordinates, graph=extension.graph, spectrum=scaling.spectrum, extension=extension, notes=notes
+    )
+
+
+def embed_by_landmarks(
+    index: NeighborIndex,
+    lengths: FloatArray,
+    landmarks: IntArray,
+    n_components: int,
+    run: Run,
+    scale: FloatArray | None = None,
+) -> Embedding:
+    """Return the embedding of all points by their geodesic distances (l, n) from the landmarks.
+
+    Notes
+    -----
+    References: desilva2004.
+    """
+    scaling = landmark_scaling(lengths, landmarks, min(n_components, len(landmarks) - 1), run)
+    with run.stage("placement"):
+        coordinates = place_columns(scaling, lengths, run)
+    extension = LandmarkPlacement(index, lengths, scaling, scale)
+    return Embedding(coordinates, spectrum=scaling.spectrum, extension=extension, notes={"landmarks": landmarks})
+
+
+def geodesic_residual_variances(graph: NeighborGraph, max_components: int, sample: int, run: Run) -> FloatArray:
+    """Return the residual variances of 1..max_components dimensions, from geodesics among at most ``sample`` points."""
+    count = min(check.integer("sample", sample, 3), graph.n_points)
+    check.integer("max_components", max_components, 1, count - 1)
+    chosen = np.sort(run.rng("residual variance").permutation(graph.n_points)[:count])
+    lengths, _ = geodesic_lengths(graph, run, chosen)
+    among = lengths[:, chosen].astype(np.float64)
+    if not np.isfinite(among).all():
+        raise ValueError("Residual variances need a connected graph; fit with disconnected='bridge'.")
+    coordinates = landmark_scaling(lengths, chosen, max_components, run).coordinates
+    return np.array([residual_variance(among, coordinates[:, :d]) for d in range(1, max_components + 1)])

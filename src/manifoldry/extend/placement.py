@@ -12,16 +12,16 @@ from manifoldry.run import Run
 from manifoldry.solve.scaling import Scaling
 from manifoldry.values import Array, FloatArray
 
-BLOCK = 4_000_000
+PLACEMENT_BLOCK = 4_000_000
 """Distances held at a time."""
-MAX_STEPS = 1000
-TOLERANCE = 1e-10
-"""A point has arrived when a step moves it by less than this share of the embedding's size; the steps shrink by
+MAX_STRESS_STEPS = 1000
+STRESS_STEP_TOL = 1e-10
+"""A point has converged when a step moves it by less than this share of the embedding's size; the steps shrink by
 about (d - 1) / d each, so it is then within a few times that of its place."""
 
 
 @dataclass(frozen=True)
-class Distances:
+class FittedDistances:
     """Distances of new points to the fitted ones; the identity for precomputed ones."""
 
     X: Any
@@ -56,7 +56,7 @@ def pairwise(A: Any, B: Any, metric: Any, metric_params: dict[str, Any] | None, 
 class ScalingPlacement:
     """Classical scaling's own rule: squared distances projected (Gower)."""
 
-    distances: Distances
+    distances: FittedDistances
     scaling: Scaling
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
@@ -76,26 +76,13 @@ class GramPlacement:
 
 
 @dataclass(frozen=True)
-class LinearPlacement:
-    """Projection onto fixed directions."""
-
-    mean: FloatArray
-    directions: FloatArray
-
-    def __call__(self, X: Array, run: Run) -> FloatArray:  # noqa: ARG002
-        """Place new points."""
-        placed: FloatArray = X @ self.directions - self.mean @ self.directions
-        return np.asarray(placed)
-
-
-@dataclass(frozen=True)
 class StressPlacement:
     r"""The place of least stress :math:`\sum_j (\|y - y_j\| - \delta_j)^2` among fixed points, by majorization.
 
     ``curve`` holds the knots of non-metric scaling's monotone map from dissimilarities to distances.
     """
 
-    distances: Distances
+    distances: FittedDistances
     embedding: FloatArray
     curve: tuple[FloatArray, FloatArray] | None = None
 
@@ -109,11 +96,11 @@ class StressPlacement:
         def block(lo: int, hi: int) -> None:
             placed[lo:hi] = self._place(wanted[lo:hi])
 
-        run.map(block, run.ranges(len(wanted), max(1, BLOCK // len(self.embedding))))
+        run.map(block, run.ranges(len(wanted), max(1, PLACEMENT_BLOCK // len(self.embedding))))
         return placed
 
     def _place(self, wanted: FloatArray) -> FloatArray:
-        """Descend from the nearest fixed point and from the linear guess; an old point stays where it is."""
+        """Descend from the nearest fixed point and from the linear guess; a fitted point stays where it is."""
         near = wanted.argmin(axis=1)
         from_nearest = self._descend(wanted, self.embedding[near])
         known = wanted[np.arange(len(wanted)), near] == 0
@@ -133,10 +120,10 @@ class StressPlacement:
     def _descend(self, wanted: FloatArray, places: FloatArray) -> FloatArray:
         Y = self.embedding
         center = Y.mean(axis=0)
-        enough = TOLERANCE * float(np.abs(Y - center).max())
+        enough = STRESS_STEP_TOL * float(np.abs(Y - center).max())
         places = places.copy()
         moving = np.arange(len(places))
-        for _ in range(MAX_STEPS):
+        for _ in range(MAX_STRESS_STEPS):
             here = places[moving]
             distance = cdist(here, Y)
             ratio = np.divide(wanted[moving], distance, out=np.zeros_like(distance), where=distance > 0)

@@ -1,4 +1,4 @@
-"""Affinities: how strongly near points are joined, and the random walk that follows the affinities."""
+"""Affinities: Gaussian weights of edges or of all pairs, and the random walk along them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from scipy.sparse import csr_array, diags_array, issparse
 from manifoldry.neighbors.graph import local_scale
 from manifoldry.values import FloatArray, NeighborGraph
 
-FAINTEST = 1e-10
-"""Weakest affinity of an edge, relative to the strongest: an edge is an edge however long. Eigenvectors of the walk are
-known to about 1e-16 over the root of a point's degree, so the faintest points keep eleven digits."""
+MIN_EDGE_AFFINITY = 1e-10
+"""Minimum affinity of an edge, relative to the strongest, so that long edges are not lost. Eigenvectors of the walk are
+known to about 1e-16 over the root of a point's degree, so points of the least degree keep eleven digits."""
 
 
 def gaussian(lengths: FloatArray, bandwidth: float | FloatArray) -> FloatArray:
@@ -59,7 +59,7 @@ def mean_bandwidth(graph: NeighborGraph) -> float:
 def local_bandwidths(graph: NeighborGraph) -> FloatArray:
     r"""Return one bandwidth per point: its mean distance to its neighbors over :math:`\sqrt2`.
 
-    Where all edges have one length it is the automatic bandwidth. A point of nothing but duplicates gets the
+    Where all edges have one length it is the automatic bandwidth. A point whose neighbors are all duplicates gets the
     smallest bandwidth of the others.
     """
     return local_scale(graph) / np.sqrt(2.0)
@@ -95,19 +95,14 @@ class Affinity:
 
     @property
     def stationary(self) -> FloatArray:
-        """Share of time the walk spends at each point: degree over volume."""
+        """Stationary distribution of the walk: degree over volume."""
         return self.degrees / self.volume
-
-    @property
-    def transition(self) -> Any:
-        """The walk P: rows sum to one."""
-        return _scaled(self.matrix, 1.0 / self.degrees, None)
 
     @property
     def symmetric(self) -> Any:
         r""":math:`D^{-1/2} W D^{-1/2}`, which has the eigenvalues of the walk."""
         roots = 1.0 / np.sqrt(self.degrees)
-        return _scaled(self.matrix, roots, roots)
+        return _scaled(self.matrix, roots)
 
     def without_density(self, alpha: float) -> Affinity:
         r"""Return :math:`w_{ij} / (q_i q_j)^\alpha` with the degrees q, which estimate the sampling density.
@@ -119,17 +114,16 @@ class Affinity:
         if alpha == 0:
             return self
         factors = self.degrees**-alpha
-        return Affinity(_scaled(self.matrix, factors, factors))
+        return Affinity(_scaled(self.matrix, factors))
 
 
-def _scaled(matrix: Any, left: FloatArray, right: FloatArray | None) -> Any:
-    """Return diag(left) matrix diag(right)."""
+def _scaled(matrix: Any, factors: FloatArray) -> Any:
+    """Return diag(factors) matrix diag(factors)."""
     # Both factors are multiplied first, so that the two triangles stay equal to the last bit.
     if not issparse(matrix):
-        return matrix * (left[:, None] if right is None else np.multiply.outer(left, right))
-    rows = np.repeat(left, np.diff(matrix.indptr))
-    factors = rows if right is None else rows * right[matrix.indices]
-    return csr_array((matrix.data * factors, matrix.indices, matrix.indptr), shape=matrix.shape)
+        return matrix * np.multiply.outer(factors, factors)
+    both = np.repeat(factors, np.diff(matrix.indptr)) * factors[matrix.indices]
+    return csr_array((matrix.data * both, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def graph_affinity(graph: NeighborGraph, bandwidth: float | FloatArray, *, loops: bool = False) -> Affinity:
@@ -142,7 +136,7 @@ def graph_affinity(graph: NeighborGraph, bandwidth: float | FloatArray, *, loops
     bandwidth : float or ndarray of shape (n,)
         One s for all, or one per point: then :math:`w_{ij} = e^{-d_{ij}^2 / (2 s_i s_j)}`.
     loops : bool
-        Whether every point is joined to itself, with weight 1.
+        Whether every point has a loop of weight 1.
 
     Returns
     -------
@@ -154,10 +148,33 @@ def graph_affinity(graph: NeighborGraph, bandwidth: float | FloatArray, *, loops
     References: belkin2003, zelnikmanor2005.
     """
     scale = bandwidth if np.ndim(bandwidth) == 0 else _pair_bandwidths(graph, np.asarray(bandwidth))
-    affinities = np.maximum(gaussian(graph.lengths, scale), FAINTEST)
+    affinities = np.maximum(gaussian(graph.lengths, scale), MIN_EDGE_AFFINITY)
     n = graph.n_points
     matrix = csr_array((affinities, graph.indices, graph.indptr), shape=(n, n))
     return Affinity(csr_array(matrix + diags_array(np.ones(n))) if loops else matrix)
+
+
+def edge_affinity(
+    graph: NeighborGraph, weights: str, bandwidth: float | str, strongest: float | None = None
+) -> tuple[Affinity, float]:
+    """Return the edge weights of an undirected graph, and their bandwidth.
+
+    Parameters
+    ----------
+    graph : NeighborGraph
+        Symmetric.
+    weights : {"heat", "binary"}
+        Binary weights are the limit of an infinite bandwidth.
+    bandwidth : float or "auto"
+        Of heat weights; "auto" is `mean_bandwidth`.
+    strongest : float, optional
+        Given where the lengths stand for affinities (see `affinity_lengths`), which are returned: that of length 0.
+    """
+    if strongest is not None:
+        return Affinity(graph_affinity(graph, 1.0).matrix * strongest), 1.0
+    heat = mean_bandwidth(graph) if isinstance(bandwidth, str) else float(bandwidth)
+    s = np.inf if weights == "binary" else heat
+    return graph_affinity(graph, s), s
 
 
 def _pair_bandwidths(graph: NeighborGraph, local: FloatArray) -> FloatArray:
@@ -173,14 +190,14 @@ def complete_affinity(distances: FloatArray, bandwidth: float | FloatArray) -> A
 def affinity_lengths(W: Any, strongest: float) -> csr_array:
     r"""Return the lengths :math:`\sqrt{-2 \ln(w / w_{max})}` that a Gaussian of bandwidth 1 turns back into W.
 
-    So given affinities take the way of distances: no affinity is no edge, and the strongest has length 0.
+    So given affinities are treated as distances: no affinity is no edge, and the strongest has length 0.
 
     Parameters
     ----------
     W : ndarray or sparse matrix of shape (m, n)
-        Non-negative affinities; stronger ones than ``strongest`` count as that.
+        Non-negative affinities, clipped at ``strongest``.
     strongest : float
-        The edge of length 0.
+        The affinity of an edge of length 0.
     """
     affinities = csr_array(W, dtype=np.float64, copy=True)
     affinities.eliminate_zeros()

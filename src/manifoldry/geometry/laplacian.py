@@ -14,15 +14,15 @@ from manifoldry.values import FloatArray, IntArray
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-Kind = Literal["unnormalized", "symmetric", "random_walk"]
+LaplacianKind = Literal["unnormalized", "symmetric", "random_walk"]
 
-ASYMMETRY = 1e-10
-"""Difference of w_ij and w_ji that still counts as rounding, relative to the largest weight."""
+WEIGHT_ASYMMETRY_TOL = 1e-10
+"""Maximum difference of w_ij and w_ji, relative to the largest weight."""
 
 
 @dataclass(frozen=True)
 class Laplacian:
-    """A graph Laplacian and what is known of it without solving anything.
+    """A graph Laplacian with its degrees and connected components.
 
     Parameters
     ----------
@@ -33,13 +33,13 @@ class Laplacian:
     labels : ndarray of shape (n,)
         Connected component of each vertex, numbered from 0.
     kind : {"unnormalized", "symmetric", "random_walk"}
-        How it is normalized.
+        The normalization.
     """
 
     matrix: csr_array
     degrees: FloatArray
     labels: IntArray
-    kind: Kind = "unnormalized"
+    kind: LaplacianKind = "unnormalized"
 
     @property
     def n_components(self) -> int:
@@ -53,16 +53,16 @@ class Laplacian:
         On its component a vector is constant, or proportional to the root of the degrees for the symmetric
         Laplacian; it is zero elsewhere.
         """
-        profile = np.ones(len(self.labels))
+        entries = np.ones(len(self.labels))
         if self.kind == "symmetric":
-            profile = np.where(self.degrees > 0, np.sqrt(self.degrees), 1.0)
-        lengths = np.sqrt(np.bincount(self.labels, weights=profile**2))
+            entries = np.where(self.degrees > 0, np.sqrt(self.degrees), 1.0)
+        lengths = np.sqrt(np.bincount(self.labels, weights=entries**2))
         vectors = np.zeros((len(self.labels), self.n_components))
-        vectors[np.arange(len(self.labels)), self.labels] = profile / lengths[self.labels]
+        vectors[np.arange(len(self.labels)), self.labels] = entries / lengths[self.labels]
         return vectors
 
 
-def laplacian(W: Any, kind: Kind = "unnormalized") -> Laplacian:
+def laplacian(W: Any, kind: LaplacianKind = "unnormalized") -> Laplacian:
     r"""Return the Laplacian of a graph with symmetric non-negative weights.
 
     With degrees :math:`d_i = \sum_j w_{ij}` and :math:`D = \mathrm{diag}(d)`,
@@ -71,7 +71,7 @@ def laplacian(W: Any, kind: Kind = "unnormalized") -> Laplacian:
 
     They measure how a function varies along the edges,
     :math:`f^\top L f = \tfrac12 \sum_{ij} w_{ij} (f_i - f_j)^2`, and :math:`L_{rw} v = \lambda v`,
-    :math:`L v = \lambda D v` and :math:`L_{sym} u = \lambda u` with :math:`u = D^{1/2} v` say the same. The
+    :math:`L v = \lambda D v` and :math:`L_{sym} u = \lambda u` with :math:`u = D^{1/2} v` are equivalent. The
     random-walk Laplacian is not symmetric; its eigenvectors come from the pencil, that is from
     ``smallest(L.matrix, k, B=L.degrees, null=L.null, run=run)`` with the unnormalized L.
 
@@ -97,8 +97,8 @@ def laplacian(W: Any, kind: Kind = "unnormalized") -> Laplacian:
     array([[ 2., -2.],
            [-2.,  2.]])
     """
-    if kind not in get_args(Kind):
-        raise ValueError(f"kind must be one of {', '.join(get_args(Kind))}; got {kind!r}.")
+    if kind not in get_args(LaplacianKind):
+        raise ValueError(f"kind must be one of {', '.join(get_args(LaplacianKind))}; got {kind!r}.")
     weights = _checked(W)
     degrees = np.asarray(weights.sum(axis=1), dtype=np.float64).reshape(-1)
     matrix = sp.csr_array(sp.diags_array(degrees) - weights)
@@ -112,7 +112,7 @@ def laplacian(W: Any, kind: Kind = "unnormalized") -> Laplacian:
 
 
 def _checked(W: Any) -> csr_array:
-    """Return the weights as a float csr_array of their own without stored zeros."""
+    """Return a copy of the weights as a csr_array of floats without stored zeros."""
     weights = sp.csr_array(W, dtype=np.float64, copy=True)
     weights.sum_duplicates()
     weights.eliminate_zeros()
@@ -121,7 +121,7 @@ def _checked(W: Any) -> csr_array:
     if weights.nnz and not (np.isfinite(weights.data).all() and weights.data.min() > 0):
         raise ValueError("Weights must be finite and non-negative; turn distances into similarities first.")
     skew = abs(weights - weights.T).max() if weights.nnz else 0.0
-    if skew > ASYMMETRY * weights.max():
+    if skew > WEIGHT_ASYMMETRY_TOL * weights.max():
         raise ValueError(
             f"Weights must be symmetric; w_ij and w_ji differ by up to {skew:.3g}: try (W + W') / 2 "
             "or the larger of the two."

@@ -1,4 +1,4 @@
-"""Neighborhoods in stacks: lists of one length together, so that LAPACK works on many small matrices at once."""
+"""Neighborhoods in stacks of equal size, so that LAPACK works on many small matrices at once."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array, issparse
 
 from manifoldry.neighbors.sample import Sample
+from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
-ENTRIES = 4_000_000
-"""Numbers gathered at a time: a stack of a few thousand neighborhoods, some 30 MB."""
+MAX_STACK_ENTRIES = 4_000_000
+"""Maximum number of entries of a stack: a few thousand neighborhoods, some 30 MB."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Stack:
     Parameters
     ----------
     centers : ndarray of shape (m,)
-        The points whose neighborhoods these are.
+        The center of each neighborhood.
     members : ndarray of shape (m, s)
         The members of each, in the order of the lists.
     """
@@ -33,14 +34,14 @@ class Stack:
 
 
 def stacks(neighbors: NeighborGraph, width: int, *, own: bool) -> Iterator[Stack]:
-    """Cut the lists of ``neighbors`` into stacks of equal length; with ``own`` each point leads its list.
+    """Group the lists of ``neighbors`` into stacks of equal length; with ``own`` each point is first in its list.
 
     Parameters
     ----------
     neighbors : NeighborGraph
         Lists, perhaps of different lengths. Empty ones are left out unless ``own``.
     width : int
-        Numbers gathered per member, to keep the stacks small.
+        Entries per member, which bounds the size of a stack.
     own : bool
         Whether a point belongs to its neighborhood.
     """
@@ -50,7 +51,7 @@ def stacks(neighbors: NeighborGraph, width: int, *, own: bool) -> Iterator[Stack
             continue
         centers = np.flatnonzero(degrees == degree)
         size = int(degree) + own
-        step = max(1, ENTRIES // (size * max(size, width)))
+        step = max(1, MAX_STACK_ENTRIES // (size * max(size, width)))
         for lo in range(0, len(centers), step):
             chosen = centers[lo : lo + step]
             members = neighbors.indices[neighbors.indptr[chosen][:, None] + np.arange(degree)]
@@ -63,8 +64,7 @@ def local_grams(sample: Sample, stack: Stack, *, about_center: bool) -> FloatArr
     About the center point, :math:`\langle x_j - x_i, x_k - x_i \rangle`, or about the mean of the members. From
     rows or, where only distances are known, from :math:`\frac12 (d_{ij}^2 + d_{ik}^2 - d_{jk}^2)`.
     """
-    if sample.X is None:
-        raise ValueError("Local geometry needs points or all pairwise distances; got only a graph.")
+    _require_points(sample)
     if sample.pairwise:
         return _from_distances(sample.X, stack, about_center)
     rows = gather(sample.X, stack.members)
@@ -73,10 +73,38 @@ def local_grams(sample: Sample, stack: Stack, *, about_center: bool) -> FloatArr
 
 
 def gather(X: Any, members: IntArray) -> FloatArray:
-    """Return rows of ``X`` in float64, dense: the shape of ``members`` and one axis more."""
-    if issparse(X):
-        return np.asarray(X[members.reshape(-1)].toarray(), dtype=np.float64).reshape(*members.shape, -1)
-    return X[members].astype(np.float64)
+    """Return the rows ``members`` of ``X``, dense in float64: the shape of ``members`` and one axis more.
+
+    Only these rows are made dense, once per mention: callers bound their number, as `stacks` does.
+    """
+    if not issparse(X):
+        return np.asarray(X[members], dtype=np.float64)
+    rows = X[members.reshape(-1)].astype(np.float64)
+    return rows.toarray().reshape(*members.shape, -1)
+
+
+def dense(X: Any) -> FloatArray:
+    """Return rows as a dense array of float64."""
+    return np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)
+
+
+def dense_rows(X: Any, run: Run) -> Any:
+    """Return ``X`` if it is dense, else as a dense array whose size is announced."""
+    if not issparse(X):
+        return X
+    run.announce("dense rows", 8 * X.shape[0] * X.shape[1])
+    return X.toarray()
+
+
+def row_width(sample: Sample) -> int:
+    """Return the number of columns gathered per member of a neighborhood: 1 where distances are given."""
+    _require_points(sample)
+    return 1 if sample.pairwise else int(sample.X.shape[1])
+
+
+def _require_points(sample: Sample) -> None:
+    if sample.X is None:
+        raise ValueError("Local geometry needs points or all pairwise distances; got only a graph.")
 
 
 def _from_distances(D: FloatArray, stack: Stack, about_center: bool) -> FloatArray:
@@ -90,7 +118,7 @@ def _from_distances(D: FloatArray, stack: Stack, about_center: bool) -> FloatArr
 
 
 def sum_blocks(pieces: list[tuple[IntArray, FloatArray]], n_points: int) -> csr_array:
-    """Return the n x n sum of small matrices (m, s, s), each put at its members' (m, s) rows and columns."""
+    """Return the n x n sum of small matrices (m, s, s), each at the rows and columns of its members (m, s)."""
     rows = [np.repeat(members.astype(np.int32), members.shape[1], axis=1).ravel() for members, _ in pieces]
     columns = [np.tile(members.astype(np.int32), (1, members.shape[1])).ravel() for members, _ in pieces]
     data = [blocks.ravel() for _, blocks in pieces]

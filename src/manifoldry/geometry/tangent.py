@@ -9,16 +9,17 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from manifoldry.geometry.laplacian import laplacian
-from manifoldry.geometry.neighborhoods import Stack, gather, local_grams, stacks, sum_blocks
+from manifoldry.geometry.neighborhoods import Stack, gather, local_grams, row_width, stacks, sum_blocks
+from manifoldry.geometry.principal import gram_scores, principal_scores
 from manifoldry.neighbors.sample import Sample
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, NeighborGraph
 
-RANK = 1e-9
-"""Share of the largest local variance below which a direction is rounding, not tangent."""
+TANGENT_RANK_TOL = 1e-9
+"""Local variances below this share of the largest are rounding."""
 
-DEPENDENT = 1e-7
-"""Length of a unit product of coordinates, beside those before it, below which it is one of them up to rounding."""
+DEPENDENCE_TOL = 1e-7
+"""Norm of a normalized product of coordinates, orthogonal to those before it, below which it depends on them."""
 
 
 @dataclass(frozen=True)
@@ -52,38 +53,31 @@ def tangents(sample: Sample, d: int, run: Run) -> list[Tangents]:
     """Return the principal coordinates of every neighborhood (the point and its list), stack by stack."""
 
     def work(stack: Stack) -> Tangents:
-        values, coordinates = _principal(sample, stack, d)
-        kept = values[:, :d] > RANK * values[:, :1]
+        values, coordinates = _local_scores(sample, stack, d)
+        kept = values[:, :d] > TANGENT_RANK_TOL * values[:, :1]
         lengths = np.sqrt(np.where(kept, values[:, :d], 0.0))
         basis = np.where(kept[:, None, :], coordinates / np.where(kept, lengths, 1.0)[:, None, :], 0.0)
         return Tangents(stack, basis, lengths, values)
 
-    pieces = [(stack,) for stack in stacks(sample.neighbors, _width(sample), own=True)]
+    pieces = [(stack,) for stack in stacks(sample.neighbors, row_width(sample), own=True)]
     with run.stage("tangents"):
         return run.map(work, pieces, blas=True)
 
 
-def _width(sample: Sample) -> int:
-    return 1 if sample.pairwise or sample.X is None else int(sample.X.shape[1])
-
-
-def _principal(sample: Sample, stack: Stack, d: int) -> tuple[FloatArray, FloatArray]:
-    """Return local variances (m, min(s, D)), descending, and the first d coordinates, from the smaller matrix."""
+def _local_scores(sample: Sample, stack: Stack, d: int) -> tuple[FloatArray, FloatArray]:
+    """Return local eigenvalues (m, min(s, D)), descending, and the first d principal coordinates, padded with zeros."""
     m, s = stack.members.shape
-    if not sample.pairwise and sample.X is not None and sample.X.shape[1] < s:
+    if sample.pairwise:
+        values, scores = gram_scores(local_grams(sample, stack, about_center=False), d)
+    else:
         rows = gather(sample.X, stack.members)
         rows -= rows.mean(axis=1, keepdims=True)
-        values, directions = np.linalg.eigh(rows.transpose(0, 2, 1) @ rows)
-        values, coordinates = values[:, ::-1], rows @ directions[:, :, ::-1][:, :, :d]
-    else:
-        values, vectors = np.linalg.eigh(local_grams(sample, stack, about_center=False))
-        values = values[:, ::-1]
-        coordinates = vectors[:, :, ::-1][:, :, :d] * np.sqrt(np.maximum(values[:, None, :d], 0.0))
-    short = d - coordinates.shape[2]
+        values, scores = principal_scores(rows, d)
+    short = d - scores.shape[2]
     if short > 0:
-        coordinates = np.concatenate([coordinates, np.zeros((m, s, short))], axis=2)
+        scores = np.concatenate([scores, np.zeros((m, s, short))], axis=2)
         values = np.concatenate([values, np.zeros((m, short))], axis=1)
-    return np.maximum(values, 0.0), coordinates
+    return values, scores
 
 
 def local_variances(sample: Sample, run: Run, *, most: int = 1000) -> FloatArray:
@@ -94,9 +88,9 @@ def local_variances(sample: Sample, run: Run, *, most: int = 1000) -> FloatArray
     n = sample.n_points
     chosen = np.sort(run.rng("local variances").permutation(n)[:most])
     shares = []
-    for stack in stacks(sample.neighbors, _width(sample), own=True):
+    for stack in stacks(sample.neighbors, row_width(sample), own=True):
         here = np.isin(stack.centers, chosen)
-        values, _ = _principal(sample, Stack(stack.centers[here], stack.members[here]), 1)
+        values, _ = _local_scores(sample, Stack(stack.centers[here], stack.members[here]), 1)
         total = values.sum(axis=1)
         left = 1.0 - np.cumsum(values[total > 0] / total[total > 0, None], axis=1)
         shares.append(left)
@@ -105,7 +99,7 @@ def local_variances(sample: Sample, run: Run, *, most: int = 1000) -> FloatArray
 
 
 def assemble(planes: list[Tangents], form: Callable[[Tangents], FloatArray], n_points: int, run: Run) -> csr_array:
-    """Return the sum over neighborhoods of small matrices ``form(tangents)`` (m, s, s) at their members' places."""
+    """Return the sum over neighborhoods of small matrices ``form(tangents)`` (m, s, s) at the rows of their members."""
     with run.stage("alignment"):
         blocks = run.map(form, [(plane,) for plane in planes], blas=True)
         members = [plane.stack.members for plane in planes]
@@ -126,7 +120,7 @@ def true_scale(planes: list[Tangents], coordinates: FloatArray) -> tuple[FloatAr
         L = np.linalg.pinv(local, rcond=1e-10) @ plane.coordinates
         squares.append(L @ L.transpose(0, 2, 1))
     found = np.concatenate(squares)
-    # A neighborhood that the embedding flattened has an L as large as you like: large ones count little.
+    # A neighborhood that the embedding collapsed has an arbitrarily large L: large ones get small weights.
     sizes = np.einsum("ijj->i", found)
     trust = 1.0 / (1.0 + (sizes / max(np.median(sizes), np.finfo(float).tiny)) ** 2)
     trust /= trust.sum()
@@ -148,7 +142,7 @@ def tangent_form(plane: Tangents) -> FloatArray:
 def hessian_form(plane: Tangents) -> FloatArray:
     """Return Q Q' of the products of tangent coordinates, made orthogonal to 1 and the coordinates themselves.
 
-    Directions that a neighborhood does not have, and products that depend on the columns before, are left out.
+    Directions beyond the dimension of a neighborhood, and linearly dependent products, are left out.
     """
     m, s, d = plane.basis.shape
     first, second = np.triu_indices(d)
@@ -158,15 +152,15 @@ def hessian_form(plane: Tangents) -> FloatArray:
     lower = np.concatenate([np.full((m, s, 1), 1 / np.sqrt(s)), plane.basis], axis=2)
     products -= lower @ (lower.transpose(0, 2, 1) @ products)
     Q, R = np.linalg.qr(products)
-    independent = np.abs(np.einsum("ijj->ij", R)) > DEPENDENT
+    independent = np.abs(np.einsum("ijj->ij", R)) > DEPENDENCE_TOL
     Q = Q * independent[:, None, :]
     # Once more against the lower columns: one pass leaves rounding where a product was nearly dependent on them.
     Q -= lower @ (lower.transpose(0, 2, 1) @ Q)
     return Q @ Q.transpose(0, 2, 1)
 
 
-def duplicates_apart(graph: NeighborGraph) -> csr_array:
-    """Return the Laplacian of the edges of length 0: what it costs duplicates to be apart."""
+def duplicates_laplacian(graph: NeighborGraph) -> csr_array:
+    """Return the Laplacian of the edges of length 0, which penalizes distances between duplicates."""
     same = graph.lengths == 0
     rows, columns = graph.rows()[same], graph.indices[same]
     n = graph.n_points

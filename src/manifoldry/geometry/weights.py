@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, diags_array
 
-from manifoldry.geometry.neighborhoods import Stack, local_grams, stacks
+from manifoldry.geometry.neighborhoods import Stack, local_grams, row_width, stacks
 from manifoldry.neighbors.sample import Sample
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray
@@ -39,7 +39,7 @@ def convex(grams: FloatArray, reg: float) -> FloatArray:
     """Return the weights of least error among those that are non-negative: an active-set search over the stack.
 
     Starting from the free solution, negative weights are fixed at zero and the others solved for again; a fixed one
-    comes back when the error would fall with it (the Lawson-Hanson rule, on all neighborhoods at once).
+    is released when that lowers the error (the Lawson-Hanson rule, on all neighborhoods at once).
     """
     m, s, _ = grams.shape
     traces = np.einsum("ijj->i", grams)
@@ -89,7 +89,7 @@ def _descend_on_face(system: FloatArray, weights: FloatArray, free: Any, busy: I
 def reconstruction(sample: Sample, reg: float, run: Run, *, nonnegative: bool = False) -> csr_array:
     """Return the sparse matrix W whose row i holds the weights of point i's neighbors; rows sum to one."""
     solve = convex if nonnegative else barycentric
-    pieces = list(stacks(sample.neighbors, 1 if sample.pairwise else sample.X.shape[1], own=False))
+    pieces = list(stacks(sample.neighbors, row_width(sample), own=False))
 
     def work(stack: Stack) -> FloatArray:
         return solve(local_grams(sample, stack, about_center=True), reg)
@@ -111,7 +111,7 @@ def modified_blocks(sample: Sample, d: int, reg: float, run: Run) -> list[tuple[
     neighborhood is the largest l with :math:`\sum_{j > k-l} \lambda_j / \sum_{j \le k-l} \lambda_j < \eta`, at most
     k - d; :math:`\eta` is the median over the points of that ratio for l = k - d.
     """
-    pieces = list(stacks(sample.neighbors, 1 if sample.pairwise else sample.X.shape[1], own=False))
+    pieces = list(stacks(sample.neighbors, row_width(sample), own=False))
 
     def decompose(stack: Stack) -> tuple[FloatArray, FloatArray, FloatArray]:
         grams = local_grams(sample, stack, about_center=True)
@@ -159,9 +159,9 @@ def _modified(
 
 
 def alignment(W: csr_array) -> csr_array:
-    """Return M = (I - W)'(I - W), whose quadratic form is the error of reconstructing everyone by W.
+    """Return M = (I - W)'(I - W), whose quadratic form is the reconstruction error of all points.
 
-    Points without any weights are not reconstructed and cost nothing.
+    Points without weights are not reconstructed and contribute nothing.
     """
     reconstructed = (np.diff(W.indptr) > 0).astype(float)
     misfit = csr_array(diags_array(reconstructed) - W)

@@ -1,1 +1,1 @@
-"""Who is near whom: neighbor search, graphs of the data, and geodesics along them."""
+"""Neighbor search, neighbor graphs, and geodesic distances along them."""

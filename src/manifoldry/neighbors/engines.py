@@ -1,8 +1,8 @@
-"""Searches behind one small interface: built over the old points, asked about old or new ones.
+"""Search engines behind one interface: built over the fitted points, queried for these or for new ones.
 
 Every engine answers ``nearest(Q, k, run, own)`` with distances and indices of shape (len(Q), k), ascending, and
 all but the approximate ones ``within(Q, radius, run)`` with (rows, indices, distances) of all pairs at most
-``radius`` apart. ``own`` says that Q are the old points themselves. Euclidean distances are computed from
+``radius`` apart. ``own`` says that Q are the fitted points themselves. Euclidean distances are computed from
 differences, never from inner products, so duplicates are exactly 0 apart.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import sklearn
 from scipy.sparse import issparse
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
@@ -18,28 +19,32 @@ from scipy.spatial.distance import cdist
 from manifoldry.run import Run, one_blas_thread
 from manifoldry.values import Array, FloatArray, IntArray
 
-Pairs = tuple[IntArray, IntArray, FloatArray]
+PairList = tuple[IntArray, IntArray, FloatArray]
 RADIUS_SLACK = 1e-6
 """A radius is widened by this share before a search and tested afterwards, so that it includes its own length."""
-UNSURE = 1e-4
-"""Rounding of inner products, as a share of a squared distance, above which rows are compared by differences."""
-SAMPLE = 1000
+MAX_ROUNDING_SHARE = 1e-4
+"""Rounding error of inner products, as a share of a squared distance, above which distances are recomputed from
+differences."""
+N_RECALL_ROWS = 1000
 """Rows on which the recall of an approximate search is measured."""
-CENTER_ROWS = 1000
+N_CENTER_ROWS = 1000
 """Rows whose median serves as the center."""
+SPARSE_WORKING_MB = 128
+"""Block of distances that scikit-learn holds: with its 1024 MB the cosines of 20,000 sparse rows take 2.4 GB, and
+half as long again."""
 
 
 class KDTree:
     """Exact search in few dimensions: scipy's k-d tree."""
 
-    name = "tree"
+    name = "kd_tree"
 
     def __init__(self, X: Array) -> None:
         self.tree = cKDTree(X)
 
     def nearest(self, Q: Array, k: int, run: Run, own: bool = False) -> tuple[FloatArray, IntArray]:
-        """K nearest old points of each row of Q."""
-        # Asking in the tree's own leaf order keeps the visited nodes in cache: 1.6 s instead of 3.9 s at 1e6 x 3.
+        """Return the k nearest fitted points of each row of Q."""
+        # Queries in the order of the tree's leaves keep the visited nodes in cache: 1.6 s, not 3.9 s, at 1e6 x 3.
         order = self.tree.indices if own else np.arange(len(Q))
         distances, indices = np.empty((len(Q), k)), np.empty((len(Q), k), dtype=np.int64)
         for lo, hi in run.ranges(len(Q), 1 << 17):
@@ -48,11 +53,11 @@ class KDTree:
             indices[order[lo:hi]] = found[1].reshape(hi - lo, k)
         return distances, indices
 
-    def within(self, Q: Array, radius: float, run: Run) -> Pairs:
-        """All pairs at most ``radius`` apart."""
+    def within(self, Q: Array, radius: float, run: Run) -> PairList:
+        """Return all pairs at most ``radius`` apart."""
         reach = radius * (1 + RADIUS_SLACK)
         lists = self.tree.query_ball_point(Q, reach, workers=run.n_jobs, return_sorted=True)
-        return _inside(lists, Q, self.tree.data, radius)
+        return _within_radius(lists, Q, self.tree.data, radius)
 
 
 class Brute:
@@ -69,7 +74,7 @@ class Brute:
         # drawn away by a few outlying rows.
         self.shift = None
         if self.euclidean and not issparse(X):
-            self.shift = np.median(X[:: max(1, len(X) // CENTER_ROWS)], axis=0)
+            self.shift = np.median(X[:: max(1, len(X) // N_CENTER_ROWS)], axis=0)
         algorithm = "brute" if self.euclidean or issparse(X) else "auto"
         params = dict(metric_params or {})
         p = params.pop("p", 2)  # scikit-learn warns when it finds p among the others
@@ -81,50 +86,54 @@ class Brute:
     def _centered(self, Q: Any) -> Any:
         return Q if self.shift is None else np.subtract(Q, self.shift, dtype=np.float64)
 
+    def _bounded(self) -> Any:
+        """Bound the memory of scikit-learn's distances between sparse rows, while this context lasts."""
+        return sklearn.config_context(working_memory=SPARSE_WORKING_MB if issparse(self.X) else None)
+
     def _rounding(self, centered: Any) -> FloatArray:
         """Bound, per row, the error of |q|^2 + |x|^2 - 2 q.x: columns x eps x (|q| + |x|)^2."""
         eps = np.finfo(np.float64).eps
         return 4 * centered.shape[1] * eps * np.maximum(_squares(centered), self.largest)
 
     def nearest(self, Q: Any, k: int, run: Run, own: bool = False) -> tuple[FloatArray, IntArray]:  # noqa: ARG002
-        """K nearest old points of each row of Q."""
+        """Return the k nearest fitted points of each row of Q."""
         self.search.n_jobs = run.n_jobs
         centered = self._centered(Q)
-        with one_blas_thread(openmp=False):
+        with one_blas_thread(openmp=False), self._bounded():
             distances, indices = self.search.kneighbors(centered, k)
         if not self.euclidean:
             return distances, indices
-        distances, indices = refine(Q, self.X, indices, k, run)
+        distances, indices = rerank(Q, self.X, indices, k, run)
         if self.shift is not None:
             farthest = distances[:, -1] ** 2
-            unsure = np.flatnonzero((farthest > 0) & (self._rounding(centered) > UNSURE * farthest))
+            unsure = np.flatnonzero((farthest > 0) & (self._rounding(centered) > MAX_ROUNDING_SHARE * farthest))
             for lo, hi in run.ranges(len(unsure), max(1, 4_000_000 // len(self.X))):
                 rows = unsure[lo:hi]
                 distances[rows], indices[rows] = Precomputed().nearest(cdist(Q[rows], self.X), k, run)
         return distances, indices
 
-    def within(self, Q: Any, radius: float, run: Run) -> Pairs:
-        """All pairs at most ``radius`` apart."""
+    def within(self, Q: Any, radius: float, run: Run) -> PairList:
+        """Return all pairs at most ``radius`` apart."""
         self.search.n_jobs = run.n_jobs
         centered = self._centered(Q)
         if self.euclidean:
             reach = np.sqrt((radius * (1 + RADIUS_SLACK)) ** 2 + self._rounding(centered).max())
             with one_blas_thread(openmp=False):
                 lists = self.search.radius_neighbors(centered, reach, return_distance=False)
-            return _inside(lists, Q, self.X, radius)
-        with one_blas_thread(openmp=False):
+            return _within_radius(lists, Q, self.X, radius)
+        with one_blas_thread(openmp=False), self._bounded():
             distances, lists = self.search.radius_neighbors(centered, radius)
         rows = np.repeat(np.arange(len(lists)), [len(row) for row in lists])
         return rows, np.concatenate(lists).astype(np.int64), np.concatenate(distances)
 
 
 class Precomputed:
-    """Distances that are already there: rows of a precomputed matrix, old points in columns."""
+    """Precomputed distances: queries are rows of a distance matrix, with the fitted points in columns."""
 
     name = "precomputed"
 
     def nearest(self, Q: Array, k: int, run: Run, own: bool = False) -> tuple[FloatArray, IntArray]:  # noqa: ARG002
-        """K smallest entries of each row."""
+        """Return the k smallest entries of each row."""
         distances, indices = np.empty((len(Q), k)), np.empty((len(Q), k), dtype=np.int64)
 
         def block(lo: int, hi: int) -> None:
@@ -135,13 +144,13 @@ class Precomputed:
         run.map(block, run.ranges(len(Q), max(1, 2_000_000 // Q.shape[1])))
         return distances, indices
 
-    def within(self, Q: Array, radius: float, run: Run) -> Pairs:  # noqa: ARG002
-        """All entries that are at most ``radius``."""
+    def within(self, Q: Array, radius: float, run: Run) -> PairList:  # noqa: ARG002
+        """Return all entries that are at most ``radius``."""
         rows, indices = np.nonzero(radius >= Q)
         return rows, indices, Q[rows, indices]
 
 
-def refine(Q: Any, X: Any, candidates: IntArray, k: int, run: Run) -> tuple[FloatArray, IntArray]:
+def rerank(Q: Any, X: Any, candidates: IntArray, k: int, run: Run) -> tuple[FloatArray, IntArray]:
     """Return the ``k`` best of each row's candidates by exact Euclidean distance, ties by index."""
     m, width = candidates.shape
     distances, indices = np.empty((m, k)), np.empty((m, k), dtype=np.int64)
@@ -154,7 +163,7 @@ def refine(Q: Any, X: Any, candidates: IntArray, k: int, run: Run) -> tuple[Floa
             rough = np.einsum("ijk,ijk->ij", difference, difference)
             rough[near < 0] = np.inf
             near = np.take_along_axis(near, np.argpartition(rough, k - 1, axis=1)[:, :k], 1)
-        exact = _from_each(Q[lo:hi], X, near)
+        exact = _candidate_distances(Q[lo:hi], X, near)
         exact[near < 0] = np.inf
         distances[lo:hi], indices[lo:hi] = (found[:, :k] for found in _sorted(exact, near))
 
@@ -176,7 +185,7 @@ def _sorted(distances: FloatArray, indices: IntArray) -> tuple[FloatArray, IntAr
     return np.take_along_axis(distances, order, 1), np.take_along_axis(indices, order, 1)
 
 
-def _inside(lists: Any, Q: Any, X: Any, radius: float) -> Pairs:
+def _within_radius(lists: Any, Q: Any, X: Any, radius: float) -> PairList:
     """Return the listed pairs whose distance, computed from the difference, is at most ``radius``."""
     rows = np.repeat(np.arange(len(lists)), [len(row) for row in lists])
     indices = np.concatenate([np.asarray(row, dtype=np.int64) for row in lists])
@@ -185,7 +194,7 @@ def _inside(lists: Any, Q: Any, X: Any, radius: float) -> Pairs:
     return rows[inside], indices[inside], exact[inside]
 
 
-def _from_each(Q: Any, X: Any, candidates: IntArray) -> FloatArray:
+def _candidate_distances(Q: Any, X: Any, candidates: IntArray) -> FloatArray:
     """Return distances from each row of Q to its candidates, rows of X: shape (len(Q), width)."""
     if issparse(X):
         m, width = candidates.shape
@@ -216,13 +225,13 @@ class PyNNDescent:
         from pynndescent import NNDescent
 
         self.index = NNDescent(X, metric, metric_kwds=metric_params, n_neighbors=k, random_state=seed)
-        sample = np.sort(np.random.default_rng(seed).choice(X.shape[0], min(X.shape[0], SAMPLE), replace=False))
+        sample = np.sort(np.random.default_rng(seed).choice(X.shape[0], min(X.shape[0], N_RECALL_ROWS), replace=False))
         run = Run(seed)
         truth, _ = Brute(X, metric, metric_params).nearest(X[sample], k, run)
         self.recall = recall_by_distance(self.nearest(X[sample], k, run)[0], truth)
 
     def nearest(self, Q: Any, k: int, run: Run, own: bool = False) -> tuple[FloatArray, IntArray]:  # noqa: ARG002
-        """K near old points of each row of Q, most of them the nearest; distances in single precision."""
+        """Return k near fitted points of each row of Q, most of them the nearest; distances in single precision."""
         # 1,200 clustered rows, 9 neighbors: recall 0.996 with the default epsilon of 0.1, 0.999 with 0.2.
         indices, distances = self.index.query(Q, k, epsilon=0.2)
         return distances, indices.astype(np.int64)

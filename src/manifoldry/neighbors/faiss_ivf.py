@@ -1,9 +1,9 @@
-"""Approximate Euclidean search in many rows: FAISS cells, a projection where columns are many, exact re-ranking.
+"""Approximate Euclidean search by an inverted file (FAISS IndexIVFFlat) with exact re-ranking.
 
-The rows are projected onto their leading principal directions (if there are many columns), cut into cells by
-k-means, and each query visits the cells nearest to it. The candidates so found are re-ranked by exact distance
-in all columns. How many cells and candidates that takes is decided by trying on a sample whose true neighbors
-are known: the recall reached there is the recall reported.
+The rows are projected onto their leading principal directions if there are many columns, and k-means splits them into
+Voronoi cells; a query visits the cells nearest to it. The candidates found there are re-ranked by exact distance in
+all columns. The numbers of cells and candidates are the least that reach the target recall on a sample whose true
+neighbors are known: the recall reached there is the one reported.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from manifoldry.neighbors.engines import SAMPLE, Brute, recall_by_distance, refine
+from manifoldry.neighbors.engines import N_RECALL_ROWS, Brute, recall_by_distance, rerank
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
 
 # Measured on MNIST, 70,000 rows, k = 15, 2 cores: 784 columns projected to 96 and re-ranked take about 3 s
-# at recall 0.99, unprojected cells 12 s; 50 columns unprojected 1.1 s.
-PROJECT_ABOVE = 128
-PROJECT_TO = 96
-FEWEST_ROWS, SAMPLE_WORK = 200, 2e10
+# at recall 0.99, unprojected 12 s; 50 columns unprojected 1.1 s.
+IVF_MAX_COLUMNS = 128
+IVF_PROJECTED_COLUMNS = 96
+MIN_RECALL_ROWS, MAX_RECALL_WORK = 200, 2e10
 """The exact neighbors of a sample cost rows x n x columns; about half a second is spent on them."""
-RECALL_WANTED = 0.991
-"""Asked of the sample, so that the whole is above 0.99: the sample's standard error is below 0.001."""
-EFFORTS = tuple((cells, 1.0) for cells in (8, 12, 16, 18, 20, 24, 32, 48, 64, 96, 128, 256))
-PROJECTED_EFFORTS = (
+TARGET_RECALL = 0.991
+"""Required on the sample, so that the recall is above 0.99: the standard error is below 0.001."""
+SEARCH_EFFORTS = tuple((cells, 1.0) for cells in (8, 12, 16, 18, 20, 24, 32, 48, 64, 96, 128, 256))
+PROJECTED_SEARCH_EFFORTS = (
     (16, 2.0),
     (24, 2.0),
     (24, 3.0),
@@ -36,13 +36,13 @@ PROJECTED_EFFORTS = (
     (128, 8.0),
     (256, 12.0),
 )
-"""(cells visited, candidates per wanted neighbor), cheapest first."""
+"""Pairs (nprobe, candidates per neighbor wanted), cheapest first."""
 
 
 class FaissIVF:
-    """Approximate k-nearest search with measured recall; ``recall`` and ``effort`` say what was reached."""
+    """Approximate k-nearest search; ``recall`` was measured on a sample, with (nprobe, candidates) ``effort``."""
 
-    name = "cells"
+    name = "faiss_ivf"
 
     def __init__(self, X: Array, k: int, run: Run) -> None:
         import faiss
@@ -52,8 +52,10 @@ class FaissIVF:
         rng = run.rng("cells")
         self.mean = X.mean(axis=0, dtype=np.float64)
         self.basis = None
-        if columns > PROJECT_ABOVE:
-            self.basis = principal_directions(X[rng.choice(n, min(n, 10_000), replace=False)] - self.mean, PROJECT_TO)
+        if columns > IVF_MAX_COLUMNS:
+            self.basis = projection_basis(
+                X[rng.choice(n, min(n, 10_000), replace=False)] - self.mean, IVF_PROJECTED_COLUMNS
+            )
         Z = self._project(X)
         n_cells = int(2 * np.sqrt(n))
         self.index = faiss.IndexIVFFlat(faiss.IndexFlatL2(Z.shape[1]), Z.shape[1], n_cells)
@@ -64,39 +66,39 @@ class FaissIVF:
         with _faiss_threads(run.n_jobs):  # each centroid is summed by one thread: the same bits for any number
             self.index.train(Z)
             self.index.add(Z)
-        rows = min(n, SAMPLE, max(FEWEST_ROWS, int(SAMPLE_WORK / X.size)))
+        rows = min(n, N_RECALL_ROWS, max(MIN_RECALL_ROWS, int(MAX_RECALL_WORK / X.size)))
         sample = np.sort(rng.choice(n, rows, replace=False))
         self.effort, self.recall = self._tune(sample, k + 1, Z, run)
 
     def _tune(self, sample: IntArray, k: int, Z: Array, run: Run) -> tuple[tuple[int, float], float]:
-        """Return the least effort that finds nearly all neighbors of the sample, and the share it found."""
+        """Return the least effort that reaches the target recall on the sample, and its recall."""
         import faiss
 
         whole = Z if self.basis is None else np.subtract(self.X, self.mean, dtype=np.float32, casting="same_kind")
         with _faiss_threads(run.n_jobs):
             candidates = faiss.knn(whole[sample], whole, k + 4)[1]
-        truth, _ = refine(self.X[sample], self.X, candidates, k, run)
+        truth, _ = rerank(self.X[sample], self.X, candidates, k, run)
         recall = 0.0
-        for effort in EFFORTS if self.basis is None else PROJECTED_EFFORTS:
+        for effort in SEARCH_EFFORTS if self.basis is None else PROJECTED_SEARCH_EFFORTS:
             self.effort = effort
             found, _ = self.nearest(self.X[sample], k, run)
             recall = recall_by_distance(found, truth)
-            if recall >= RECALL_WANTED:
+            if recall >= TARGET_RECALL:
                 break
         return self.effort, recall
 
     def nearest(self, Q: Array, k: int, run: Run, own: bool = False) -> tuple[FloatArray, IntArray]:  # noqa: ARG002
-        """K near old points of each row of Q, nearly all of them the nearest."""
+        """Return k near fitted points of each row of Q, nearly all of them the nearest."""
         cells, width = self.effort
         n_candidates = min(self.index.ntotal, int(np.ceil(k * width)) + 4)
         self.index.nprobe = min(cells, self.index.nlist)
         Z = self._project(Q)
         candidates = np.empty((len(Z), n_candidates), dtype=np.int64)
         with _faiss_threads(run.n_jobs):
-            # Queries of one cell visit the same cells: one after the other they find them in cache.
+            # Queries of one cell visit the same cells, which then are in cache.
             order = np.argsort(self.index.quantizer.search(Z, 1)[1][:, 0], kind="stable")
             candidates[order] = self.index.search(Z[order], n_candidates)[1]
-        distances, indices = refine(Q, self.X, candidates, k, run)
+        distances, indices = rerank(Q, self.X, candidates, k, run)
         short = np.flatnonzero(indices[:, -1] < 0)  # the cells visited hold fewer points than asked for
         if len(short):
             distances[short], indices[short] = Brute(self.X, "euclidean", None).nearest(Q[short], k, run)
@@ -111,7 +113,7 @@ class FaissIVF:
         return Z
 
 
-def principal_directions(centered: Array, m: int) -> FloatArray:
+def projection_basis(centered: Array, m: int) -> FloatArray:
     """Return the ``m`` leading principal directions in columns."""
     from scipy.linalg import eigh
 

@@ -1,4 +1,4 @@
-"""The neighbor graph as a whole: made symmetric, its components, pieces of labels, bridges, suspicious edges."""
+"""Operations on the neighbor graph: symmetrization, components, bridges between them, short circuits."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from manifoldry.neighbors.search import NeighborIndex, NeighborRule
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
-POLICIES = ("bridge", "apart", "largest", "refuse")
-SMALL_COMPONENT = 64
-EDGES_LOOKED_AT = 200_000
-SUSPECT_SHARE, FEWEST_SUSPECTS, SUSPECTS_TESTED = 0.02, 20, 200
-DETOUR = 4.0
-"""A suspect edge is listed when, without it and its like, its ends are this many times its length apart."""
-FAR = 10.0
-"""And this many times the median length: around a small gap in the sampling detours are 5 to 8 of them."""
+MAX_SMALL_COMPONENT = 64
+MAX_EDGES_TESTED = 200_000
+MAX_SUSPECT_SHARE, MIN_SUSPECTS, MAX_SUSPECTS_TESTED = 0.02, 20, 200
+MIN_DETOUR_RATIO = 4.0
+"""A suspect edge is listed when, without the suspects, its ends are this many times its length apart."""
+MIN_DETOUR_LENGTH = 10.0
+"""And this many median edge lengths: around a small gap in the sampling detours are 5 to 8 of them."""
 
 
 def symmetrize(graph: NeighborGraph, rule: str = "or") -> NeighborGraph:
@@ -61,7 +60,7 @@ def label_pieces(labels: IntArray, graph: NeighborGraph) -> tuple[IntArray, IntA
     labels : ndarray of shape (n_points,)
         Any integers.
     graph : NeighborGraph
-        Who is near whom; edges of length zero connect too.
+        The neighbor graph; edges of length zero connect too.
 
     Returns
     -------
@@ -86,7 +85,7 @@ def label_pieces(labels: IntArray, graph: NeighborGraph) -> tuple[IntArray, IntA
 
 
 def closed_groups(graph: NeighborGraph) -> int:
-    """Return the number of groups of points whose lists lead to each other and to nobody outside."""
+    """Return the number of strongly connected components that no edge leaves."""
     count, label = connected_components(graph.to_sparse(), directed=True, connection="strong")
     leaves = label[graph.rows()] != label[graph.indices]
     return count - len(np.unique(label[graph.rows()[leaves]]))
@@ -136,7 +135,7 @@ def bridge(
 
 
 def _spanning(edges: FloatArray, label: IntArray, n_parts: int) -> FloatArray:
-    """Return the edges (i, j, length) without those that close a ring, which edges of equal length can; i < j."""
+    """Return the edges (i, j, length), i < j, without those that close a cycle, which edges of equal length can."""
     edges = np.column_stack([np.sort(edges[:, :2], axis=1), edges[:, 2]])
     edges = edges[np.lexsort((edges[:, 1], edges[:, 0], edges[:, 2]))]
     a, b = np.sort(label[edges[:, :2].astype(np.int64)], axis=1).T
@@ -161,17 +160,17 @@ def with_edges(graph: NeighborGraph, edges: FloatArray) -> NeighborGraph:
 def _nearest_outside(
     X: Any, metric: Any, metric_params: dict[str, Any] | None, parts: list[IntArray], label: IntArray
 ) -> list[tuple[int, int, float]]:
-    """Return, for every component but the largest, which waits to be reached, the shortest pair that leaves it."""
+    """Return the shortest pair that leaves each component, except the largest, which the others reach."""
     if isinstance(metric, str) and metric == "precomputed":
         return [_smallest_entry(X, members) for members in parts[1:]]
     rule, run = NeighborRule(1, None, metric, metric_params, "exact"), Run(0, 1)
     pairs = []
-    small = [members for members in parts[1:] if len(members) <= SMALL_COMPONENT]
+    small = [members for members in parts[1:] if len(members) <= MAX_SMALL_COMPONENT]
     if small:
         # Of as many nearest points as a component has members (itself included) plus one, one lies outside.
-        everyone = NeighborIndex(X, rule, run).engine
+        engine = NeighborIndex(X, rule, run).engine
         ask = np.concatenate(small)
-        distances, indices = everyone.nearest(X[ask], min(SMALL_COMPONENT + 1, X.shape[0]), run)
+        distances, indices = engine.nearest(X[ask], min(MAX_SMALL_COMPONENT + 1, X.shape[0]), run)
         outside = label[indices] != label[ask][:, None]
         first = np.argmax(outside, axis=1)
         reach = distances[np.arange(len(ask)), first]
@@ -179,7 +178,7 @@ def _nearest_outside(
             best = ends[np.argmin(reach[ends])]
             pairs.append((int(ask[best]), int(indices[best, first[best]]), float(reach[best])))
     for members in parts[1:]:
-        if len(members) > SMALL_COMPONENT:
+        if len(members) > MAX_SMALL_COMPONENT:
             rest = np.flatnonzero(label != label[members[0]])
             distances, indices = NeighborIndex(X[rest], rule, run).engine.nearest(X[members], 1, run)
             best = int(np.argmin(distances[:, 0]))
@@ -196,7 +195,7 @@ def _smallest_entry(D: FloatArray, members: IntArray) -> tuple[int, int, float]:
 
 @dataclass(frozen=True)
 class ShortCircuits:
-    """Edges that may jump across a gap: ends (i, j), their length, and how far apart the ends are without them."""
+    """Edges that may jump across a gap: ends (i, j), lengths, and geodesic distances of the ends without them."""
 
     pairs: IntArray
     lengths: FloatArray
@@ -210,29 +209,29 @@ def short_circuits(graph: NeighborGraph, run: Run) -> ShortCircuits:
     """Return the edges that look like short circuits, the worst first.
 
     The ends of an edge inside a well-sampled sheet share neighbors. Edges whose ends share hardly any, at most one
-    in fifty and the longest for their surroundings, are taken out together (a bundle of them would vouch for each
-    other). Listed are those whose ends are then more than four times their length and ten times the usual length
-    apart, but still connected: an edge that alone holds two regions together is no short cut. The 200,000 longest
-    edges are looked at, and the 200 most strained suspects tested.
+    in fifty and the longest for their surroundings, are removed together (a bundle of them would hide
+    each other). Listed are those whose ends are then more than four times their length and ten times the median
+    length apart, but still connected: an edge that alone connects two regions is no short circuit. The 200,000
+    longest edges are considered, and the 200 longest suspects for their surroundings tested.
     """
     with run.stage("short circuits"):
         scale = local_scale(graph)
         rows = graph.rows()
         once = np.flatnonzero(rows < graph.indices)
-        if len(once) > EDGES_LOOKED_AT:
-            cut = len(once) - EDGES_LOOKED_AT
+        if len(once) > MAX_EDGES_TESTED:
+            cut = len(once) - MAX_EDGES_TESTED
             once = once[np.argpartition(graph.lengths[once], cut)[cut:]]
         suspects = once[_shares_few(graph, rows[once], graph.indices[once])]
         strain = graph.lengths[suspects] / np.sqrt(scale[rows[suspects]] * scale[graph.indices[suspects]])
-        most = max(FEWEST_SUSPECTS, int(SUSPECT_SHARE * graph.n_edges / 2))
+        most = max(MIN_SUSPECTS, int(MAX_SUSPECT_SHARE * graph.n_edges / 2))
         suspects = suspects[np.argsort(-strain, kind="stable")[:most]]
         rest = _without_edges(graph, rows[suspects], graph.indices[suspects])
-        tested = suspects[:SUSPECTS_TESTED]
+        tested = suspects[:MAX_SUSPECTS_TESTED]
         starts, inverse = np.unique(rows[tested], return_inverse=True)
         paths, _ = geodesic_lengths(rest, Run(0, run.n_jobs), starts)
         detours = paths[inverse, graph.indices[tested]]
         ratio = detours / np.maximum(graph.lengths[tested], np.finfo(float).tiny)
-        far = (ratio > DETOUR) & (detours > FAR * np.median(graph.lengths))
+        far = (ratio > MIN_DETOUR_RATIO) & (detours > MIN_DETOUR_LENGTH * np.median(graph.lengths))
         bad = np.flatnonzero(far & np.isfinite(detours))
         bad = bad[np.argsort(-ratio[bad], kind="stable")]
         pairs = np.column_stack([rows[tested], graph.indices[tested]])[bad].astype(np.int64)

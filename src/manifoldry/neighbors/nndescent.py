@@ -1,12 +1,12 @@
 """Approximate Euclidean search in many rows by NN-descent: a neighbor of a neighbor is likely a neighbor.
 
-Random trees part the points into small leaves, and the points of a leaf become each other's first neighbors. Then,
-round by round, every point meets those linked to the points linked to it and keeps the nearest, until hardly any list
-changes. A list is written by the one task that owns it, from the lists of the round before, so the threads cannot
-change the result. Where columns are many all this happens in the leading principal directions, with longer lists.
-At the end the lists are put in order by exact distance in all columns, and their recall is measured on a sample; where
-it is low, they are widened once and the descent goes on. A new point enters by the leaves that it falls into
-and follows the links of the nearest found so far.
+Random projection trees split the points into small leaves, and the points of a leaf become each other's first
+neighbors. Then every iteration compares each point with the candidates of its candidates (neighbors and reverse
+neighbors) and keeps the nearest, until hardly any list changes. A list is written by the one task that owns it, from
+the lists of the previous iteration, so the number of threads does not change the result. Where columns are many all
+this is done in the leading principal directions, with longer lists. At the end the lists are re-ranked by exact
+distance in all columns, and their recall is measured on a sample; where it is low, they are widened once and the
+descent goes on. A query starts in the leaves that it falls into and is answered by beam search on the neighbor graph.
 
 References: dong2011
 """
@@ -17,210 +17,214 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from manifoldry.neighbors.engines import CENTER_ROWS, SAMPLE, Brute, recall_by_distance
-from manifoldry.neighbors.faiss_ivf import RECALL_WANTED, principal_directions
+from manifoldry.neighbors.engines import N_CENTER_ROWS, N_RECALL_ROWS, Brute, recall_by_distance
+from manifoldry.neighbors.faiss_ivf import TARGET_RECALL, projection_basis
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
 
 # Measured on MNIST, 70,000 rows, k = 15, seconds of one thread, recall in brackets. 50 columns: lists of 16 1.5 s
 # (0.995), 18 1.6 s (0.996), 20 1.7 s (0.997); 6, 8 or 12 trees and leaves of 30, 50 or 70 within 0.1 s of each other.
-LEAF, TREES = 50, 8
-FEWEST, SPARE = 16, 3
-"""Lists hold at least so many, and so many more than neighbors are wanted."""
-FOLLOWED, LISTED_BY = 24, 10
-"""Links followed in a round: the nearest of the point's own list, and so many more who list it."""
-LONG = 52
-"""Lists longer than this are shorter during the descent, two fifths and ten, and lengthened by a last round."""
-STILL = 0.005
-"""The share of all entries that a last round changes: three rounds on MNIST."""
+LEAF_SIZE, N_TREES = 50, 8
+MIN_LIST_LENGTH, N_SPARE_NEIGHBORS = 16, 3
+"""Minimum length of a list, and how many more entries it has than neighbors are wanted."""
+MAX_CANDIDATES, MAX_REVERSE_CANDIDATES = 24, 10
+"""Candidates of a point in one iteration: the nearest of its own list, and additional reverse neighbors."""
+MAX_DESCENT_LENGTH = 52
+"""Longer lists have two fifths of their length and ten during the descent; one last iteration lengthens them."""
+MIN_UPDATE_SHARE = 0.005
+"""The descent ends when an iteration changes at most this share of all entries: three iterations on MNIST."""
 # 784 columns, lists of 1.5 k: 128 directions 4.8 s (0.995), lists of 1.75 k 5.8 s (0.997), with 96 directions
 # 4.9 s (0.994).
-PROJECT_ABOVE, PROJECT_TO, PROJECTED_WIDTH = 160, 128, 1.6
-HOPELESS = 0.96
-"""Lists with less recall are not widened: that leaves about half of the misses."""
-SAMPLE_COLUMNS = 64
-"""Columns whose distances, never longer than the true ones, tell who can be near a sampled point."""
-DOORS, BEAM = 4, 24
-"""Trees by which a new point enters, and how many more than it wants it keeps on the way."""
-WALK_LINKS, WALK_BACK = 16, 8
-"""Links that a new point follows from an old one: its nearest, and those who list it."""
-PRINCIPAL_ROWS = 5_000
-FARTHEST = 1e6
-"""Outliers farther than this, in units of the usual, are searched as if they were there, and ranked where they are."""
+NND_MAX_COLUMNS, NND_PROJECTED_COLUMNS, PROJECTED_LIST_SHARE = 160, 128, 1.6
+"""Rows of more columns than the first are projected to the second, with lists this many times as long."""
+MIN_WIDENING_RECALL = 0.96
+"""Lists of lower recall are not widened: that leaves about half of the misses."""
+N_BOUND_COLUMNS = 64
+"""Columns whose distances, lower bounds of the true ones, tell which points can be near a sampled one."""
+N_SEARCH_TREES, N_SPARE_IN_BEAM = 4, 24
+"""Trees that give a query its entry points, and how many more points than neighbors wanted its beam holds."""
+SEARCH_GRAPH_DEGREE, SEARCH_GRAPH_REVERSE_DEGREE = 16, 8
+"""Out-edges of a point in the graph of the beam search: its nearest neighbors, and additional reverse neighbors."""
+N_PRINCIPAL_ROWS = 5_000
+MAX_SCALED_COORDINATE = 1e6
+"""Outliers beyond this, in units of the usual extent, are clipped for the search and re-ranked where they are."""
 
 
 @dataclass(frozen=True)
-class Lists:
-    """The nearest found so far, a row for each point: ids (-1: none), ascending squared lengths, what is fresh."""
+class NeighborLists:
+    """The nearest found so far, one row per point: ids (-1: none), ascending squared lengths, flags of new entries."""
 
     ids: Array
     lengths: Array
-    fresh: Array
+    is_new: Array
 
     @classmethod
-    def empty(cls, n: int, width: int) -> Lists:
-        """Return lists of nobody."""
+    def empty(cls, n: int, width: int) -> NeighborLists:
+        """Return empty lists."""
         ids, lengths = np.full((n, width), -1, np.int32), np.full((n, width), np.inf, np.float32)
         return cls(ids, lengths, np.zeros((n, width), np.uint8))
 
     @property
     def width(self) -> int:
-        """The most that a list holds."""
+        """Length of a list."""
         return self.ids.shape[1]
 
-    def all_fresh(self) -> Lists:
-        """Return the same lists for a round in which everybody meets all neighbors of neighbors again."""
-        return Lists(self.ids, self.lengths, np.ones_like(self.fresh))
+    def all_new(self) -> NeighborLists:
+        """Return the same lists with all entries new: the next iteration compares all candidates again."""
+        return NeighborLists(self.ids, self.lengths, np.ones_like(self.is_new))
 
 
 @dataclass(frozen=True)
-class Branches:
-    """A tree: its nodes, and its leaves as pieces of ``members``; see `compiled.nndescent.grow_tree`."""
+class ProjectionTree:
+    """A random projection tree: nodes, and leaves as slices of ``members``; see `compiled.nndescent.build_tree`."""
 
     nodes: Array
     starts: Array
     members: Array
 
     @classmethod
-    def grown(cls, Z: Array, seed: int) -> Branches:
-        """Return a random tree over the rows."""
-        from manifoldry.compiled.nndescent import grow_tree
+    def build(cls, Z: Array, seed: int) -> ProjectionTree:
+        """Return a random tree of the rows."""
+        from manifoldry.compiled.nndescent import build_tree
 
         n = len(Z)
         nodes, starts = np.empty((n, 4), np.int32), np.empty(n + 1, np.int64)
         members = np.arange(n, dtype=np.int32)
-        n_leaves = grow_tree(Z, LEAF, np.uint64(seed), members, starts, nodes)
+        n_leaves = build_tree(Z, LEAF_SIZE, np.uint64(seed), members, starts, nodes)
         return cls(nodes[: n_leaves - 1].copy(), starts[: n_leaves + 1].copy(), members)
 
-    def in_order(self) -> Branches:
-        """Return the tree over the rows put in the order of its members."""
+    def renumbered(self) -> ProjectionTree:
+        """Return the tree of the rows sorted in the order of its members."""
         place = np.full(len(self.members) + 1, -1, np.int32)  # the last for -1
         place[self.members] = np.arange(len(self.members))
         nodes = np.column_stack([place[self.nodes[:, :2]], self.nodes[:, 2:]])
-        return Branches(nodes, self.starts, np.arange(len(self.members), dtype=np.int32))
+        return ProjectionTree(nodes, self.starts, np.arange(len(self.members), dtype=np.int32))
 
 
 class NNDescent:
-    """Approximate k-nearest search; ``recall`` is the share of the old points' neighbors found, on a sample."""
+    """Approximate k-nearest search; ``recall`` is the share of the fitted points' neighbors found, on a sample."""
 
-    name = "nn-descent"
+    name = "nn_descent"
 
     def __init__(self, X: Array, k: int, run: Run) -> None:
         self.X = np.ascontiguousarray(X)
         n, columns = X.shape
         rng = run.rng("nn-descent")
-        some = X[:: max(1, n // CENTER_ROWS)]
+        some = X[:: max(1, n // N_CENTER_ROWS)]
         self.center = np.median(some, axis=0).astype(X.dtype)
         # Squares of numbers near 1 neither overflow nor vanish in single precision.
         self.unit = float(np.abs(some - self.center).max()) or 1.0
         self.basis = None
-        if columns > PROJECT_ABOVE:
-            sample = X[rng.choice(n, min(n, PRINCIPAL_ROWS), replace=False)] - self.center
-            self.basis = np.ascontiguousarray(principal_directions(sample, PROJECT_TO)[:, ::-1])
-        seeds = rng.integers(2**63, size=TREES)
-        Z = self._projected_old(run)
-        first = Branches.grown(Z, seeds[0])
-        # In the order of a tree's leaves, who is near in space is near in memory.
+        if columns > NND_MAX_COLUMNS:
+            sample = X[rng.choice(n, min(n, N_PRINCIPAL_ROWS), replace=False)] - self.center
+            self.basis = np.ascontiguousarray(projection_basis(sample, NND_PROJECTED_COLUMNS)[:, ::-1])
+        seeds = rng.integers(2**63, size=N_TREES)
+        Z = self._project_fitted(run)
+        first = ProjectionTree.build(Z, seeds[0])
+        # In the order of a tree's leaves, points near in space are near in memory.
         self.order, self.Z = first.members, Z[first.members]
-        others = run.map(Branches.grown, [(self.Z, seed) for seed in seeds[1:]])
-        trees = [first.in_order(), *others]
-        self.doors = trees[:DOORS]
-        sample = np.sort(rng.choice(n, min(n, SAMPLE), replace=False))
-        self.lists, self.recall = self._built(trees, k, sample, run)
-        links, n_fresh, _ = _links(self.lists, np.ones(self.lists.shape, np.uint8), WALK_LINKS, WALK_BACK, run)
-        self.links = np.where(np.arange(links.shape[1]) < n_fresh[:, None], links, -1)
+        others = run.map(ProjectionTree.build, [(self.Z, seed) for seed in seeds[1:]])
+        trees = [first.renumbered(), *others]
+        self.search_trees = trees[:N_SEARCH_TREES]
+        sample = np.sort(rng.choice(n, min(n, N_RECALL_ROWS), replace=False))
+        self.lists, self.recall = self._build_lists(trees, k, sample, run)
+        every = np.ones(self.lists.shape, np.uint8)
+        out_edges, degrees, _ = _candidates(self.lists, every, SEARCH_GRAPH_DEGREE, SEARCH_GRAPH_REVERSE_DEGREE, run)
+        self.search_graph = np.where(np.arange(out_edges.shape[1]) < degrees[:, None], out_edges, -1)
 
     def nearest(self, Q: Array, k: int, run: Run, own: bool = False) -> tuple[FloatArray, IntArray]:
-        """K near old points of each row of Q, nearly all of them the nearest; old points list themselves too."""
+        """Return k near fitted points of each row of Q, nearly all the nearest; ``own`` rows list themselves."""
         if own and k <= self.lists.shape[1] + 1:
             places = np.argsort(self.order)
             distances, indices = self._own(np.arange(len(Q)), k, run)
             distances, indices = distances[places], indices[places]
         else:
-            width = k if self.basis is None else int(PROJECTED_WIDTH * k)
-            beams = self._walked(Q, min(len(self.Z), width + BEAM), run)
-            distances, indices = self._ranked(Q, np.arange(len(Q)), beams, k, run)
-        short = np.flatnonzero(indices[:, -1] < 0)  # a beam that came to its end before it was full
+            width = k if self.basis is None else int(PROJECTED_LIST_SHARE * k)
+            beams = self._beam_search(Q, min(len(self.Z), width + N_SPARE_IN_BEAM), run)
+            distances, indices = self._rerank(Q, np.arange(len(Q)), beams, k, run)
+        short = np.flatnonzero(indices[:, -1] < 0)  # the search ended before the beam was full
         if len(short):
             distances[short], indices[short] = Brute(self.X, "euclidean", None).nearest(Q[short], k, run)
         return distances, indices
 
-    # Old points
+    # Fitted points
 
-    def _built(self, trees: list[Branches], k: int, sample: IntArray, run: Run) -> tuple[Array, float]:
+    def _build_lists(self, trees: list[ProjectionTree], k: int, sample: IntArray, run: Run) -> tuple[Array, float]:
         """Return the lists and their recall on the sample."""
         most = len(self.Z) - 1
-        share = 1.0 if self.basis is None else PROJECTED_WIDTH
-        width = min(most, max(FEWEST, int(np.ceil(share * k)) + SPARE))
-        lists = self._first_lists(trees, width if width <= LONG else 10 + 2 * width // 5, run)
-        lists = self._settled(lists, FOLLOWED, run)
+        share = 1.0 if self.basis is None else PROJECTED_LIST_SHARE
+        width = min(most, max(MIN_LIST_LENGTH, int(np.ceil(share * k)) + N_SPARE_NEIGHBORS))
+        lists = self._first_lists(trees, width if width <= MAX_DESCENT_LENGTH else 10 + 2 * width // 5, run)
+        lists = self._descended(lists, MAX_CANDIDATES, run)
         if lists.width < width:
-            lists, _ = self._round(lists.all_fresh(), lists.width, width, run)
+            lists, _ = self._iteration(lists.all_new(), lists.width, width, run)
         recall = self._recall(lists, k, sample, run)
-        if HOPELESS <= recall < RECALL_WANTED:
-            followed = FOLLOWED * 3 // 2
-            lists, _ = self._round(lists.all_fresh(), followed, min(most, width * 3 // 2), run)
-            lists = self._settled(lists, followed, run)
+        if MIN_WIDENING_RECALL <= recall < TARGET_RECALL:
+            max_candidates = MAX_CANDIDATES * 3 // 2
+            lists, _ = self._iteration(lists.all_new(), max_candidates, min(most, width * 3 // 2), run)
+            lists = self._descended(lists, max_candidates, run)
             recall = self._recall(lists, k, sample, run)
         return lists.ids, recall
 
-    def _first_lists(self, trees: list[Branches], width: int, run: Run) -> Lists:
+    def _first_lists(self, trees: list[ProjectionTree], width: int, run: Run) -> NeighborLists:
         from manifoldry.compiled.nndescent import join_leaves
 
-        lists = Lists.empty(len(self.Z), width)
+        lists = NeighborLists.empty(len(self.Z), width)
         for tree in trees:  # one after the other: only the leaves of one tree have no point in common
 
-            def join(lo: int, hi: int, tree: Branches = tree) -> None:
-                join_leaves(self.Z, tree.members, tree.starts, lists.ids, lists.lengths, lists.fresh, lo, hi)
+            def join(lo: int, hi: int, tree: ProjectionTree = tree) -> None:
+                join_leaves(self.Z, tree.members, tree.starts, lists.ids, lists.lengths, lists.is_new, lo, hi)
 
             run.map(join, run.ranges(len(tree.starts) - 1, 256))
         return lists
 
-    def _settled(self, lists: Lists, followed: int, run: Run) -> Lists:
-        """Return the lists after as many rounds as change them."""
+    def _descended(self, lists: NeighborLists, max_candidates: int, run: Run) -> NeighborLists:
+        """Return the lists after iterations until few entries change."""
         changes = lists.ids.size
-        while changes > STILL * lists.ids.size:
-            lists, changes = self._round(lists, followed, lists.width, run)
+        while changes > MIN_UPDATE_SHARE * lists.ids.size:
+            lists, changes = self._iteration(lists, max_candidates, lists.width, run)
         return lists
 
-    def _round(self, lists: Lists, followed: int, width: int, run: Run) -> tuple[Lists, int]:
-        """Return the lists, then ``width`` long, after everybody met the neighbors' neighbors; and the changes."""
-        from manifoldry.compiled.nndescent import expand
+    def _iteration(self, lists: NeighborLists, max_candidates: int, width: int, run: Run) -> tuple[NeighborLists, int]:
+        """Return the lists, now ``width`` long, after one local join, and the number of updates."""
+        from manifoldry.compiled.nndescent import local_join
 
-        links = _links(lists.ids, lists.fresh, followed, LISTED_BY, run)
-        new = Lists.empty(len(self.Z), width)
+        candidates = _candidates(lists.ids, lists.is_new, max_candidates, MAX_REVERSE_CANDIDATES, run)
+        new = NeighborLists.empty(len(self.Z), width)
 
         def block(lo: int, hi: int) -> int:
-            return expand(self.Z, lists.ids, lists.lengths, *links, new.ids, new.lengths, new.fresh, lo, hi)
+            return local_join(self.Z, lists.ids, lists.lengths, *candidates, new.ids, new.lengths, new.is_new, lo, hi)
 
         return new, sum(run.map(block, run.ranges(len(self.Z), 1 + len(self.Z) // 64)))
 
     def _own(self, points: IntArray, k: int, run: Run, lists: Array | None = None) -> tuple[FloatArray, IntArray]:
-        """Return the k nearest, themselves among them, of old points given by their places."""
+        """Return the k nearest, themselves included, of fitted points given by their places in the order."""
         listed = (self.lists if lists is None else lists)[points]
         candidates = np.column_stack([points.astype(np.int32), listed])
-        return self._ranked(self.X, self.order[points], candidates, k, run)
+        return self._rerank(self.X, self.order[points], candidates, k, run)
 
-    def _recall(self, lists: Lists, k: int, sample: IntArray, run: Run) -> float:
+    def _recall(self, lists: NeighborLists, k: int, sample: IntArray, run: Run) -> float:
         """Return the share of the k nearest of the sampled places that the lists hold."""
         found, _ = self._own(sample, k + 1, run, lists.ids)
-        # Who found enough copies of itself has found all, and a list that is not full nothing.
+        # A list of k duplicates is right, and one that is not full counts as wrong.
         unsure = (found[:, -1] > 0) & np.isfinite(found[:, -1])
         recall = float(np.mean(found[:, -1] == 0))
         if unsure.any():
             found, sample = found[unsure], sample[unsure]
-            truth, _ = self._ranked(self.X, self.order[sample], self._within(sample, found[:, -1], run), k + 1, run)
+            truth, _ = self._rerank(
+                self.X, self.order[sample], self._possible_within(sample, found[:, -1], run), k + 1, run
+            )
             recall += float(np.mean(unsure)) * recall_by_distance(found, truth)
         return recall
 
-    def _within(self, sample: IntArray, radii: FloatArray, run: Run) -> Array:
-        """Return the places (-1: none) that can be within the radius of each sampled one."""
-        head = self.Z[:, :SAMPLE_COLUMNS]
+    def _possible_within(self, sample: IntArray, radii: FloatArray, run: Run) -> Array:
+        """Return the places (-1: none) of all points that can be within the radius of each sampled one."""
+        head = self.Z[:, :N_BOUND_COLUMNS]
         slack = 4 * head.shape[1] * np.finfo(np.float32).eps  # rounding of |p|^2 + |q|^2 - 2 p.q, as a share
         limits = (1 + slack) * (radii / self.unit) ** 2
 
         def block(lo: int, hi: int) -> IntArray:
-            # From the middle of neighbors in the order, those of a sampled point are not far, and rounding little.
+            # About the mean of a block, which is compact, the norms of near points are small, and so is rounding.
             middle = head[lo:hi].mean(axis=0)
             here, there = head[lo:hi] - middle, head[sample] - middle
             gaps = (-2 * there) @ here.T
@@ -235,27 +239,27 @@ class NNDescent:
         candidates[rows, np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)] = places
         return candidates
 
-    # New points
+    # Queries
 
-    def _walked(self, Q: Array, width: int, run: Run) -> Array:
-        """Return places near each row of Q, by single precision and in the leading directions."""
-        from manifoldry.compiled.beam import enter, walk
+    def _beam_search(self, Q: Array, width: int, run: Run) -> Array:
+        """Return places near each row of Q, in single precision and the leading directions."""
+        from manifoldry.compiled.beam import beam_search, enter_leaf
 
-        beams = Lists.empty(len(Q), width)
+        beams = NeighborLists.empty(len(Q), width)
 
         def block(lo: int, hi: int) -> None:
-            Y = self._projected_new(Q[lo:hi])
-            beam = beams.ids[lo:hi], beams.lengths[lo:hi], beams.fresh[lo:hi]
-            for tree in self.doors:
-                enter(Y, self.Z, tree.nodes, tree.starts, tree.members, *beam)
-            walk(Y, self.Z, self.links, *beam)
+            Y = self._project_new(Q[lo:hi])
+            beam = beams.ids[lo:hi], beams.lengths[lo:hi], beams.is_new[lo:hi]
+            for tree in self.search_trees:
+                enter_leaf(Y, self.Z, tree.nodes, tree.starts, tree.members, *beam)
+            beam_search(Y, self.Z, self.search_graph, *beam)
 
         run.map(block, run.ranges(len(Q), 1024))
         return beams.ids
 
     # Both
 
-    def _ranked(self, Q: Array, rows: IntArray, places: Array, k: int, run: Run) -> tuple[FloatArray, IntArray]:
+    def _rerank(self, Q: Array, rows: IntArray, places: Array, k: int, run: Run) -> tuple[FloatArray, IntArray]:
         """Return the k nearest by exact distance to ``rows`` of Q among their candidates, given by place (-1: none)."""
         from manifoldry.compiled.rank import rank
 
@@ -269,36 +273,42 @@ class NNDescent:
         run.map(block, run.ranges(len(rows), 512))
         return distances, indices
 
-    def _projected_old(self, run: Run) -> Array:
-        Z = np.empty((len(self.X), self.X.shape[1] if self.basis is None else PROJECT_TO), np.float32)
+    def _project_fitted(self, run: Run) -> Array:
+        Z = np.empty((len(self.X), self.X.shape[1] if self.basis is None else NND_PROJECTED_COLUMNS), np.float32)
 
         def block(lo: int, hi: int) -> None:
-            centered = np.clip((self.X[lo:hi] - self.center) / self.X.dtype.type(self.unit), -FARTHEST, FARTHEST)
+            centered = np.clip(
+                (self.X[lo:hi] - self.center) / self.X.dtype.type(self.unit),
+                -MAX_SCALED_COORDINATE,
+                MAX_SCALED_COORDINATE,
+            )
             Z[lo:hi] = centered if self.basis is None else centered @ self.basis
 
         run.map(block, run.ranges(len(self.X), 1024), blas=True)
         return Z
 
-    def _projected_new(self, Q: Array) -> Array:
-        centered = np.clip(np.subtract(Q, self.center, dtype=np.float64) / self.unit, -FARTHEST, FARTHEST)
+    def _project_new(self, Q: Array) -> Array:
+        centered = np.clip(
+            np.subtract(Q, self.center, dtype=np.float64) / self.unit, -MAX_SCALED_COORDINATE, MAX_SCALED_COORDINATE
+        )
         if self.basis is None:
             return centered.astype(np.float32)
         from manifoldry.compiled.beam import project
 
-        Y = np.empty((len(Q), PROJECT_TO), np.float32)
+        Y = np.empty((len(Q), NND_PROJECTED_COLUMNS), np.float32)
         project(centered, self.basis.astype(np.float64), Y)
         return Y
 
 
-def _links(ids: Array, fresh: Array, near: int, back: int, run: Run) -> tuple[Array, Array, Array]:
-    """Return everybody's links, and how many of them are fresh and old; see `compiled.nndescent.link`."""
-    from manifoldry.compiled.nndescent import link
+def _candidates(ids: Array, is_new: Array, near: int, back: int, run: Run) -> tuple[Array, Array, Array]:
+    """Return the candidates of all points, and how many are new and old; see `compiled.nndescent`."""
+    from manifoldry.compiled.nndescent import collect_candidates
 
     n, near = len(ids), min(near, ids.shape[1])
-    links, n_fresh, n_old = np.empty((n, near + back), np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
+    candidates, n_new, n_old = np.empty((n, near + back), np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
 
     def block(lo: int, hi: int) -> None:
-        link(ids, fresh, near, links, n_fresh, n_old, lo, hi)
+        collect_candidates(ids, is_new, near, candidates, n_new, n_old, lo, hi)
 
     run.map(block, run.ranges(n, 1 + n // 8))  # each task reads all lists, so there are few of them
-    return links, n_fresh, n_old
+    return candidates, n_new, n_old

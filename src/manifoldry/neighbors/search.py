@@ -1,4 +1,4 @@
-"""Neighbor search: one rule, a measured table that picks the engine, graphs of old points, rows of new ones."""
+"""Neighbor search: the rule, a measured table that picks the engine, the graph of fitted points, and queries."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 # The decision table. Measured on 2 cores, 16 neighbors, Gaussian rows (the hardest for trees):
 #   50,000 rows: tree 0.1 s (3 columns), 0.6 (6), 1.7 (8), 4.3 (10), 8.0 (12); brute 2.8 to 3.1 s
 #    5,000 rows: tree 0.01 s (3 columns), 0.04 (6), 0.07 (8), 0.12 (10);        brute 0.04 to 0.05 s
-TREE_COLUMNS = 8
+MAX_TREE_COLUMNS = 8
 # scikit-learn's brute search takes about n^2 (1.2 + 0.02 columns) nanoseconds there (MNIST 70,000 rows: 10.7 s
 # with 50 columns, 86 s with 784); what it can do in a second or two is done exactly.
-EXACT_SECONDS = 1.5
-# NN-descent and FAISS cells, seconds of one thread, k = 15 and 70,000 rows unless said, at recall 0.99 unless said:
+MAX_EXACT_SECONDS = 1.5
+# NN-descent and FAISS, seconds of one thread, k = 15 and 70,000 rows unless said, at recall 0.99 unless said:
 #   MNIST, 50 columns: 1.6 and 2.9; k = 5 1.3 and 2.2, 30 2.6 and 4.0, 90 4.0 and 7.1, 150 6.7 and 11, 200 9.5 and 13
 #   MNIST, 784 columns: 3.8 and 8.8;  20,000 rows of 50: 0.35 and 0.55;  a million on a curved cube: 72 and 142
 #   50 clusters, 50 columns: 2.7 and 2.2;  100 clusters, a million rows of 50: 53 (recall 0.94) and 101
 #   one Gaussian, 10 columns: 1.3 and 3.6; 20 columns: 3.1 (0.93) and 19; 50 columns: 4 (0.62) and 27 (0.98)
-# Up to 10,000 rows both are done at once, and cells need no compiled kernel.
-DESCENT_ROWS, DESCENT_NEIGHBORS = 10_000, 200
-DESCENT_RECALL = 0.985
-"""Points alike in so many directions that descent finds less are left to the cells, which search whole regions."""
-AUTO_NEIGHBORS = 10
+# Up to 10,000 rows both take no time, and FAISS needs no compilation.
+MIN_DESCENT_ROWS, MAX_DESCENT_NEIGHBORS = 10_000, 200
+MIN_DESCENT_RECALL = 0.985
+"""Data of so high intrinsic dimension that NN-descent finds less are left to FAISS, which searches whole cells."""
+DEFAULT_N_NEIGHBORS = 10
 
 
 @dataclass(frozen=True)
 class NeighborRule:
-    """Which points count as neighbors: the nearest ``n_neighbors``, all within ``radius``, or both at once.
+    """Which points are neighbors: the nearest ``n_neighbors``, all within ``radius``, or both at once.
 
     Parameters
     ----------
     n_neighbors : int, "auto" or None
-        How many; "auto" is 10 (or n - 1 for fewer points) unless a radius is given.
+        Number of neighbors; "auto" is 10 (or n - 1 for fewer points) unless a radius is given.
     radius : float, optional
-        How far: ``distance <= radius``. With a number of neighbors too: at most that many, none beyond.
+        Maximum distance. With a number of neighbors too: at most that many, none beyond.
     metric, metric_params
         As in scikit-learn, or "precomputed".
     search : {"auto", "exact", "approximate"}
@@ -56,12 +56,12 @@ class NeighborRule:
     metric_params: dict[str, Any] | None = None
     search: str = "auto"
 
-    def resolve(self, n_points: int) -> NeighborRule:
-        """Return the rule with "auto" settled for ``n_points``, or say what cannot be."""
+    def resolve(self, n_points: int, auto: int = DEFAULT_N_NEIGHBORS) -> NeighborRule:
+        """Return the rule with "auto" resolved for ``n_points``, or refuse it."""
         check.choice("search", self.search, ("auto", "exact", "approximate"))
         k = self.n_neighbors
         if k == "auto":
-            k = None if self.radius is not None else min(AUTO_NEIGHBORS, n_points - 1)
+            k = None if self.radius is not None else min(auto, n_points - 1)
         if k is None and self.radius is None:
             raise ValueError("A neighborhood needs n_neighbors or radius; got None for both.")
         if k is not None:
@@ -75,6 +75,12 @@ class NeighborRule:
         radius = None if self.radius is None else check.number("radius", self.radius, 0.0, open_low=True)
         return NeighborRule(k, radius, self.metric, self.metric_params, self.search)
 
+    def at_least(self, n_neighbors: int, n_points: int) -> NeighborRule:
+        """Return the resolved rule with as many neighbors as a method needs, or as there are; a radius alone stays."""
+        if self.n_neighbors is None:
+            return self
+        return replace(self, n_neighbors=max(int(self.n_neighbors), min(n_neighbors, n_points - 1)))
+
     def capped(self, n_points: int) -> NeighborRule:
         """Return the resolved rule for a component that may have fewer points than neighbors asked for."""
         k = self.n_neighbors
@@ -83,7 +89,7 @@ class NeighborRule:
 
 
 class NeighborIndex:
-    """A search built over the old points: their graph, and the neighbors of new points among them.
+    """A search engine built over the fitted points: their graph, and the neighbors of new points among them.
 
     Parameters
     ----------
@@ -110,7 +116,7 @@ class NeighborIndex:
         return index
 
     def graph(self, X: Any, run: Run) -> NeighborGraph:
-        """Return the directed graph of the old points: row i never lists i, duplicates are listed at 0."""
+        """Return the directed graph of the fitted points: row i never lists i, duplicates are listed at 0."""
         if self.engine is None:
             return _given_graph(X, self.rule)
         rule = self.rule
@@ -129,7 +135,7 @@ class NeighborIndex:
     def query(self, X: Any, run: Run) -> tuple[IntArray, FloatArray]:
         """Return neighbors of new points: indices and distances of shape (m, width), padded with -1 and infinity.
 
-        A new point with nobody inside the radius gets its single nearest old point.
+        A new point without neighbors inside the radius gets its nearest fitted point.
         """
         rule, m = self.rule, X.shape[0]
         if self.engine is None:
@@ -161,7 +167,7 @@ class NeighborIndex:
         return indices, distances
 
     def narrowed(self, n_neighbors: int) -> NeighborIndex:
-        """Return the same index, asked for at most so many neighbors of a new point."""
+        """Return the same index for queries of at most ``n_neighbors``."""
         index = NeighborIndex.__new__(NeighborIndex)
         index.n_points, index.sparse, index.engine = self.n_points, self.sparse, self.engine
         known = self.rule.n_neighbors
@@ -170,21 +176,21 @@ class NeighborIndex:
         return index
 
     def nearest(self, X: Any, run: Run) -> IntArray:
-        """Return the nearest old point of each new one, whatever the rule."""
+        """Return the nearest fitted point of each new one, whatever the rule."""
         if self.engine is None:
             indices, distances = self.query(X, run)
             return indices[np.arange(len(indices)), np.argmin(distances, axis=1)]
         return self.engine.nearest(self._like_fitted(X), 1, run)[1][:, 0]
 
     def _like_fitted(self, X: Any) -> Any:
-        """Return new points dense or sparse, as the old ones were; a table of distances has no zeros to leave out."""
+        """Return new points dense or sparse as the fitted ones; a distance matrix stays dense."""
         if issparse(X) == self.sparse or isinstance(self.engine, Precomputed):
             return X
         return csr_array(X) if self.sparse else X.toarray()
 
     @property
     def notes(self) -> dict[str, Any]:
-        """What was chosen, and the recall of an approximate search on a sample."""
+        """The engine and rule used, and the recall of an approximate search on a sample."""
         notes: dict[str, Any] = {
             "search": getattr(self.engine, "name", "given graph"),
             "n_neighbors": self.rule.n_neighbors,
@@ -196,21 +202,21 @@ class NeighborIndex:
 
 
 def _engine(X: Any, rule: NeighborRule, run: Run) -> Any:
-    """Pick by the table above."""
+    """Choose the engine by the table above."""
     n, columns = X.shape
     if isinstance(rule.metric, str) and rule.metric == "precomputed":
         return None if issparse(X) else Precomputed()
-    if rule.metric == "euclidean" and not issparse(X) and columns <= TREE_COLUMNS:
+    if rule.metric == "euclidean" and not issparse(X) and columns <= MAX_TREE_COLUMNS:
         return KDTree(X)
     exact_seconds = 1e-9 * n * n * (1.2 + 0.02 * columns)
-    takes_long = rule.search == "auto" and exact_seconds > EXACT_SECONDS
+    takes_long = rule.search == "auto" and exact_seconds > MAX_EXACT_SECONDS
     if rule.n_neighbors is None or not (takes_long or rule.search == "approximate"):
         return Brute(X, rule.metric, rule.metric_params)
     k = int(rule.n_neighbors)
     if rule.metric == "euclidean" and not issparse(X):
         return _approximate(X, k, run)
     if rule.metric == "cosine" and not issparse(X) and X.any(axis=1).all():
-        return Directions(_approximate(_directions(X), k, run))
+        return CosineSearch(_approximate(unit_rows(X), k, run))
     if takes_long:
         return Brute(X, rule.metric, rule.metric_params)
     if importlib.util.find_spec("pynndescent") is None:
@@ -223,31 +229,31 @@ def _engine(X: Any, rule: NeighborRule, run: Run) -> Any:
 
 
 def _approximate(X: Array, k: int, run: Run) -> Any:
-    """Return NN-descent where the table has it and it finds the neighbors, else cells."""
+    """Return NN-descent where the table has it and its recall is high enough, else FAISS."""
     from manifoldry.neighbors.faiss_ivf import FaissIVF
 
-    if len(X) > DESCENT_ROWS and k <= DESCENT_NEIGHBORS:
+    if len(X) > MIN_DESCENT_ROWS and k <= MAX_DESCENT_NEIGHBORS:
         from manifoldry.neighbors.nndescent import NNDescent
 
         engine = NNDescent(X, k, run)
-        if engine.recall >= DESCENT_RECALL:
+        if engine.recall >= MIN_DESCENT_RECALL:
             return engine
     return FaissIVF(X, k, run)
 
 
-class Directions:
-    """Search by cosine distance, 1 - cos = |u - v|^2 / 2, through a Euclidean one of the rows scaled to length 1."""
+class CosineSearch:
+    """Search by cosine distance, 1 - cos = |u - v|^2 / 2, through a Euclidean engine over unit rows."""
 
     def __init__(self, engine: Any) -> None:
         self.engine, self.name, self.recall = engine, engine.name, engine.recall
 
     def nearest(self, Q: Array, k: int, run: Run, own: bool = False) -> tuple[FloatArray, IntArray]:
-        """K near old points of each row of Q; a row of zeros has distance 1 to all."""
-        distances, indices = self.engine.nearest(_directions(Q), k, run, own)
+        """Return k near fitted points of each row of Q; a row of zeros has distance 1 to all."""
+        distances, indices = self.engine.nearest(unit_rows(Q), k, run, own)
         return np.where(np.any(Q, axis=1, keepdims=True), distances**2 / 2, 1.0), indices
 
 
-def _directions(X: Array) -> FloatArray:
+def unit_rows(X: Array) -> FloatArray:
     """Return the rows scaled to length 1, rows of zeros as they are."""
     largest = np.abs(X).max(axis=1, keepdims=True).astype(np.float64)
     scaled = X / np.where(largest > 0, largest, 1.0)  # so that no square overflows or vanishes
@@ -255,14 +261,14 @@ def _directions(X: Array) -> FloatArray:
 
 
 def neighbor_graph(X: Any, rule: NeighborRule, run: Run) -> tuple[NeighborGraph, NeighborIndex]:
-    """Return the directed neighbor graph of ``X`` and the index that knows the neighbors of new points."""
+    """Return the directed neighbor graph of ``X`` and the index that finds the neighbors of new points."""
     with run.stage("neighbors"):
         index = NeighborIndex(X, rule, run)
         return index.graph(X, run), index
 
 
 def _without_self(indices: IntArray, distances: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Drop each row's own index; where more duplicates than asked crowd it out, drop the last entry."""
+    """Drop each row's own index; where it is missing, because of many duplicates, drop the last entry."""
     n, width = indices.shape
     keep = indices != np.arange(n)[:, None]
     crowded = keep.all(axis=1)
@@ -279,7 +285,7 @@ def _from_pairs(rows: IntArray, indices: IntArray, distances: FloatArray, n: int
 
 
 def _given_graph(X: Any, rule: NeighborRule) -> NeighborGraph:
-    """Return a precomputed sparse graph as it is, cut to the radius if one is given."""
+    """Return a precomputed sparse graph, restricted to the radius if one is given."""
     graph = NeighborGraph.from_sparse(X)
     if rule.radius is None:
         return graph

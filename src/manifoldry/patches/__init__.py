@@ -1,1 +1,1 @@
-"""Overlapping patches: who belongs to which, charts of each, and what neighboring patches share."""
+"""Overlapping patches: covers, charts, overlaps, and rigid alignment."""

@@ -1,4 +1,4 @@
-"""Cells: k-means centers on a sample, divided where the sample's graph is in pieces, and who borders on whom."""
+"""Voronoi cells of k-means centers on a sample, divided where the sample's graph is disconnected, and their borders."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
 from manifoldry.neighbors.graph import label_pieces, local_scale
-from manifoldry.patches.cover import BLOCK_ENTRIES, TREE_COLUMNS, VoronoiCover
+from manifoldry.patches.cover import BLOCK_ENTRIES, MAX_TREE_COLUMNS, VoronoiCover
 from manifoldry.run import Run, one_blas_thread
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
-LLOYD_STEPS = 20
-SPLIT_ROUNDS = 10
+MAX_LLOYD_STEPS = 20
+MAX_SPLITS = 10
 
-SPREAD_COST = 2_000_000_000
-"""Points times columns times cells up to which the first centers are spread out (k-means++), and not just drawn."""
+MAX_KMEANSPP_COST = 2_000_000_000
+"""Points times columns times cells up to which the first centers are chosen by k-means++, beyond at random."""
 
-ROOM_POWER = 2
-"""Highest power of the distance to neighbors that a point's room is taken to be: beyond, outliers would rule."""
+MAX_VOLUME_POWER = 2
+"""Maximum power of the distance to neighbors that weights a point; with higher ones outliers would dominate."""
 
-FRAGMENT = 0.05
-"""Pieces of a cell below this share of the mean cell are corners cut off by the border, not sheets of their own."""
+MIN_PIECE_SHARE = 0.05
+"""Components of a cell below this share of the mean cell are corners cut off by the border, not sheets of their own."""
 
 
 @dataclass(frozen=True)
-class Cells:
-    """Centers, the cell of each point of the sample, and bordering cells.
+class VoronoiCells:
+    """Voronoi cells of a sample.
 
     Parameters
     ----------
     centers : ndarray of shape (c, d)
-        Means of the cells' connected pieces.
+        Means of the cells.
     labels : ndarray of shape (n,)
         The nearest center of each point of the sample.
     borders : ndarray of shape (c, w)
@@ -45,38 +45,37 @@ class Cells:
     borders: IntArray
 
     def cover(self, overlap: float, *, even: bool) -> VoronoiCover:
-        """Return the cells grown over their borders."""
+        """Return the cover by cells expanded over their borders."""
         return VoronoiCover(self.centers, self.borders, overlap, even)
 
 
-def find_cells(X: Array, graph: NeighborGraph, n_cells: int, dimension: int, run: Run) -> Cells:
-    """Return about ``n_cells`` cells of the sample X, each in one piece on its graph.
+def find_cells(X: Array, graph: NeighborGraph, n_cells: int, dimension: int, run: Run) -> VoronoiCells:
+    """Return about ``n_cells`` cells of the sample X, each connected on its graph.
 
-    Points count by the room they have on a surface of that ``dimension``, so that cells are of even size and not of
-    even number where the sampling is not.
-    k-means knows nothing of the surface: a cell that holds two sheets of a roll is divided, and the nearest centers
-    are looked up again, until every cell is connected but for a few points at its border.
+    Points are weighted by their local volume on a manifold of that ``dimension``, so that cells have similar sizes, not
+    similar numbers of points. k-means ignores the manifold: a cell that holds two sheets of a roll is divided, and
+    the nearest centers are found again, until every cell is connected but for a few points at its border.
     """
-    room = local_scale(graph) ** min(dimension, ROOM_POWER)
-    centers = _means(X, room, n_cells, run)
-    for _ in range(SPLIT_ROUNDS):
+    volume = local_scale(graph) ** min(dimension, MAX_VOLUME_POWER)
+    centers = _lloyd(X, volume, n_cells, run)
+    for _ in range(MAX_SPLITS):
         labels = nearest_center(X, centers, run)
         pieces, _ = label_pieces(labels, graph)
         sizes = np.bincount(pieces)
-        large = sizes >= max(2, FRAGMENT * len(X) / len(centers))
+        large = sizes >= max(2, MIN_PIECE_SHARE * len(X) / len(centers))
         if large.sum() <= len(centers):
             break
         kept = np.cumsum(large) - 1
         mine = large[pieces]
-        centers = _group_means(X[mine], kept[pieces[mine]], int(large.sum()), room[mine])
+        centers = _group_means(X[mine], kept[pieces[mine]], int(large.sum()), volume[mine])
     labels = nearest_center(X, centers, run)
     centers, labels = _without_empty(centers, labels)
-    return Cells(centers, labels, _borders(labels, graph, len(centers)))
+    return VoronoiCells(centers, labels, _borders(labels, graph, len(centers)))
 
 
 def nearest_center(X: Array, centers: FloatArray, run: Run) -> IntArray:
-    """Return the number of the center nearest to each row."""
-    tree = cKDTree(centers) if X.shape[1] <= TREE_COLUMNS else None
+    """Return the index of the center nearest to each row."""
+    tree = cKDTree(centers) if X.shape[1] <= MAX_TREE_COLUMNS else None
     squares = np.square(centers).sum(axis=1)
 
     def work(lo: int, hi: int) -> IntArray:
@@ -87,33 +86,33 @@ def nearest_center(X: Array, centers: FloatArray, run: Run) -> IntArray:
     return np.concatenate(run.map(work, run.ranges(len(X), max(1, BLOCK_ENTRIES // len(centers))), blas=True))
 
 
-def _means(X: Array, room: FloatArray, n_cells: int, run: Run) -> FloatArray:
-    """Return centers by Lloyd's iteration (k-means), begun from spread-out points."""
+def _lloyd(X: Array, volume: FloatArray, n_cells: int, run: Run) -> FloatArray:
+    """Return k-means centers by Lloyd's iteration."""
     if n_cells == 1:
         return X.mean(axis=0, keepdims=True)
-    rng = run.rng("patch centers")
-    # Points in the order of their distance from the mean: the same for any order of the rows, and if they are turned.
+    rng = run.rng("patch centres")  # the word seeds the draws: spelled as when the results were measured
+    # Sorted by distance from the mean: the same for any order of the rows and after rotations.
     order = np.argsort(np.square(X - X.mean(axis=0)).sum(axis=1), kind="stable")
-    if X.size * n_cells <= SPREAD_COST:
-        centers = _spread_out(X[order], room[order], n_cells, int(rng.integers(2**31)))
+    if X.size * n_cells <= MAX_KMEANSPP_COST:
+        centers = _kmeans_plusplus(X[order], volume[order], n_cells, int(rng.integers(2**31)))
     else:
         centers = X[order[rng.choice(len(X), n_cells, replace=False)]]
     labels = np.full(len(X), -1)
-    for _ in range(LLOYD_STEPS):
+    for _ in range(MAX_LLOYD_STEPS):
         found = nearest_center(X, centers, run)
         if np.array_equal(found, labels):
             break
         centers, labels = _without_empty(centers, found)
-        centers = _group_means(X, labels, len(centers), room)
+        centers = _group_means(X, labels, len(centers), volume)
     return centers
 
 
-def _spread_out(X: Array, room: FloatArray, n_cells: int, seed: int) -> FloatArray:
-    """Return points drawn one by one with chances that grow with the distance from those already drawn."""
+def _kmeans_plusplus(X: Array, volume: FloatArray, n_cells: int, seed: int) -> FloatArray:
+    """Return initial centers by k-means++."""
     from sklearn.cluster import kmeans_plusplus
 
     with one_blas_thread():
-        return np.asarray(kmeans_plusplus(X, n_cells, sample_weight=room, random_state=seed)[0])
+        return np.asarray(kmeans_plusplus(X, n_cells, sample_weight=volume, random_state=seed)[0])
 
 
 def _group_means(X: Array, groups: IntArray, n_groups: int, weights: FloatArray) -> FloatArray:
@@ -127,7 +126,7 @@ def _without_empty(centers: FloatArray, labels: IntArray) -> tuple[FloatArray, I
 
 
 def _borders(labels: IntArray, graph: NeighborGraph, n_cells: int) -> IntArray:
-    """Return the cells whose largest pieces are joined by an edge of the graph, as padded lists."""
+    """Return the cells whose largest components are joined by an edge of the graph, as padded lists."""
     pieces, _ = label_pieces(labels, graph)
     sizes = np.bincount(pieces)
     order = np.lexsort((sizes[pieces], labels))
@@ -142,7 +141,7 @@ def _borders(labels: IntArray, graph: NeighborGraph, n_cells: int) -> IntArray:
 
 
 def padded_lists(adjacency: sp.csr_array) -> IntArray:
-    """Return the columns stored in each row of a square pattern, filled up with the row's own number."""
+    """Return the column indices of each row of an adjacency matrix, padded with the row's own index."""
     degrees = np.diff(adjacency.indptr)
     n = adjacency.shape[0]
     lists = np.repeat(np.arange(n)[:, None], max(1, degrees.max(initial=1)), axis=1)

@@ -1,4 +1,4 @@
-"""Covers: which patches a point belongs to, and how much."""
+"""Covers: the patches of each point, with weights."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from manifoldry.neighbors.search import NeighborIndex
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
-TREE_COLUMNS = 8
-"""Up to this many columns the nearest center is found in a tree, beyond by multiplying with all centers."""
+MAX_TREE_COLUMNS = 8
+"""Maximum number of columns for a k-d tree of the centers; beyond, distances to all centers are computed."""
 
 BLOCK_ENTRIES = 4_000_000
 """Entries of the largest temporary array per block of points."""
@@ -30,7 +30,7 @@ class Membership:
     points, patches : ndarray of shape (M,)
         The pairs.
     weights : ndarray of shape (M,)
-        How much the patch counts at that point, positive.
+        Weight of the patch at that point, positive.
     n_points : int
         Number of points; each has at least one patch.
     """
@@ -63,12 +63,12 @@ class Membership:
         return cls(points, rows.indices.astype(np.int64), rows.data.astype(float), rows.shape[0])
 
     def at_home(self, components: IntArray) -> Array:
-        """Return which entries are of the same component of patches as their point's heaviest patch."""
+        """Return which entries are in the same component of patches as their point's heaviest patch."""
         home = components[self.heaviest()]
         return components[self.patches] == home[self.points]
 
     def heaviest(self) -> IntArray:
-        """Return the patch that counts most at each point."""
+        """Return the patch of largest weight of each point."""
         order = np.lexsort((-self.weights, self.points))
         return self.patches[order[np.concatenate([[True], np.diff(self.points[order]) > 0])]]
 
@@ -76,23 +76,30 @@ class Membership:
         return Membership(self.points[chosen], self.patches[chosen], self.weights[chosen], self.n_points)
 
 
+def entries_by_patch(patches: IntArray, n_patches: int) -> list[tuple[int, IntArray]]:
+    """Return every patch that occurs in ``patches``, with the places where it does."""
+    order = np.argsort(patches, kind="stable")
+    entries = np.split(order, np.cumsum(np.bincount(patches, minlength=n_patches))[:-1])
+    return [(patch, mine) for patch, mine in enumerate(entries) if len(mine)]
+
+
 @dataclass(frozen=True)
 class VoronoiCover:
-    r"""Patches around centers: the cell of the nearest center, grown over its borders.
+    r"""Patches around centers: the Voronoi cells, expanded over their borders.
 
     With :math:`d_i` the distance to center i and :math:`d` the least of them, x belongs to patch i if
-    :math:`s_i = (d_i^2 - d^2)/(\omega\,\ell_i^2) < 1`, :math:`\ell_i` the mean distance of center i to those of its
-    neighbors; its weight :math:`(1 - s_i)^2` falls to zero where the patch ends. Only neighbors of the nearest cell
-    count, so that a sheet folded close to another does not join it.
+    :math:`s_i = (d_i^2 - d^2)/(\omega\,\ell_i^2) < 1`, :math:`\ell_i` the mean distance of center i to its
+    neighbors; the weight :math:`(1 - s_i)^2` falls to zero at the border of the patch. Only neighbors of the nearest
+    cell count, so that a patch does not extend to another sheet nearby.
 
     Parameters
     ----------
     centers : ndarray of shape (c, d)
         The centers.
     neighbors : ndarray of shape (c, w)
-        Neighboring cells of each; its own number fills up short lists.
+        Neighboring cells of each; short lists are padded with its own index.
     overlap : float
-        Omega: how far patches reach over the border.
+        Omega: how far patches extend over the border.
     even : bool
         Give all patches of a point the same weight, as the mean over patches does.
     """
@@ -108,14 +115,14 @@ class VoronoiCover:
         return len(self.centers)
 
     def grown(self, factor: float) -> VoronoiCover:
-        """Return the cover with patches that reach further over the borders."""
+        """Return the cover with a larger overlap."""
         return replace(self, overlap=self.overlap * factor)
 
     def members(self, X: Array, run: Run) -> Membership:
         """Return the patches of the rows of X."""
-        wide = self.neighbors.shape[1] * (X.shape[1] if X.shape[1] <= TREE_COLUMNS else 1) + self.n_patches
+        wide = self.neighbors.shape[1] * (X.shape[1] if X.shape[1] <= MAX_TREE_COLUMNS else 1) + self.n_patches
         blocks = run.ranges(len(X), max(1, BLOCK_ENTRIES // wide))
-        tree = cKDTree(self.centers) if X.shape[1] <= TREE_COLUMNS else None
+        tree = cKDTree(self.centers) if X.shape[1] <= MAX_TREE_COLUMNS else None
         reach = self.overlap * self._spacing()
 
         def work(lo: int, hi: int) -> Membership:
@@ -132,7 +139,7 @@ class VoronoiCover:
 
     def _block(self, X: FloatArray, tree: cKDTree | None, reach: FloatArray) -> Membership:
         if tree is None:
-            squares = np.square(self.centers).sum(axis=1) - 2 * (X @ self.centers.T)  # less |x|^2, the same for all
+            squares = np.square(self.centers).sum(axis=1) - 2 * (X @ self.centers.T)  # without |x|^2, the same for all
             near = np.argmin(squares, axis=1)
             others = self.neighbors[near]
             excess = np.take_along_axis(squares, others, axis=1) - squares[np.arange(len(X)), near][:, None]
@@ -150,14 +157,14 @@ class VoronoiCover:
 
 @dataclass(frozen=True)
 class ListedCover:
-    """Patches whose members are listed; a new point joins the patches of its nearest old point.
+    """Patches given by lists of members; a new point gets the patches of its nearest fitted point.
 
     Parameters
     ----------
     matrix : csr_array of shape (n, c)
-        Weights of the old points' patches.
+        Weights of the patches of the fitted points.
     index : NeighborIndex
-        Finds the nearest old point.
+        Finds the nearest fitted point.
     """
 
     matrix: sp.csr_array
@@ -174,9 +181,9 @@ class ListedCover:
 
 
 def expanded(labels: IntArray, graph: NeighborGraph, rings: int) -> sp.csr_array:
-    """Return clusters grown over their borders, as weights (n, c): shares of labels within ``rings`` steps.
+    """Return clusters expanded over their borders, as weights (n, c): shares of labels within ``rings`` steps.
 
-    One step averages over a point and its neighbors in the graph, so a point joins the clusters of its neighbors.
+    One step averages over a point and its neighbors in the graph.
     """
     n = len(labels)
     weights = sp.csr_array((np.ones(n), (np.arange(n), labels)), shape=(n, int(labels.max()) + 1))

@@ -1,4 +1,4 @@
-"""Geodesic charts: a patch laid out by the lengths of paths inside it."""
+"""Geodesic charts: a patch embedded by classical scaling of the geodesic distances inside it."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
-from manifoldry.extend.local import LocalReconstruction, backward, forward
+from manifoldry.extend.local import LocalInverse, LocalReconstruction, forward
+from manifoldry.geometry.principal import n_principal
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import bridge, symmetrize
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule
-from manifoldry.patches.charts import chart_size, patch_tasks
-from manifoldry.patches.cover import Membership
+from manifoldry.patches.cover import Membership, entries_by_patch
 from manifoldry.run import Run
 from manifoldry.solve.scaling import classical_scaling
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
-LAID_OUT = 400
-"""Points of a patch that are laid out; the others follow their neighbors among them."""
+MAX_LAYOUT_POINTS = 400
+"""Maximum number of points of a patch that are embedded; the others are reconstructed from neighbors among them."""
 
-NEIGHBORS = 2.0
-"""Neighbors in the graph of a patch, per root of its points: with fewer paths zigzag, with more they cut corners.
+NEIGHBORS_PER_ROOT = 2.0
+"""Neighbors in the graph of a patch, per root of its points: with fewer, paths zigzag, with more they cut corners.
 On half cylinders of 40, 100, 200 and 400 points 12, 16, 24 and 30 neighbors were best, on quarter cylinders 20 to
 40."""
 
 
 @dataclass(frozen=True)
 class GeodesicCharts:
-    """Charts of c patches, each laid out by classical scaling of the lengths of paths inside it.
+    """Charts of c patches, each embedded by classical scaling of the geodesic distances inside it.
 
-    Members that were not laid out, and new points, are reconstructed from neighbors that were.
+    Other members, and new points, are reconstructed from neighbors that were embedded.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ class GeodesicCharts:
     sizes : ndarray of shape (c,)
         The dimension of each patch; coordinates beyond it are zero.
     spread : ndarray of shape (c, q)
-        Variances of each patch along the first axes of its layout, the chart's and some beyond.
+        Variances of each patch along the first axes of its embedding, the chart's and some beyond.
     residuals : ndarray of shape (c,)
-        Root mean square error of the distances in the chart, relative to the lengths of the paths.
+        Root mean square error of the distances in the chart, relative to the geodesic distances.
     inward, outward : sequence of LocalReconstruction
         From points to coordinates and back, for every patch.
     """
@@ -57,7 +57,7 @@ class GeodesicCharts:
     spread: FloatArray
     residuals: FloatArray
     inward: Sequence[LocalReconstruction]
-    outward: Sequence[LocalReconstruction]
+    outward: Sequence[LocalInverse]
 
     @property
     def n_patches(self) -> int:
@@ -71,7 +71,7 @@ class GeodesicCharts:
         def work(patch: int, entries: IntArray) -> None:
             placed[entries] = self.inward[patch](np.asarray(X[members.points[entries]], dtype=float), Run(0, 1))
 
-        run.map(work, patch_tasks(members.patches, self.n_patches), blas=True)
+        run.map(work, entries_by_patch(members.patches, self.n_patches), blas=True)
         return placed
 
     def points(self, patches: IntArray, f: FloatArray, run: Run) -> FloatArray:
@@ -81,38 +81,38 @@ class GeodesicCharts:
         def work(patch: int, entries: IntArray) -> None:
             found[entries] = self.outward[patch](f[entries], Run(0, 1))
 
-        run.map(work, patch_tasks(patches, self.n_patches), blas=True)
+        run.map(work, entries_by_patch(patches, self.n_patches), blas=True)
         return found
 
 
 @dataclass(frozen=True)
-class _Layout:
-    """One patch: its coordinates and both ways between them and the points."""
+class _GeodesicChart:
+    """One patch: mean, dimension, spread, residual, and the maps to coordinates and back."""
 
     mean: FloatArray
     size: int
     spread: FloatArray
     residual: float
     inward: LocalReconstruction
-    outward: LocalReconstruction
+    outward: LocalInverse
 
 
 def fit_geodesic_charts(
     X: Array, members: Membership, n_patches: int, width: int, run: Run, share: float | None = None
 ) -> GeodesicCharts:
-    """Lay out each patch by paths inside it; parameters as in `fit_charts`.
+    """Embed each patch by its geodesic distances; parameters as in `fit_charts`.
 
     Notes
     -----
     References: tenenbaum2000, khajehpour2013
     """
     width = min(width, X.shape[1])
-    listed = dict(patch_tasks(members.patches, n_patches))
+    listed = dict(entries_by_patch(members.patches, n_patches))
 
-    def work(patch: int) -> _Layout:
+    def work(patch: int) -> _GeodesicChart:
         mine = members.points[listed[patch]]
-        rows = np.asarray(X[mine[:: -(-len(mine) // LAID_OUT)]], dtype=float)
-        return _lay_out(rows, width, share)
+        rows = np.asarray(X[mine[:: -(-len(mine) // MAX_LAYOUT_POINTS)]], dtype=float)
+        return _fit_chart(rows, width, share)
 
     found = run.map(work, [(patch,) for patch in range(n_patches)], blas=True)
     return GeodesicCharts(
@@ -126,9 +126,9 @@ def fit_geodesic_charts(
     )
 
 
-def _lay_out(rows: FloatArray, width: int, share: float | None) -> _Layout:
+def _fit_chart(rows: FloatArray, width: int, share: float | None) -> _GeodesicChart:
     n, run = len(rows), Run(0, 1)
-    k = max(2 * width + 2, round(NEIGHBORS * np.sqrt(n)))
+    k = max(2 * width + 2, round(NEIGHBORS_PER_ROOT * np.sqrt(n)))
     index = NeighborIndex(rows, NeighborRule(max(1, min(k, n - 1)), search="exact"), run)
     neighbors = index.graph(rows, run) if n > 1 else NeighborGraph.from_sparse(csr_array((1, 1)))
     graph, _ = bridge(symmetrize(neighbors), rows, "euclidean")
@@ -136,18 +136,20 @@ def _lay_out(rows: FloatArray, width: int, share: float | None) -> _Layout:
     extra = min(2 * width + 1, n)
     scaling = classical_scaling(lengths, extra, run)
     values = np.maximum(scaling.spectrum.values, 0.0)
-    size = chart_size(values, float(scaling.mean_squares.sum()) / 2, width, share)
+    size = n_principal(values, float(scaling.mean_squares.sum()) / 2, width, share)
     f = np.zeros((n, width))
     f[:, :size] = scaling.coordinates[:, :size]
     f *= _true_scale(graph, f)
     spread = np.zeros(2 * width + 1)
     spread[:extra] = values / n
     sample = Sample(rows, neighbors, graph, index)
-    return _Layout(rows.mean(axis=0), size, spread, _misfit(lengths, f), forward(sample, f), backward(rows, f, run))
+    return _GeodesicChart(
+        rows.mean(axis=0), size, spread, _misfit(lengths, f), forward(sample, f), LocalInverse(rows, f)
+    )
 
 
 def _true_scale(graph: NeighborGraph, f: FloatArray) -> float:
-    """Return the factor that gives edges their lengths: paths zigzag, and a layout of their lengths is too large."""
+    """Return the scale at which edges have their lengths: paths zigzag, so the embedding is too large."""
     spans = np.linalg.norm(f[graph.rows()] - f[graph.indices], axis=1)
     return float(spans @ graph.lengths / (spans @ spans)) if spans.any() else 1.0
 

@@ -1,4 +1,4 @@
-"""What neighboring patches share: moments of their common points in both charts, and the form that joins them."""
+"""Overlaps of patches: moments of the shared points in both charts, and the quadratic form of the matching error."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from scipy.sparse.csgraph import connected_components
 from manifoldry.patches.cover import Membership
 from manifoldry.values import Array, FloatArray, IntArray
 
-THIN = 1e-3
-"""An overlap whose least spread, in both charts at once, is below this share of a typical overlap's is too thin."""
+MIN_TIGHTNESS = 1e-3
+"""Minimum tightness of a well-conditioned overlap: least singular value relative to a typical overlap's."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class Overlaps:
         )
 
     def tightness(self, sizes: IntArray) -> FloatArray:
-        """Return how firmly each overlap holds, between 0 (a hinge) and about 1.
+        """Return the condition of each overlap, between 0 (a hinge) and about 1.
 
-        The least singular value of the cross-covariance of the shared points, which has to be of full rank for two
-        patches to come to lie in one flat (Theorem 1), relative to the largest of a typical overlap.
+        The least singular value of the cross-covariance of the shared points, which must have full rank for two
+        patches to lie in one affine subspace (Theorem 1), relative to the largest of a typical overlap.
         """
         r = self.means.shape[2]
         cross = self.moments[:, :r, r:] - self.means[:, 0, :, None] * self.means[:, 1, None, :]
@@ -62,7 +62,7 @@ class Overlaps:
 
     def firm(self, sizes: IntArray) -> Array:
         """Return which overlaps are well conditioned."""
-        return self.tightness(sizes) >= THIN
+        return self.tightness(sizes) >= MIN_TIGHTNESS
 
 
 def find_overlaps(members: Membership, f: FloatArray, n_patches: int) -> Overlaps:
@@ -71,7 +71,7 @@ def find_overlaps(members: Membership, f: FloatArray, n_patches: int) -> Overlap
     Parameters
     ----------
     members : Membership
-        Who belongs to which patch.
+        The patches of each point.
     f : ndarray of shape (M, r)
         Coordinates of the entries in their charts.
     n_patches : int

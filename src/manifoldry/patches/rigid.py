@@ -1,4 +1,4 @@
-"""Rigid patches as they are given: read, checked, and written as rows over the unknown frames and shifts."""
+"""Rigid patches and distance constraints given by the user: checked, and as linear maps of frames and shifts."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from manifoldry.patches.cover import Membership
-from manifoldry.solve.lowrank import Distances, Layout
+from manifoldry.solve.semidefinite import DistanceConstraints, FrameLayout
 from manifoldry.values import Array, FloatArray, IntArray
 
-FLAT = 1e-7
-"""A direction in which a patch spreads by less than this share of its widest one does not count as a dimension."""
+PATCH_RANK_TOL = 1e-7
+"""A singular value of a patch below this share of the largest does not count as a dimension."""
 
-Given = tuple[Any, Any]
-"""Ids and coordinates of a patch, or pairs of points and their lengths."""
+ArrayPair = tuple[Any, Any]
+"""Members and coordinates of a patch, or pairs of points and their lengths."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class RigidPatches:
     Parameters
     ----------
     members : Membership
-        Who is in which patch, ordered by point, all with weight 1.
+        The patches of each point, ordered by point, all with weight 1.
     f : ndarray of shape (M, r)
         Coordinates of the entries, filled up with zeros.
-    layout : Layout
+    layout : FrameLayout
         The dimensions of the patches.
     axes : ndarray of shape (c, w, r)
         How f comes from the given coordinates g: ``f = (g - middles) @ axes``.
@@ -41,17 +41,16 @@ class RigidPatches:
 
     members: Membership
     f: FloatArray
-    layout: Layout
+    layout: FrameLayout
     axes: FloatArray
     middles: FloatArray
 
     @classmethod
-    def read(cls, patches: Sequence[Given], n_points: int | None) -> RigidPatches:
-        """Check what was given and turn each patch to its own axes."""
+    def read(cls, patches: Sequence[ArrayPair]) -> RigidPatches:
+        """Check the patches and rotate each to its own axes."""
         ids, given = _checked(patches)
         points = np.concatenate(ids)
-        n = int(points.max()) + 1 if n_points is None else n_points
-        _all_listed(points, n)
+        n = _require_all_listed(points)
         found = [_own_axes(coordinates) for coordinates in given]
         sizes = np.array([axes.shape[1] for _, axes, _ in found])
         if sizes.max() == 0:
@@ -63,12 +62,12 @@ class RigidPatches:
         owners = np.repeat(np.arange(len(ids)), [len(mine) for mine in ids])
         order = np.lexsort((owners, points))
         members = Membership(points[order], owners[order], np.ones(len(order)), n)
-        return cls(members, own[order], Layout(sizes), axes, middles)
+        return cls(members, own[order], FrameLayout(sizes), axes, middles)
 
     @property
     def n_patches(self) -> int:
         """Number of patches."""
-        return self.layout.n_pieces
+        return self.layout.n_patches
 
     @cached_property
     def images(self) -> sp.csr_array:
@@ -77,7 +76,7 @@ class RigidPatches:
         entry, axis = np.nonzero(np.arange(self.f.shape[1]) < layout.sizes[patches][:, None])
         every = np.arange(len(patches))
         rows = np.concatenate([entry, every])
-        columns = np.concatenate([layout.offsets[patches[entry]] + axis, layout.n_frames + patches])
+        columns = np.concatenate([layout.offsets[patches[entry]] + axis, layout.n_frame_rows + patches])
         values = np.concatenate([self.f[entry, axis], np.ones(len(patches))])
         return sp.csr_array((values, (rows, columns)), shape=(len(patches), layout.n_rows))
 
@@ -105,11 +104,11 @@ class RigidPatches:
             if proper and rows.shape[1] == p:
                 left[:, :, -1] *= np.sign(np.linalg.det(left @ right))[:, None]
             V[rows] = left @ right
-        V[self.layout.n_frames :] = (collect @ where) / count[:, None]
+        V[self.layout.n_frame_rows :] = (collect @ where) / count[:, None]
         return V
 
     def mirrored(self, frames: FloatArray) -> Array:
-        """Return which patches are full-dimensional and turned over."""
+        """Return which patches are full-dimensional and reflected."""
         turned = np.zeros(self.n_patches, dtype=bool)
         full = self.layout.sizes == frames.shape[2]
         if full.any():
@@ -117,7 +116,7 @@ class RigidPatches:
         return turned
 
     def part(self, patches: IntArray) -> tuple[RigidPatches, IntArray]:
-        """Return some of the patches by themselves, and which points they have."""
+        """Return a subset of the patches, and the points they have."""
         new = np.full(self.n_patches, -1)
         new[patches] = np.arange(len(patches))
         kept = new[self.members.patches] >= 0
@@ -126,12 +125,12 @@ class RigidPatches:
         sizes = self.layout.sizes[patches]
         width = int(sizes.max())
         axes = self.axes[patches][:, :, :width]
-        return RigidPatches(members, self.f[kept][:, :width], Layout(sizes), axes, self.middles[patches]), points
+        return RigidPatches(members, self.f[kept][:, :width], FrameLayout(sizes), axes, self.middles[patches]), points
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """Wanted distances between points.
+class PairConstraints:
+    """Exact distances and bounds between points.
 
     Parameters
     ----------
@@ -148,25 +147,27 @@ class Pairs:
     sense: IntArray
 
     @classmethod
-    def read(cls, exact: Given | None, upper: Given | None, lower: Given | None, n_points: int) -> Pairs:
+    def read(
+        cls, exact: ArrayPair | None, upper: ArrayPair | None, lower: ArrayPair | None, n_points: int
+    ) -> PairConstraints:
         """Check what was given: the exact distances first, then upper and lower bounds."""
         named = (("distances", exact, 0), ("upper_bounds", upper, 1), ("lower_bounds", lower, -1))
-        read = [(*_pairs(name, given, n_points), sense) for name, given, sense in named if given is not None]
+        read = [(*_checked_pairs(name, given, n_points), sense) for name, given, sense in named if given is not None]
         if not read:
             return cls(np.empty((0, 2), dtype=np.int64), np.empty(0), np.empty(0, dtype=np.int64))
         sense = np.repeat([kind for _, _, kind in read], [len(lengths) for _, lengths, _ in read])
         return cls(np.concatenate([ends for ends, _, _ in read]), np.concatenate([at for _, at, _ in read]), sense)
 
-    def among(self, chosen: Array, points: IntArray) -> Pairs:
+    def among(self, chosen: Array, points: IntArray) -> PairConstraints:
         """Return chosen pairs, whose ends are all in ``points`` (sorted), renumbered in their order."""
-        return Pairs(np.searchsorted(points, self.ends[chosen]), self.lengths[chosen], self.sense[chosen])
+        return PairConstraints(np.searchsorted(points, self.ends[chosen]), self.lengths[chosen], self.sense[chosen])
 
-    def distances(self, positions: sp.csr_array) -> Distances | None:
+    def distances(self, positions: sp.csr_array) -> DistanceConstraints | None:
         """Return them as constraints on the unknowns."""
         if not len(self.lengths):
             return None
         differences = sp.csr_array(positions[self.ends[:, 0]] - positions[self.ends[:, 1]])
-        return Distances(differences, self.lengths**2, self.sense > 0, self.sense < 0)
+        return DistanceConstraints(differences, self.lengths**2, self.sense > 0, self.sense < 0)
 
     def violations(self, Y: FloatArray) -> FloatArray:
         """Return the relative errors of the lengths in Y, zero where a bound holds; of zero lengths, as they are."""
@@ -175,7 +176,7 @@ class Pairs:
         return error / np.where(self.lengths > 0, self.lengths, 1.0)
 
 
-def _checked(patches: Sequence[Given]) -> tuple[list[IntArray], list[FloatArray]]:
+def _checked(patches: Sequence[ArrayPair]) -> tuple[list[IntArray], list[FloatArray]]:
     if not len(patches):
         raise ValueError("At least one patch is needed; got none.")
     ids: list[IntArray] = []
@@ -200,15 +201,16 @@ def _checked(patches: Sequence[Given]) -> tuple[list[IntArray], list[FloatArray]
     return ids, given
 
 
-def _all_listed(points: IntArray, n_points: int) -> None:
-    if points.max() >= n_points:
-        raise ValueError(f"A patch lists point {points.max()} of only {n_points}; raise n_points.")
-    missing = np.flatnonzero(np.bincount(points, minlength=n_points) == 0)
+def _require_all_listed(points: IntArray) -> int:
+    """Return the number of points, or refuse patches that leave some out."""
+    n_points = int(points.max()) + 1
+    missing = np.flatnonzero(np.bincount(points) == 0)
     if len(missing):
         raise ValueError(
             f"{len(missing)} of {n_points} points are in no patch, the first is {missing[0]}; "
             "list every point, or renumber those that are."
         )
+    return n_points
 
 
 def _own_axes(coordinates: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -216,13 +218,13 @@ def _own_axes(coordinates: FloatArray) -> tuple[FloatArray, FloatArray, FloatArr
     middle = coordinates.mean(axis=0)
     away = coordinates - middle
     _, spread, right = np.linalg.svd(away, full_matrices=False)
-    rank = int((spread > FLAT * spread.max(initial=0.0)).sum())
+    rank = int((spread > PATCH_RANK_TOL * spread.max(initial=0.0)).sum())
     # A patch that fills its coordinates keeps them, and with them its handedness.
     axes = np.eye(len(middle)) if rank == len(middle) else right[:rank].T
     return away @ axes, axes, middle
 
 
-def _pairs(name: str, given: Given, n_points: int) -> tuple[IntArray, FloatArray]:
+def _checked_pairs(name: str, given: ArrayPair, n_points: int) -> tuple[IntArray, FloatArray]:
     if len(given) != 2:
         raise ValueError(f"{name} must be (pairs, lengths); got {len(given)} parts.")
     ends, lengths = np.asarray(given[0]), np.asarray(given[1], dtype=float)

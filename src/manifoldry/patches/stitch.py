@@ -1,4 +1,4 @@
-"""Stitching: rigid moves of all patches that bring their shared points together, with the proof."""
+"""Stitching: rigid motions of all patches that minimize the matching error of shared points, with a certificate."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from manifoldry.patches.cover import Membership
 from manifoldry.patches.overlaps import Overlaps, matching_form, patch_components
 from manifoldry.run import Run
-from manifoldry.solve.lowrank import Placement, place
+from manifoldry.solve.semidefinite import Placement, place
 from manifoldry.values import Certificate, FloatArray, IntArray, Stop, Trace
 
 
 @dataclass(frozen=True)
 class Stitched:
-    """Where the patches of every component of the patch graph were put.
+    """Rigid motions of all patches, for every component of the patch graph.
 
     Parameters
     ----------

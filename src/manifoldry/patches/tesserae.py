@@ -1,4 +1,4 @@
-"""Tesserae: clusters as rigid tiles, held together across their borders and stretched apart everywhere else."""
+"""Tesserae: clusters as rigid patches, connected across their borders, with the variance between them maximized."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from manifoldry.patches.charts import fit_charts
 from manifoldry.patches.cover import Membership
 from manifoldry.patches.rigid import RigidPatches
 from manifoldry.run import Run, one_blas_thread
-from manifoldry.solve.lowrank import Layout
 from manifoldry.solve.scaling import landmark_scaling, place_columns
-from manifoldry.solve.stretch import Goal, Pairs, Stretched, stretch_out
-from manifoldry.solve.stretch.points import HeldPairs
+from manifoldry.solve.semidefinite import FrameLayout, PairDistances, PairStretch, StretchOptions, stretch_out
+from manifoldry.solve.semidefinite.barrier_path import Stretched
 from manifoldry.values import Array, Certificate, FloatArray, IntArray, NeighborGraph, Stop, Trace
 
-START_LANDMARKS = 30
-"""Points whose geodesics give the start: it only has to be unrolled, not right."""
+N_TESSERA_LANDMARKS = 30
+"""Landmarks of the Isomap initialization, which need not be accurate."""
 
 
 def whole_tesserae(labels: IntArray, graph: NeighborGraph, least: int) -> IntArray:
-    """Return labels of which every one is in one piece on the graph.
+    """Return labels of which every one is connected on the graph.
 
-    Clusters in several pieces are divided; a piece of fewer than ``least`` points joins the tessera across its
-    shortest edge.
+    Disconnected clusters are divided; a component of fewer than ``least`` points joins the tessera across its shortest
+    edge.
     """
     pieces, _ = label_pieces(labels, graph)
     small = np.bincount(pieces) < least
@@ -42,7 +41,7 @@ def whole_tesserae(labels: IntArray, graph: NeighborGraph, least: int) -> IntArr
 
 
 def lay_tesserae(X: Array, labels: IntArray, width: int, kind: str, run: Run) -> tuple[RigidPatches, FloatArray]:
-    r"""Return every tessera in coordinates :math:`P_\ell` of its own, at most ``width`` of them, and what they miss.
+    r"""Return every tessera in local coordinates :math:`P_\ell`, at most ``width`` of them, and the residuals.
 
     The homogeneous coordinates of all points are the rows of ``RigidPatches.images``, U' of (3.9).
 
@@ -53,9 +52,9 @@ def lay_tesserae(X: Array, labels: IntArray, width: int, kind: str, run: Run) ->
     labels : ndarray of shape (n,)
         The tessera of each, 0 to c - 1.
     width : int
-        Most dimensions of a tessera.
+        Maximum dimension of a tessera.
     kind : {"flat", "curved", "geodesic"}
-        The chart, as `fit_charts` says.
+        The kind of chart, as in `fit_charts`.
     run : Run
         Threads.
     """
@@ -64,15 +63,14 @@ def lay_tesserae(X: Array, labels: IntArray, width: int, kind: str, run: Run) ->
     charts = fit_charts(X, members, c, min(width, X.shape[1]), run, kind=kind)
     f = charts.coordinates(X, members, run)
     axes = np.zeros((c, 0, f.shape[1]))
-    return RigidPatches(members, f, Layout(charts.sizes), axes, np.zeros((c, 0))), charts.residuals
+    return RigidPatches(members, f, FrameLayout(charts.sizes), axes, np.zeros((c, 0))), charts.residuals
 
 
-def border_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int) -> HeldPairs:
+def border_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int) -> PairDistances:
     """Return edges between each two tesserae (3.16): the shortest, and up to ``most`` spread out along the border.
 
-    More would fasten tesserae to each other where they should turn, and if all were close together the tesserae would
-    turn about that place instead of about the border. Coincident points count as a thousandth of the usual distance
-    apart.
+    With more, tesserae could not rotate about their border, and if all were close together they would rotate about that
+    place instead. Coincident points count as a thousandth of the usual distance apart.
     """
     rows, columns = graph.rows(), graph.indices.astype(np.int64)
     across = np.flatnonzero(labels[rows] < labels[columns])
@@ -81,11 +79,11 @@ def border_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int) ->
     edges, couple = across[order], np.unique(couple[order], return_inverse=True)[1]
     i, j = rows[edges], columns[edges]
     chosen = _spread_out((X[i] + X[j]) / 2, couple, most)
-    return HeldPairs.of(i[chosen], j[chosen], graph.lengths[edges[chosen]], len(X))
+    return PairDistances.of(i[chosen], j[chosen], graph.lengths[edges[chosen]], len(X))
 
 
 def _spread_out(places: FloatArray, groups: IntArray, most: int) -> IntArray:
-    """Return up to ``most`` places of each group, in rising order: its first, then always the farthest from those."""
+    """Return up to ``most`` places of each group, ascending: the first, then farthest point sampling."""
     if not len(groups):
         return np.empty(0, dtype=np.int64)
     starts = np.flatnonzero(np.append(True, np.diff(groups) > 0))
@@ -103,8 +101,8 @@ def _spread_out(places: FloatArray, groups: IntArray, most: int) -> IntArray:
     return np.flatnonzero(taken)
 
 
-def far_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int, run: Run) -> HeldPairs:
-    """Return pairs of different tesserae to stretch: those that are no neighbors, or about ``most`` drawn of them.
+def far_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int, run: Run) -> PairDistances:
+    """Return pairs of different tesserae whose distances are maximized: no neighbors, or about ``most`` random ones.
 
     Where all points are neighbors, all pairs of different tesserae are taken.
     """
@@ -120,31 +118,36 @@ def far_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int, run: 
     if not beside.all():
         i, j = i[~beside], j[~beside]
     lengths = np.linalg.norm(X[i] - X[j], axis=1)
-    return HeldPairs.of(i, j, lengths, n)
+    return PairDistances.of(i, j, lengths, n)
 
 
 def geodesic_start(pieces: RigidPatches, graph: NeighborGraph, n_components: int, run: Run) -> FloatArray:
     """Return frames and shifts that bring the tesserae closest to Isomap's coordinates by landmarks."""
     n = graph.n_points
-    drawn = np.sort(run.rng("landmarks of the start").permutation(n)[: max(START_LANDMARKS, n_components + 2)])
+    drawn = np.sort(run.rng("landmarks of the start").permutation(n)[: max(N_TESSERA_LANDMARKS, n_components + 2)])
     lengths, landmarks = geodesic_lengths(graph, run, drawn, at_least=n_components + 2)
     scaling = landmark_scaling(lengths, landmarks, n_components, run)
     return pieces.fitted(place_columns(scaling, lengths, run), proper=False)
 
 
 def tessellate(
-    pieces: RigidPatches, borders: HeldPairs, far: HeldPairs, start: FloatArray, goal: Goal, run: Run
+    pieces: RigidPatches,
+    borders: PairDistances,
+    far: PairDistances,
+    start: FloatArray,
+    options: StretchOptions,
+    run: Run,
 ) -> Stretched:
-    r"""Return the tessellation that stretches most with borders kept as well as they can be (3.18).
+    r"""Return the tessellation of maximal variance with border distances kept as well as possible (3.18).
 
     Maximizes the mean of :math:`|y_i - y_j|^2/\tau_{ij}^2` over the ``far`` pairs, with the same numbers of the
     ``borders`` at one: first with the least error, then the most stretch.
     """
     images = pieces.images
     if not len(borders):
-        whole = Certificate(0.0, 0.0, 1.0, 0.0, pieces.layout.widest)
+        whole = Certificate(0.0, 0.0, 1.0, 0.0, pieces.layout.max_size)
         return Stretched(start, whole, Trace(np.zeros(1), Stop.CONVERGED), np.zeros(0), 0.0)
     apart = far.matrix(images)
-    form = Pairs(sp.csr_array(apart.T @ apart / len(far)))
+    form = PairStretch(sp.csr_array(apart.T @ apart / len(far)))
     with one_blas_thread():
-        return stretch_out(form, borders.bands(goal.slack, images), pieces.layout, start, goal, run)
+        return stretch_out(form, borders.bands(options.slack, images), pieces.layout, start, options, run)

@@ -1,4 +1,4 @@
-"""Laying stitched patches out in the wanted number of dimensions, and the ways in and out for new points."""
+"""The embedding of stitched patches in n_components dimensions, and its maps for new points and back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from manifoldry.extend.parts import side_by_side
+from manifoldry.extend.pieces import side_by_side
 from manifoldry.patches.cells import padded_lists
 from manifoldry.patches.charts import Charts
 from manifoldry.patches.cover import ListedCover, Membership, VoronoiCover
@@ -17,13 +17,13 @@ from manifoldry.run import Run
 from manifoldry.solve.scaling import principal_turn, turned_spectrum
 from manifoldry.values import Array, FloatArray, Spectrum
 
-PLACE_ROWS = 200_000
-"""New points placed at a time, so that memory does not grow with their number."""
+MAX_PLACED_ROWS = 200_000
+"""New points placed at a time, which bounds the memory."""
 
 
 @dataclass(frozen=True)
-class Unfolded:
-    """All points laid out.
+class UnfoldedPatches:
+    """The embedding of all points.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Unfolded:
     spectrum : Spectrum
         Of the unfolded points in all dimensions that the patches used.
     disagreement : ndarray of shape (n,)
-        How far apart a point's patches put it.
+        Root mean square distance of a point's images in its patches from their mean.
     """
 
     coordinates: FloatArray
@@ -43,8 +43,8 @@ class Unfolded:
     disagreement: FloatArray
 
 
-def unfold(members: Membership, f: FloatArray, stitched: Stitched, n_components: int) -> Unfolded:
-    """Blend the patches' images of each point and turn every component to its principal axes (5.14)."""
+def unfold(members: Membership, f: FloatArray, stitched: Stitched, n_components: int) -> UnfoldedPatches:
+    """Average the images of each point and rotate every component to its principal axes (5.14)."""
     members, entries = _at_home(members, stitched)
     wide, disagreement = blend(members, stitched.images(members.patches, f[entries]))
     home = np.zeros(members.n_points, dtype=np.int64)
@@ -69,7 +69,7 @@ def unfold(members: Membership, f: FloatArray, stitched: Stitched, n_components:
         for part, (rows, shift) in zip(present, moved, strict=True):
             wide[home == part] = rows
             shifts[stitched.components == part] += shift
-    return Unfolded(wide, replace(stitched, frames=frames, shifts=shifts), spectrum, disagreement)
+    return UnfoldedPatches(wide, replace(stitched, frames=frames, shifts=shifts), spectrum, disagreement)
 
 
 def _at_home(members: Membership, stitched: Stitched) -> tuple[Membership, Array]:
@@ -81,7 +81,7 @@ def _at_home(members: Membership, stitched: Stitched) -> tuple[Membership, Array
 
 @dataclass(frozen=True)
 class PatchMap:
-    """New points to coordinates: their patches, those charts, and the blend of the images."""
+    """New points to coordinates: the weighted mean of their images in their patches."""
 
     cover: VoronoiCover | ListedCover
     charts: Charts
@@ -90,7 +90,7 @@ class PatchMap:
     def __call__(self, X: Array, run: Run) -> FloatArray:
         """Place the rows of X."""
         placed = np.empty((len(X), self.stitched.shifts.shape[1]))
-        for lo, hi in run.ranges(len(X), PLACE_ROWS):
+        for lo, hi in run.ranges(len(X), MAX_PLACED_ROWS):
             rows = X[lo:hi]
             members, _ = _at_home(self.cover.members(rows, run), self.stitched)
             f = self.charts.coordinates(rows, members, run)
@@ -100,7 +100,7 @@ class PatchMap:
 
 @dataclass(frozen=True)
 class PatchInverse:
-    """Coordinates back to points: the patches whose origins lie near, and the surfaces of their charts."""
+    """Coordinates back to points: the weighted mean of the points of the nearby charts at these coordinates."""
 
     cover: VoronoiCover
     charts: Charts
@@ -119,7 +119,7 @@ class PatchInverse:
     def __call__(self, Y: Array, run: Run) -> FloatArray:
         """Return the points at the places Y."""
         found = np.empty((len(Y), self.charts.means.shape[1]))
-        for lo, hi in run.ranges(len(Y), PLACE_ROWS):
+        for lo, hi in run.ranges(len(Y), MAX_PLACED_ROWS):
             places = np.asarray(Y[lo:hi], dtype=float)
             members, _ = _at_home(self.cover.members(places, run), self.stitched)
             away = places[members.points] - self.stitched.shifts[members.patches]

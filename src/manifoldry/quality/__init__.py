@@ -1,30 +1,29 @@
-"""How good an embedding is: ranks kept, distances kept, a known truth recovered; and how good a clustering."""
+"""Quality of embeddings, by ranks, distances and known coordinates, and of clusterings."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from manifoldry import check
-from manifoldry.quality.clusters import flat_error, nmi, nonlocalized, purity
+from manifoldry.neighbors.pairwise import as_pair, sample_rows
+from manifoldry.quality.clusters import nmi, nonlocalized, purity, subspace_error
 from manifoldry.quality.distances import (
     distance_error,
     graph_distance_error,
     pair_error,
-    residual_variance,
     scaled_distance_error,
     stretch,
 )
 from manifoldry.quality.fit import FITS, Procrustes, procrustes
 from manifoldry.quality.neighborhoods import continuity, knn_error, knn_kept, mrre, trustworthiness
-from manifoldry.quality.ranks import RankMeasures, measures_of, neighbor_ranks, rank_measures, refuse_half
-from manifoldry.quality.rows import as_pair, sample_rows
+from manifoldry.quality.ranks import RankMeasures, measures_of, neighbor_ranks, rank_measures, require_below_half
+from manifoldry.solve.spectrum import residual_variance
 
 __all__ = [
     "Procrustes",
     "RankMeasures",
     "continuity",
     "distance_error",
-    "flat_error",
     "graph_distance_error",
     "knn_error",
     "knn_kept",
@@ -38,6 +37,7 @@ __all__ = [
     "scaled_distance_error",
     "score",
     "stretch",
+    "subspace_error",
     "trustworthiness",
 ]
 
@@ -52,24 +52,24 @@ def score(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> dict[str, float]:
-    """Return the row of figures by which embeddings are compared, the neighbors found once for all.
+    """Return the main quality measures of an embedding, with one neighbor search for all of them.
 
     Parameters
     ----------
     X : array-like of shape (n, d)
-        The points before.
+        The data.
     Y : array-like of shape (n, p)
-        The points after.
+        The embedding.
     truth : array-like of shape (n, q), optional
-        Known coordinates; adds the three Procrustes errors, always over all points.
+        Known coordinates; adds the three Procrustes errors, over all points.
     n_neighbors : int
-        Neighborhood size, below n / 2.
+        Number of neighbors, below n / 2.
     sample : int, optional
-        Points at which the neighborhoods are compared, each with all n points; None for all points.
+        Number of points whose neighborhoods are compared, among all n points; None for all points.
     random_state : None, int, numpy Generator or RandomState
-        Draws the sample.
+        Seed of the sample.
     n_jobs : int, optional
-        Threads, None for all; the result does not depend on it.
+        Number of threads, None for all; the result does not depend on it.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def score(
     """
     X, Y = as_pair(X, Y, "euclidean")
     k = check.integer("n_neighbors", n_neighbors, 1)
-    refuse_half(k, len(X))
+    require_below_half(k, len(X))
     rows = sample_rows(len(X), sample, random_state)
     found = neighbor_ranks(X, Y, rows, k, metric="euclidean", n_jobs=n_jobs)
     measures = measures_of(found, k, len(X))

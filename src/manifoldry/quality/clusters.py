@@ -1,4 +1,4 @@
-"""How good a clustering is: classes told apart, flats fitted, clusters in one piece."""
+"""Quality of clusterings: agreement with classes, error of affine subspaces, connected clusters."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from scipy.special import xlogy
 
 from manifoldry import check
 from manifoldry.neighbors.graph import label_pieces
-from manifoldry.quality.rows import as_points
+from manifoldry.neighbors.pairwise import as_points
 from manifoldry.values import Array, FloatArray, NeighborGraph
 
 
 def purity(labels: Any, classes: Any) -> float:
-    r"""Return the share of points that belong to the most frequent class of their cluster.
+    r"""Return the purity: the share of points in the most frequent class of their cluster.
 
     .. math:: \frac1n \sum_{\ell} \max_g |C_\ell \cap L_g|
 
@@ -24,7 +24,7 @@ def purity(labels: Any, classes: Any) -> float:
     Parameters
     ----------
     labels : array-like of shape (n,)
-        The cluster of each point, numbers or words.
+        The cluster of each point, numbers or strings.
     classes : array-like of shape (n,)
         The class of each point; there may be more or fewer classes than clusters.
 
@@ -42,13 +42,12 @@ def purity(labels: Any, classes: Any) -> float:
 
 
 def nmi(labels: Any, classes: Any) -> float:
-    r"""Return the mutual information of clusters and classes as a share of their mean entropy.
+    r"""Return the normalized mutual information of clusters and classes.
 
     .. math:: \frac{2\, I(C; L)}{H(C) + H(L)}, \qquad
         I(C; L) = \sum_{\ell, g} \frac{|C_\ell \cap L_g|}{n} \log \frac{n\, |C_\ell \cap L_g|}{|C_\ell|\, |L_g|}
 
-    Between 0 (independent) and 1 (the same partition under other names). One cluster and one class are the same
-    partition: 1.
+    Between 0 (independent) and 1 (the same partition). For one cluster and one class it is 1.
 
     Parameters
     ----------
@@ -73,13 +72,13 @@ def nmi(labels: Any, classes: Any) -> float:
     return float(np.clip(2.0 * (of_labels + of_classes - joint) / (of_labels + of_classes), 0.0, 1.0))
 
 
-def flat_error(X: Any, labels: Any, n_components: int, *, per_point: bool = False) -> float:
-    r"""Return the squared distances of all points to the best flat of their cluster, summed.
+def subspace_error(X: Any, labels: Any, n_components: int, *, per_point: bool = False) -> float:
+    r"""Return the sum of squared distances of all points to the best affine subspace of their cluster.
 
     .. math:: \phi_{rec} = \sum_{\ell} \min_{b,\, U^T U = I} \sum_{i \in C_\ell} |(I - U U^T)(x_i - b)|^2
 
-    The best flat of r dimensions passes through the cluster's mean along its first r principal directions, so each
-    term is the sum of squares of the singular values after the r-th. With r = 0 it is the objective of k-means.
+    The best affine subspace of r dimensions passes through the cluster's mean along its first r principal directions,
+    so each term is the sum of squares of the singular values after the r-th. With r = 0 it is the objective of k-means.
 
     Parameters
     ----------
@@ -88,7 +87,7 @@ def flat_error(X: Any, labels: Any, n_components: int, *, per_point: bool = Fals
     labels : array-like of shape (n,)
         The cluster of each point.
     n_components : int
-        Dimension r of the flats.
+        Dimension r of the subspaces.
     per_point : bool
         Divide by n.
 
@@ -100,9 +99,9 @@ def flat_error(X: Any, labels: Any, n_components: int, *, per_point: bool = Fals
     --------
     >>> import numpy as np
     >>> line = np.arange(6.0)[:, None] * [1.0, 2.0]
-    >>> round(flat_error(line, [0, 0, 0, 1, 1, 1], 1), 12)
+    >>> round(subspace_error(line, [0, 0, 0, 1, 1, 1], 1), 12)
     0.0
-    >>> round(flat_error(line, [0, 0, 0, 1, 1, 1], 0), 12)
+    >>> round(subspace_error(line, [0, 0, 0, 1, 1, 1], 0), 12)
     20.0
     """
     points = as_points("X", X)
@@ -114,22 +113,21 @@ def flat_error(X: Any, labels: Any, n_components: int, *, per_point: bool = Fals
 
 
 def nonlocalized(labels: Any, graph: Any) -> Array:
-    """Return the labels of the clusters that are not one connected piece of the neighbor graph.
+    """Return the labels of the clusters that are not connected in the neighbor graph.
 
-    A cluster is localized if a path of edges between its own points leads from each of them to every other. How
-    many are not is the length of the answer.
+    A cluster is localized if the subgraph of its points is connected.
 
     Parameters
     ----------
     labels : array-like of shape (n,)
         The cluster of each point.
     graph : NeighborGraph or sparse matrix of shape (n, n)
-        Who is near whom; the directions of the edges do not matter, stored zeros are edges.
+        The neighbor graph; directions of edges are ignored, stored zeros are edges.
 
     Returns
     -------
     ndarray
-        Labels in ascending order.
+        The labels, ascending.
 
     Notes
     -----
@@ -157,7 +155,7 @@ def _entropy(shares: FloatArray) -> float:
 
 
 def _contingency(labels: Any, classes: Any) -> Array:
-    """Return how many points each cluster (row) shares with each class (column)."""
+    """Return the contingency table of clusters (rows) and classes (columns)."""
     n = np.size(classes)
     rows, columns = _partition("labels", labels, n, "classes"), _partition("classes", classes, n, "itself")
     width = columns.max() + 1
@@ -165,7 +163,7 @@ def _contingency(labels: Any, classes: Any) -> Array:
 
 
 def _partition(name: str, labels: Any, n: int, alike: str) -> Array:
-    """Return labels as numbers from 0, or say what was wrong with them."""
+    """Return labels as integers from 0, or refuse them."""
     labels = np.asarray(labels)
     if labels.ndim != 1 or not labels.size:
         raise ValueError(f"{name} must be a list of n > 0 labels, one per point; got shape {labels.shape}.")

@@ -1,4 +1,4 @@
-"""Measures from distances: local error, stretch of the far pairs, residual variance."""
+"""Measures from distances: local distance error, stretch of the other pairs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from manifoldry import check
-from manifoldry.quality.rows import (
+from manifoldry.neighbors.pairwise import (
     as_pair,
     as_points,
     block_rows,
@@ -30,24 +30,24 @@ def distance_error(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> float:
-    r"""Return the local distance error: 0 if the distances to all nearest points are kept.
+    r"""Return the local distance error: 0 if the distances to all nearest neighbors are kept.
 
     .. math:: \frac{1}{|S|} \sum_{(i, j) \in S} \Big(\frac{|y_i - y_j|^2}{\tau_{ij}^2} - 1\Big)^2
 
-    S holds the ordered pairs (i, j) with j among the nearest points of i in X (a mutual pair counts
-    twice) and tau is the distance in X. Pairs at distance 0 in X have no ratio: they are left out of the
-    sum and of |S|, which is therefore ``n * n_neighbors`` minus the number of listed duplicates.
+    S is the set of ordered pairs (i, j) with j among the nearest neighbors of i in X (a mutual pair counts
+    twice) and tau the distance in X. Pairs at distance 0 in X are left out of S, whose size is therefore
+    ``n * n_neighbors`` minus the number of duplicates among the neighbors.
 
     Parameters
     ----------
     X : array-like of shape (n, d), or (n, n) for ``metric="precomputed"``
-        The points before, or the distances between them.
+        The data, or the distances between the points.
     Y : array-like of shape (n, p)
-        The points after.
+        The embedding.
     n_neighbors : int
-        Nearest points per point, below n.
+        Number of neighbors, below n.
     metric, sample, random_state, n_jobs
-        As in `rank_measures`; with a sample, S holds the pairs of the points drawn.
+        As in `rank_measures`; with a sample, S holds the pairs of the sampled points.
 
     Notes
     -----
@@ -77,14 +77,14 @@ def scaled_distance_error(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> float:
-    r"""Return the local distance error of Y scaled by the factor that makes it least; between 0 and 1.
+    r"""Return the local distance error minimized over the scale of Y; between 0 and 1.
 
     With the ratios :math:`q = |y_i - y_j|^2 / \tau_{ij}^2` over the pairs S of `distance_error`,
 
     .. math:: \min_s \frac{1}{|S|} \sum_S (s^2 q - 1)^2 = 1 - \frac{(\sum_S q)^2}{|S| \sum_S q^2}
 
-    (1 if Y collapses to one point). This judges methods that fix the scale of Y by convention. Parameters
-    and the treatment of duplicates are those of `distance_error`.
+    (1 if Y collapses to one point). For methods that fix the scale of Y by convention. Parameters and the
+    treatment of duplicates are those of `distance_error`.
 
     References: khajehpour2013 (equation 3.3)
 
@@ -104,15 +104,15 @@ def scaled_distance_error(
 def graph_distance_error(graph: NeighborGraph, Y: Any) -> float:
     """Return the local distance error over the pairs and lengths of a graph.
 
-    As `distance_error`, with S the pairs that the graph lists and tau their lengths, whatever distance
-    those are; listed pairs of length 0 are left out.
+    As `distance_error`, with S the edges of the graph and tau their lengths, in whatever metric; edges of
+    length 0 are left out.
 
     Parameters
     ----------
     graph : NeighborGraph
-        The pairs to judge.
+        The edges to compare.
     Y : array-like of shape (n, p)
-        The points after, one per point of the graph.
+        The embedding, one row per point of the graph.
 
     Notes
     -----
@@ -145,24 +145,24 @@ def stretch(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> float:
-    r"""Return how far the pairs that are not neighbors are pulled apart: the mean squared ratio.
+    r"""Return the stretch: the mean squared ratio of distances of pairs that are not neighbors.
 
     .. math:: \frac{1}{|O|} \sum_{(i, j) \in O} \frac{|y_i - y_j|^2}{\tau_{ij}^2}
 
-    O holds the ordered pairs (i, j), i != j, with j not among the nearest points of i in X, and tau is
-    the distance in X. Pairs at distance 0 in X are left out of the sum and of |O|, which is therefore
-    ``n * (n - 1 - n_neighbors)`` minus the number of duplicates beyond the nearest points.
+    O is the set of ordered pairs (i, j), i != j, with j not among the nearest neighbors of i in X, and tau
+    the distance in X. Pairs at distance 0 in X are left out of O, whose size is therefore
+    ``n * (n - 1 - n_neighbors)`` minus the number of duplicates beyond the neighbors.
 
     Parameters
     ----------
     X : array-like of shape (n, d), or (n, n) for ``metric="precomputed"``
-        The points before, or the distances between them.
+        The data, or the distances between the points.
     Y : array-like of shape (n, p)
-        The points after.
+        The embedding.
     n_neighbors : int
-        Nearest points per point, below n - 1.
+        Number of neighbors, below n - 1.
     sample : int, optional
-        Points i whose pairs are summed, drawn without repeats; None for all points.
+        Number of points i whose pairs are summed, drawn without replacement; None for all points.
     metric, random_state, n_jobs
         As in `rank_measures`.
 
@@ -194,67 +194,6 @@ def stretch(
     if not sum(counts):
         raise ValueError("No pair beyond the neighbors has a distance above 0 in X; take fewer neighbors.")
     return sum(sums) / sum(counts)
-
-
-def residual_variance(D: Any, Y: Any, *, rows: Any = None, n_jobs: int | None = None) -> float:
-    r"""Return the share of the variance of the distances D that those of Y leave unexplained, in [0, 1].
-
-    .. math:: 1 - R^2(d_{ij}, |y_i - y_j|)
-
-    over the unordered pairs i < j, R the correlation; 1 if all points of Y coincide. (The zeros of the
-    diagonal would raise R and are left out.)
-
-    Parameters
-    ----------
-    D : array-like of shape (n, n) or (m, n)
-        Distances, geodesic ones for instance, between all points or from m of them to all.
-    Y : array-like of shape (n, p)
-        The embedding.
-    rows : array-like of int of shape (m,), optional
-        The points of the rows of D, without repeats, where D is not square. A pair of two such points is
-        counted once, from the row that comes first.
-    n_jobs : int, optional
-        Threads, None for all; the result does not depend on it.
-
-    Notes
-    -----
-    References: tenenbaum2000
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Y = np.random.default_rng(0).normal(size=(50, 2))
-    >>> D = np.linalg.norm(Y[:, None] - Y, axis=2)
-    >>> round(residual_variance(3 * D, Y), 12)
-    0.0
-    """
-    D, Y = np.asarray(D), as_points("Y", Y)
-    n = len(Y)
-    rows = _row_points(D, n, rows)
-    order = np.full(n, len(D))
-    order[rows] = np.arange(len(D))
-    in_y = distance_rows(Y)
-    run = Run(n_jobs=n_jobs)
-
-    def block(lo: int, hi: int) -> tuple[float, FloatArray, FloatArray]:
-        counted = order > np.arange(lo, hi)[:, None]
-        values = np.stack([D[lo:hi][counted], in_y(rows[lo:hi])[counted]])
-        if not np.isfinite(values).all():
-            raise ValueError("D must be finite; it holds NaN or infinity: keep one connected component.")
-        mean = values.mean(axis=1) if values.size else np.zeros(2)
-        values -= mean[:, None]
-        return values.shape[1], mean, values @ values.T
-
-    parts = zip(*run.map(block, run.ranges(len(D), block_rows(n)), blas=True), strict=True)
-    counts, means, products = (np.array(part) for part in parts)
-    # Sums of squares about the common mean: those about the block means plus those of the means.
-    offsets = means - counts @ means / counts.sum()
-    total = products.sum(axis=0) + np.einsum("b,bi,bj->ij", counts, offsets, offsets)
-    if total[0, 0] == 0:
-        raise ValueError("All distances in D are equal, so there is no variance to explain; check D.")
-    if total[1, 1] == 0:
-        return 1.0
-    return float(np.clip(1.0 - total[0, 1] ** 2 / (total[0, 0] * total[1, 1]), 0.0, 1.0))
 
 
 def pair_error(Y: FloatArray, rows: IntArray, columns: IntArray, lengths: FloatArray) -> float:
@@ -295,21 +234,3 @@ def _squared_ratios(Y: FloatArray, rows: IntArray, columns: IntArray, lengths: F
     for coordinate in Y.T:
         squares += (coordinate[rows] - coordinate[columns]) ** 2
     return squares / lengths[apart].astype(np.float64) ** 2
-
-
-def _row_points(D: FloatArray, n: int, rows: Any) -> IntArray:
-    if rows is None:
-        if D.shape != (n, n):
-            raise ValueError(
-                f"D must be ({n}, {n}) for {n} points; got {D.shape}: name the points of its rows by rows=..."
-            )
-        return np.arange(n)
-    points = np.asarray(rows)
-    if D.shape != (len(points), n) or not np.issubdtype(points.dtype, np.integer):
-        raise ValueError(
-            f"D must be ({len(points)}, {n}) for {len(points)} integer rows and {n} points; got {D.shape} "
-            f"and rows of type {points.dtype}."
-        )
-    if len(np.unique(points)) < len(points) or points.min() < 0 or points.max() >= n:
-        raise ValueError(f"rows must name distinct points between 0 and {n - 1}; drop repeated ones.")
-    return points

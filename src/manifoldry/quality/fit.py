@@ -1,4 +1,4 @@
-"""How much of a known truth an embedding recovers, up to a rigid, similarity or affine map."""
+"""Procrustes errors: how well an embedding recovers known coordinates, up to a rigid, similarity or affine map."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any, Literal
 import numpy as np
 
 from manifoldry import check
-from manifoldry.quality.rows import as_points
+from manifoldry.neighbors.pairwise import as_points
 from manifoldry.solve.alignment import Alignment, affine_fit, rigid_fit, similarity_fit
 from manifoldry.values import Array, FloatArray
 
-Kind = Literal["rigid", "similarity", "affine"]
+FitKind = Literal["rigid", "similarity", "affine"]
 
-FITS: dict[Kind, Callable[[Array, Array], Alignment]] = {
+FITS: dict[FitKind, Callable[[Array, Array], Alignment]] = {
     "rigid": rigid_fit,
     "similarity": similarity_fit,
     "affine": affine_fit,
 }
-"""The maps allowed, from the fewest to the most."""
+"""The kinds of maps, each a subset of the next."""
 
 
 @dataclass(frozen=True)
 class Procrustes:
-    """The best map ``aligned = scale * Y @ matrix + shift`` of an embedding onto the truth, and its error.
+    """The least-squares map ``aligned = scale * Y @ matrix + shift`` of an embedding onto the truth, and its error.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Procrustes:
     shift : ndarray of shape (q,)
         The image of the origin.
     aligned : ndarray of shape (n, q)
-        The embedding moved onto the truth.
+        The image of the embedding.
     """
 
     error: float
@@ -48,24 +48,24 @@ class Procrustes:
     aligned: FloatArray
 
 
-def procrustes(Y: Any, truth: Any, *, kind: Kind = "rigid") -> Procrustes:
-    r"""Return the map of Y that comes closest to the truth, with the error that remains.
+def procrustes(Y: Any, truth: Any, *, kind: FitKind = "rigid") -> Procrustes:
+    r"""Return the least-squares map of Y onto the truth, and its relative error.
 
     .. math:: \frac{\sum_i |f(y_i) - z_i|^2}{\sum_i |z_i - \bar z|^2}
 
-    minimized over maps f of one kind: rigid (rotation, reflection, shift), similarity (and one scale) or
-    affine (any linear map and shift). Similarity and affine errors are at most 1, which a collapsed
-    embedding has; none is above the one before it.
+    minimized over maps f of one kind: rigid (rotation, reflection, translation), similarity (and one scale) or
+    affine (any linear map and translation). Similarity and affine errors are at most 1, reached by a collapsed
+    embedding; none exceeds the one before it.
 
     Parameters
     ----------
     Y : array-like of shape (n, p)
         The embedding.
     truth : array-like of shape (n, q)
-        The coordinates it should have, row by row.
+        The known coordinates of the same points.
     kind : {"rigid", "similarity", "affine"}
-        Which maps are allowed. For the first two, if p and q differ, the narrower set is filled up with
-        columns of zeros: directions of the truth that Y lacks, and directions of Y that the truth lacks,
+        The maps allowed. For the first two, if p and q differ, the narrower set is padded with columns of
+        zeros: directions of the truth that Y lacks, and directions of Y that the truth lacks,
         count as error. ``aligned`` then has max(p, q) columns.
 
     Notes

@@ -1,11 +1,11 @@
-"""The rank measures by name; `rank_measures` gives all of them for the price of one."""
+"""The rank measures as functions; `rank_measures` computes all of them in one pass."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from manifoldry.quality.ranks import Measure, Sizes, rank_measures, refuse_half
-from manifoldry.quality.rows import as_points
+from manifoldry.neighbors.pairwise import as_points
+from manifoldry.quality.ranks import Measure, Sizes, rank_measures, require_below_half
 
 
 def trustworthiness(
@@ -18,13 +18,13 @@ def trustworthiness(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> Measure:
-    r"""Return how far the neighbors in Y can be trusted to be near in X: 1 if all are neighbors there.
+    r"""Return the trustworthiness: 1 if all neighbors in Y are neighbors in X.
 
-    With k neighbors, n points and r_X(i, j) the rank of j seen from i in X,
+    With k neighbors, n points and r_X(i, j) the rank of j as a neighbor of i in X,
 
     .. math:: 1 - \frac{2}{n k (2n - 3k - 1)} \sum_i \sum_{j \in N_Y(i)} \max(0, r_X(i, j) - k)
 
-    Parameters are those of `rank_measures`, with ``n_neighbors < n / 2``: there the worst order gives 0.
+    Parameters are those of `rank_measures`, with ``n_neighbors < n / 2``, for which the worst order gives 0.
 
     References: venna2001
 
@@ -35,7 +35,7 @@ def trustworthiness(
     >>> trustworthiness(X, 2 * X, n_neighbors=5)
     1.0
     """
-    refuse_half(n_neighbors, len(as_points("Y", Y)))
+    require_below_half(n_neighbors, len(as_points("Y", Y)))
     measures = rank_measures(
         X, Y, n_neighbors=n_neighbors, metric=metric, sample=sample, random_state=random_state, n_jobs=n_jobs
     )
@@ -52,13 +52,13 @@ def continuity(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> Measure:
-    r"""Return how well the neighbors in X stay near in Y: 1 if all are neighbors there.
+    r"""Return the continuity: 1 if all neighbors in X are neighbors in Y.
 
-    With k neighbors, n points and r_Y(i, j) the rank of j seen from i in Y,
+    With k neighbors, n points and r_Y(i, j) the rank of j as a neighbor of i in Y,
 
     .. math:: 1 - \frac{2}{n k (2n - 3k - 1)} \sum_i \sum_{j \in N_X(i)} \max(0, r_Y(i, j) - k)
 
-    Parameters are those of `rank_measures`, with ``n_neighbors < n / 2``: there the worst order gives 0.
+    Parameters are those of `rank_measures`, with ``n_neighbors < n / 2``, for which the worst order gives 0.
 
     References: venna2001
 
@@ -69,7 +69,7 @@ def continuity(
     >>> continuity(X, 2 * X, n_neighbors=5)
     1.0
     """
-    refuse_half(n_neighbors, len(as_points("Y", Y)))
+    require_below_half(n_neighbors, len(as_points("Y", Y)))
     measures = rank_measures(
         X, Y, n_neighbors=n_neighbors, metric=metric, sample=sample, random_state=random_state, n_jobs=n_jobs
     )
@@ -86,7 +86,7 @@ def knn_kept(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> Measure:
-    r"""Return the mean share of the nearest points in X that are among the nearest in Y.
+    r"""Return the mean share of the nearest neighbors in X that are nearest neighbors in Y.
 
     .. math:: \frac{1}{k n} \sum_i |N_X(i) \cap N_Y(i)|
 
@@ -117,7 +117,7 @@ def knn_error(
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> Measure:
-    r"""Return the mean share of the nearest points in X that are not among the nearest in Y.
+    r"""Return the mean share of the nearest neighbors in X that are not nearest neighbors in Y.
 
     .. math:: \psi_{KNN} = 1 - \frac{1}{k n} \sum_i |N_X(i) \cap N_Y(i)|
 

@@ -1,4 +1,4 @@
-"""Measures from ranks: who is among the nearest before and after, and how far the others fell."""
+"""Measures from ranks: trustworthiness, continuity, neighbors kept, mean relative rank errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from manifoldry import check
-from manifoldry.quality.rows import (
+from manifoldry.neighbors.pairwise import (
     as_pair,
     block_rows,
     distance_rows,
@@ -38,7 +38,7 @@ class NeighborRanks:
     Parameters
     ----------
     rows : ndarray of shape (m,)
-        The points looked at.
+        The points evaluated.
     x_neighbors, y_neighbors : ndarray of shape (m, k)
         Their nearest points in X and in Y.
     x_lengths : ndarray of shape (m, k)
@@ -96,26 +96,26 @@ def rank_measures(
 ) -> RankMeasures:
     """Return trustworthiness, continuity, neighbors kept and mean relative rank errors in one pass.
 
-    Each point evaluated is ranked against all n points, block by block: time grows with
-    ``sample * n``, memory with ``n + sample * n_neighbors``.
+    Each point evaluated is compared with all n points, block by block: O(sample * n) time and
+    O(n + sample * n_neighbors) memory.
 
     Parameters
     ----------
     X : array-like of shape (n, d), or (n, n) for ``metric="precomputed"``
-        The points before, or the distances between them.
+        The data, or the distances between the points.
     Y : array-like of shape (n, p)
-        The points after, compared by Euclidean distance.
+        The embedding, compared by Euclidean distance.
     n_neighbors : int or sequence of int
-        Neighborhood sizes, each below n.
+        Number of neighbors, or several, each below n.
     metric : str
-        Distance in X, as in scikit-learn. Euclidean distances in more than 32 columns are found from
+        Metric of X, as in scikit-learn. Euclidean distances in more than 32 columns are computed from inner
         products, and below about 1e-6 of the extent of the data count as zero.
     sample : int, optional
-        Evaluate at so many points drawn without repeats, an unbiased estimate; None for all points.
+        Number of points to evaluate, drawn without replacement: an unbiased estimate; None for all points.
     random_state : None, int, numpy Generator or RandomState
-        Draws the sample.
+        Seed of the sample.
     n_jobs : int, optional
-        Threads, None for all; the result does not depend on it.
+        Number of threads, None for all; the result does not depend on it.
 
     Returns
     -------
@@ -143,7 +143,7 @@ def rank_measures(
 
 
 def neighborhood_sizes(n_neighbors: Sizes, n: int) -> IntArray:
-    """Return the sizes as an array of integers between 1 and n - 1, or say what was wrong with them."""
+    """Return the sizes as an array of integers between 1 and n - 1, or refuse them."""
     sizes = [n_neighbors] if np.ndim(n_neighbors) == 0 else list(n_neighbors)  # type: ignore[arg-type]
     if not sizes:
         raise ValueError("n_neighbors must name at least one neighborhood size; got an empty sequence.")
@@ -151,7 +151,7 @@ def neighborhood_sizes(n_neighbors: Sizes, n: int) -> IntArray:
     return np.array([check.integer("n_neighbors", size, 1, n - 1, because) for size in sizes])
 
 
-def refuse_half(n_neighbors: Sizes, n: int) -> None:
+def require_below_half(n_neighbors: Sizes, n: int) -> None:
     """Refuse sizes for which trustworthiness and continuity are not defined."""
     largest = int(neighborhood_sizes(n_neighbors, n).max())
     if 2 * largest >= n:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
@@ -12,21 +10,8 @@ from scipy.sparse.linalg import splu
 from manifoldry.solve.eigen.pencil import SYMMETRIC_MODE
 from manifoldry.values import FloatArray
 
-CROWDED, DENSE_SIZE = 0.08, 8000
-"""Share of entries from which on a matrix of up to that order is factored as a dense one."""
-
-
-class Factor(Protocol):
-    """A factored symmetric matrix."""
-
-    @property
-    def negative(self) -> int | None:
-        """Number of negative eigenvalues; None if the factor does not tell."""
-        ...
-
-    def solve(self, B: FloatArray) -> FloatArray:
-        """Return the solution of A X = B for a column or a block of columns."""
-        ...
+DENSE_FACTOR_SHARE, MAX_DENSE_FACTOR_SIZE = 0.08, 8000
+"""Share of nonzero entries above which a matrix of up to this order is factored as a dense one."""
 
 
 class SymmetricFactor:
@@ -46,16 +31,11 @@ class SymmetricFactor:
         return self._lu.solve(np.ascontiguousarray(B))
 
     @property
-    def negative(self) -> int | None:
+    def n_negative(self) -> int | None:
         """Number of negative eigenvalues: as many as negative pivots (Sylvester); None if rows were exchanged."""
         if not np.array_equal(self._lu.perm_r, self._lu.perm_c):
             return None
         return int((self._lu.U.diagonal() < 0).sum())
-
-    @property
-    def definite(self) -> bool:
-        """Whether the pivots prove the matrix positive definite."""
-        return self.negative == 0
 
 
 class CholeskyFactor:
@@ -67,7 +47,7 @@ class CholeskyFactor:
         Symmetric positive definite; another raises `numpy.linalg.LinAlgError`.
     """
 
-    negative = 0
+    n_negative = 0
 
     def __init__(self, matrix: FloatArray) -> None:
         self._factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
@@ -77,25 +57,28 @@ class CholeskyFactor:
         return scipy.linalg.cho_solve(self._factor, B, check_finite=False)
 
 
-def proven_factor(matrix: sp.csc_array, hidden: int = 0) -> Factor | None:
-    """Return the factor of a symmetric matrix if it proves that all but ``hidden`` eigenvalues are positive."""
+Factor = SymmetricFactor | CholeskyFactor
+
+
+def proven_factor(matrix: sp.csc_array, max_negative: int = 0) -> Factor | None:
+    """Return the factor of a symmetric matrix if it proves that all but ``max_negative`` eigenvalues are positive."""
     n = matrix.shape[0]
     try:
-        if not hidden and n <= DENSE_SIZE and matrix.nnz > CROWDED * n * n:
+        if not max_negative and n <= MAX_DENSE_FACTOR_SIZE and matrix.nnz > DENSE_FACTOR_SHARE * n * n:
             return CholeskyFactor(matrix.toarray())
         factor = SymmetricFactor(matrix)
     except (RuntimeError, np.linalg.LinAlgError):  # an exact zero among the pivots, or a negative one
         return None
-    negative = factor.negative
-    return factor if negative is not None and negative <= hidden else None
+    negative = factor.n_negative
+    return factor if negative is not None and negative <= max_negative else None
 
 
-def definite_factor(matrix: sp.csc_array, unit: float, damping: float, harder: float) -> tuple[Factor, float]:
-    """Return the factor of matrix + damping * unit * I, and the damping: raised until that is positive definite."""
+def definite_factor(matrix: sp.csc_array, unit: float, damping: float, growth: float) -> tuple[Factor, float]:
+    """Return the factor of matrix + damping * unit * I, the damping raised until that is definite, and the damping."""
     identity = sp.eye_array(matrix.shape[0])
     while np.isfinite(damping):
         factor = proven_factor(sp.csc_array(matrix + (damping * unit) * identity))
         if factor is not None:
             return factor, damping
-        damping *= harder
+        damping *= growth
     raise ValueError("A matrix with entries that are not finite has no factor; look for infinities in the data.")

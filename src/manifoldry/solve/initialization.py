@@ -1,42 +1,42 @@
-"""Where a descent begins: principal components, slow eigenvectors of the affinities, chance, or a given layout."""
+"""Initial layouts: principal components, slow eigenvectors of the affinities, random, or a given one."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 from scipy.sparse.csgraph import connected_components
 
 from manifoldry.geometry.laplacian import laplacian
+from manifoldry.parameters import Described
 from manifoldry.run import Run
 from manifoldry.solve.eigen import column_signs, smallest
 from manifoldry.solve.scaling import classical_scaling, principal_scaling
-from manifoldry.values import FloatArray, IntArray
+from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
-STARTS = ("auto", "pca", "spectral", "random")
-ROUGH = 1e-3
-"""Residual of a start's eigenvectors, relative to the largest possible eigenvalue: the descent bends them anyway. Not
-too rough, for it does not untangle neighbors: UMAP of a Swiss roll of 50,000 points has trustworthiness 0.994, with
-1e-2 0.988, and 0.971 from vectors of a sixteen times coarser graph."""
-SHAKE, FLAT = 1e-4, 1e-8
-"""Random part, in units of the spread, that parts places which coincide; share of it that counts as none."""
-ROOM = 2.5
+Init = Literal["auto", "pca", "spectral", "random"] | Annotated[Any, Described("an array of shape (n, n_components)")]
+EIGENVECTOR_TOL = 1e-3
+"""Residual of the eigenvectors, relative to the largest possible eigenvalue: the descent bends them anyway. Not larger,
+for it does not untangle neighbors: UMAP of a Swiss roll of 50,000 points has trustworthiness 0.994, with 1e-2 0.988,
+and 0.971 from vectors of a sixteen times coarser graph."""
+JITTER, MIN_SPREAD_SHARE = 1e-4, 1e-8
+"""Random part, in units of the spread, that separates places which coincide; share of it that counts as none."""
+PIECE_DISTANCE = 2.5
 """Distance of the centers of unconnected pieces, in half-widths of the larger."""
 
 
-def check_init(init: Any, n_points: int, n_components: int, graph: bool) -> None:
-    """Refuse what cannot be a start of ``n_points`` in ``n_components`` dimensions, of a graph or of more than that."""
+def check_init(init: Any, X: Any, n_components: int, pairwise: bool) -> None:
+    """Refuse an ``init`` that is none for the points of ``X``: rows, distances if ``pairwise``, or a graph."""
     if isinstance(init, str):
-        if init not in STARTS:
-            raise ValueError(f"init must be one of {', '.join(map(repr, STARTS))} or an array; got {init!r}.")
-        if init == "pca" and graph:
+        if init == "pca" and _is_graph(X, pairwise):
             raise ValueError(
                 "init='pca' needs rows of features or all distances; of a graph take 'spectral' or 'random'."
             )
         return
     given = np.asarray(init)
+    n_points = X.n_points if isinstance(X, NeighborGraph) else X.shape[0]
     if given.shape != (n_points, n_components) or not np.issubdtype(given.dtype, np.number):
         raise ValueError(
             f"A given init needs one row for each of the {n_points} points and {n_components} columns; got shape "
@@ -46,44 +46,49 @@ def check_init(init: Any, n_points: int, n_components: int, graph: bool) -> None
         raise ValueError("A given init must be finite; got NaN or infinity in it.")
 
 
-def first_layout(
-    init: str, X: Any, affinities: csr_array, n_components: int, run: Run, *, pairwise: bool = False
+def initial_layout(
+    init: Any, X: Any, affinities: csr_array, n_components: int, run: Run, *, pairwise: bool = False
 ) -> FloatArray:
-    """Return a centered start whose widest column has standard deviation 1.
+    """Return a given layout as it is, any other centered and with standard deviation 1 of its widest column.
 
     Parameters
     ----------
-    init : {"auto", "pca", "spectral", "random"}
+    init : {"auto", "pca", "spectral", "random"} or array of shape (n, n_components)
         "auto" is "pca" where there are rows or all distances, of which it is classical scaling, else "spectral".
-    X : array or sparse matrix of shape (n, D), array of shape (n, n) if ``pairwise``, or None
-        The rows or distances, where there are any.
+    X : array or sparse matrix of shape (n, D), array or sparse graph of shape (n, n) if ``pairwise``, or NeighborGraph
+        The rows, distances or graph.
     affinities : csr_array of shape (n, n)
         Symmetric non-negative affinities.
     n_components : int
         Number of columns.
     run : Run
-        Gets the stage "start".
+        Gets the stage "initialization".
     pairwise : bool
         Whether ``X`` holds distances.
     """
-    with run.stage("start"):
-        n = affinities.shape[0]
+    if not isinstance(init, str):
+        return np.array(init, dtype=np.float64)
+    with run.stage("initialization"):
         if init == "auto":
-            init = "spectral" if X is None else "pca"
+            init = "spectral" if _is_graph(X, pairwise) else "pca"
         if init == "spectral":
             Y = _spectral(affinities, n_components, run)
         elif init == "random":
-            Y = np.zeros((n, n_components))
+            Y = np.zeros((affinities.shape[0], n_components))
         elif pairwise:
             Y = classical_scaling(np.array(X, dtype=np.float64), n_components, run, overwrite=True).coordinates
         else:
-            Y = _principal(X, n_components, run)
-        Y = _parted(Y - Y.mean(axis=0), run)
+            Y = _principal_components(X, n_components, run)
+        Y = _separated(Y - Y.mean(axis=0), run)
         return Y - Y.mean(axis=0)
 
 
-def _parted(Y: FloatArray, run: Run) -> FloatArray:
-    """Return the layout in units of its spread; places that coincide and columns without spread are shaken a little."""
+def _is_graph(X: Any, pairwise: bool) -> bool:
+    return isinstance(X, NeighborGraph) or (pairwise and issparse(X))
+
+
+def _separated(Y: FloatArray, run: Run) -> FloatArray:
+    """Return the layout in units of its spread; places that coincide and columns without spread get some jitter."""
     noise = run.rng("start").standard_normal(Y.shape)
     spread = Y.std(axis=0)
     widest = float(spread.max())
@@ -92,11 +97,11 @@ def _parted(Y: FloatArray, run: Run) -> FloatArray:
     Y = Y / widest
     # Of different places one projection onto a line of its own is different too.
     _, first, copies = np.unique(Y @ np.sqrt(np.arange(2.0, Y.shape[1] + 2)), return_inverse=True, return_counts=True)
-    shaken = (copies[first] > 1)[:, None] | (spread <= FLAT * widest)
-    return np.where(shaken, Y + SHAKE * noise, Y)
+    jittered = (copies[first] > 1)[:, None] | (spread <= MIN_SPREAD_SHARE * widest)
+    return np.where(jittered, Y + JITTER * noise, Y)
 
 
-def _principal(X: Any, n_components: int, run: Run) -> FloatArray:
+def _principal_components(X: Any, n_components: int, run: Run) -> FloatArray:
     if not issparse(X):
         return principal_scaling(X, n_components, run)[0].coordinates
     from sklearn.decomposition import PCA
@@ -108,7 +113,7 @@ def _principal(X: Any, n_components: int, run: Run) -> FloatArray:
 
 
 def _spectral(affinities: csr_array, n_components: int, run: Run) -> FloatArray:
-    """Return slow eigenvectors of the affinities' random walk; unconnected pieces each by themselves, in a lattice."""
+    """Return slow eigenvectors of the affinities' random walk; unconnected pieces each by itself, on a lattice."""
     count, label = connected_components(affinities, directed=False)
     if count == 1:
         return _eigenmap(affinities, n_components, run)
@@ -131,7 +136,9 @@ def _eigenmap(affinities: csr_array, n_components: int, run: Run) -> FloatArray:
     L = laplacian(csr_array(affinities, dtype=np.float64))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a rough answer is what is asked for
-        vectors = smallest(L.matrix, found, B=L.degrees, null=L.null, tol=ROUGH, tolerable=np.inf, run=run).vectors
+        vectors = smallest(
+            L.matrix, found, B=L.degrees, null=L.null, tol=EIGENVECTOR_TOL, tolerable=np.inf, run=run
+        ).vectors
     # Columns of one size: an eigenvector of a few outlying points would else leave the others in a heap.
     vectors = vectors / np.maximum(vectors.std(axis=0), np.finfo(float).tiny)
     return np.pad(vectors, ((0, 0), (0, n_components - found)))
@@ -143,4 +150,4 @@ def _lattice(sizes: IntArray, n_components: int) -> FloatArray:
     rank[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
     per_side = int(np.ceil(len(sizes) ** (1 / n_components) - 1e-9))
     places = np.stack(np.unravel_index(rank, (per_side,) * n_components), axis=1)
-    return ROOM * sizes.max() ** (1 / n_components) * places
+    return PIECE_DISTANCE * sizes.max() ** (1 / n_components) * places

@@ -1,4 +1,4 @@
-"""Points renumbered so that neighbors are near in memory, which is what a pass over all affinities spends time on."""
+"""Points renumbered so that neighbors are near in memory: a pass over all edges spends its time on fetching them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from scipy.sparse import csr_array
 
 from manifoldry.values import IntArray
 
-ROWS = 1 << 16
-RUN = 256
-"""Points per compact run: their coordinates fill a few pages."""
+ROWS_PER_BLOCK = 1 << 16
+POINTS_PER_BLOCK = 256
+"""Points of a compact block: their coordinates fill a few pages."""
 
 
 def local_order(affinities: csr_array) -> IntArray:
-    """Return an order of the points in which compact runs of neighbors follow each other."""
+    """Return an order of the points in which compact blocks of neighbors follow each other."""
     from manifoldry.compiled.paths import compact_order
 
     return compact_order(
         np.ascontiguousarray(affinities.indptr, dtype=np.int64),
         np.ascontiguousarray(affinities.indices, dtype=np.int32),
-        RUN,
+        POINTS_PER_BLOCK,
     )
 
 
@@ -39,9 +39,9 @@ def renumbered(affinities: csr_array, order: IntArray) -> csr_array:
     counts = np.diff(affinities.indptr)[order]
     ends = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
     data, indices = np.empty_like(affinities.data), np.empty_like(affinities.indices)
-    for lo in range(0, n, ROWS):  # the places of all entries at once would be larger than the affinities
-        rows = slice(lo, lo + ROWS)
-        block = slice(ends[lo], ends[min(lo + ROWS, n)])
+    for lo in range(0, n, ROWS_PER_BLOCK):  # the places of all entries at once would be larger than the affinities
+        rows = slice(lo, lo + ROWS_PER_BLOCK)
+        block = slice(ends[lo], ends[min(lo + ROWS_PER_BLOCK, n)])
         entries = np.arange(block.start, block.stop) + np.repeat(
             affinities.indptr[order[rows]] - ends[:-1][rows], counts[rows]
         )

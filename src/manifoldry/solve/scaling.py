@@ -7,21 +7,22 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry.geometry.principal import descending_eigh
 from manifoldry.run import Run
 from manifoldry.solve.eigen import column_signs, largest, smallest
 from manifoldry.values import Array, FloatArray, IntArray, Spectrum
 
-CLIMBS = 50
-ROUNDING = 1e-12
-"""Of v'K(D^2)v, below which a negative v'K(c)v is rounding: a sum of n^2 products each good to 1e-16."""
-WHOLE_SPECTRUM = 1000
-BLOCK = 2_000_000
+MAX_ADDITIVE_STEPS = 50
+ADDITIVE_ROUNDING_TOL = 1e-12
+"""A negative v'K(c)v below this share of v'K(D^2)v is rounding: a sum of n^2 products each good to 1e-16."""
+MAX_FULL_SPECTRUM = 1000
+SCALING_BLOCK_ENTRIES = 2_000_000
 """Entries worked on at a time, so that no second n x n array is needed."""
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """The eigenpairs of -1/2 H D2 H, and what a new point needs to join: the column means of D2."""
+    """The eigenpairs of -1/2 H D2 H, and the column means of D2, which place new points."""
 
     spectrum: Spectrum
     mean_squares: FloatArray
@@ -74,7 +75,7 @@ def classical_scaling(lengths: FloatArray, n_components: int, run: Run, *, overw
     """
     with run.stage("double centering"):
         gram = lengths if overwrite else lengths.copy()
-        ranges = run.ranges(len(gram), max(1, BLOCK // len(gram)))
+        ranges = run.ranges(len(gram), max(1, SCALING_BLOCK_ENTRIES // len(gram)))
 
         def square(lo: int, hi: int) -> FloatArray:
             block = gram[lo:hi]
@@ -103,11 +104,11 @@ def _center(matrix: FloatArray, means: FloatArray, factor: float, run: Run) -> N
         part -= (means[lo:hi, None] - offset).astype(part.dtype)
         part *= factor
 
-    run.map(block, run.ranges(len(matrix), max(1, BLOCK // len(matrix))))
+    run.map(block, run.ranges(len(matrix), max(1, SCALING_BLOCK_ENTRIES // len(matrix))))
 
 
 def landmark_scaling(lengths: FloatArray, landmarks: IntArray, n_components: int, run: Run) -> Scaling:
-    """Return the classical scaling of the landmarks alone; `Scaling.place` then places everyone.
+    """Return the classical scaling of the landmarks; `Scaling.place` then places all points.
 
     Parameters
     ----------
@@ -136,7 +137,7 @@ def place_columns(scaling: Scaling, lengths: FloatArray, run: Run) -> FloatArray
     def block(lo: int, hi: int) -> None:
         coordinates[lo:hi] = scaling.place(lengths[:, lo:hi].T.astype(np.float64) ** 2)
 
-    run.map(block, run.ranges(n, max(1, BLOCK // len(lengths))), blas=True)
+    run.map(block, run.ranges(n, max(1, SCALING_BLOCK_ENTRIES // len(lengths))), blas=True)
     return coordinates
 
 
@@ -171,10 +172,10 @@ def principal_scaling(X: Array, n_components: int, run: Run) -> tuple[Scaling, F
 
 
 def principal_turn(points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return points about their mean in their principal axes, those axes in columns, and the mean."""
+    """Return centered points in their principal axes, the axes in columns, and the mean."""
     mean = points.mean(axis=0)
     away = points - mean
-    axes = np.linalg.eigh(away.T @ away)[1][:, ::-1]
+    _, axes = descending_eigh(away.T @ away)
     turned = away @ axes
     signs = column_signs(turned)
     return turned * signs, axes * signs, mean
@@ -199,11 +200,11 @@ def principal_axes(points: FloatArray, n_components: int) -> tuple[FloatArray, S
 
 
 def negative_part(gram: FloatArray, run: Run) -> dict[str, float | None]:
-    """Return how far from positive semidefinite: the lowest eigenvalue, and the negative share of all magnitudes.
+    """Return the lowest eigenvalue, and the share of negative eigenvalues in the sum of magnitudes.
 
-    The share needs the whole spectrum and is None beyond 1000 points.
+    The share needs all eigenvalues and is None beyond 1000 points.
     """
-    if len(gram) <= WHOLE_SPECTRUM:
+    if len(gram) <= MAX_FULL_SPECTRUM:
         values = np.linalg.eigvalsh(gram)
         share = float(-values[values < 0].sum() / np.abs(values).sum())
         return {"lowest": float(values[0]), "share": share}
@@ -231,11 +232,11 @@ def additive_constant(lengths: FloatArray, run: Run) -> float:
         _center(D, D.mean(axis=1), -0.5, run)
         ones = np.full((len(D), 1), 1 / np.sqrt(len(D)))
         c, kernel = 0.0, squares.copy()
-        for _ in range(CLIMBS):
+        for _ in range(MAX_ADDITIVE_STEPS):
             lowest = smallest(kernel, 1, null=ones, run=run)
             v = lowest.vectors[:, 0]
             fixed, slope = float(v @ squares @ v), float(v @ D @ v)
-            if fixed + 2 * c * slope + c * c / 2 >= -ROUNDING * abs(fixed):
+            if fixed + 2 * c * slope + c * c / 2 >= -ADDITIVE_ROUNDING_TOL * abs(fixed):
                 break
             c = -2 * slope + np.sqrt(4 * slope**2 - 2 * fixed)
             kernel = squares + 2 * c * D

@@ -1,8 +1,8 @@
-"""Metric and non-metric scaling by majorization (SMACOF), sped up without losing its steady descent.
+"""Metric and non-metric scaling by majorization (SMACOF), accelerated and still monotone.
 
-A step of SMACOF is the Guttman transform G(Y) = V^+ B(Y) Y, which never raises the stress. Anderson's
-extrapolation of the last few steps gets there in far fewer; where it would raise the stress, the plain step
-is taken instead.
+A step of SMACOF is the Guttman transform G(Y) = V^+ B(Y) Y, which never raises the stress. Anderson
+acceleration, extrapolating the last few steps, takes far fewer; where it would raise the stress, the plain step is
+taken instead.
 """
 
 from __future__ import annotations
@@ -17,74 +17,74 @@ from scipy.spatial.distance import cdist
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray, Stop, Trace
 
-NUMPY_UP_TO = 500
-"""Points up to which numpy does a pass over all pairs in a few milliseconds, sooner than a kernel is loaded."""
-ROWS = 64
-MEMORY = 8
-"""Steps that the extrapolation remembers."""
+MAX_NUMPY_POINTS = 500
+"""Maximum number of points for numpy, a few milliseconds per step; beyond, the compiled loop is loaded."""
+SMACOF_BLOCK_ROWS = 64
+ANDERSON_MEMORY = 8
+"""Number of previous steps that Anderson acceleration combines."""
 
-Pass = Callable[[FloatArray], tuple[FloatArray, float]]
+GuttmanMap = Callable[[FloatArray], tuple[FloatArray, float]]
 """Coordinates to their Guttman transform and their stress."""
 
 
-def metric_pass(wanted: FloatArray, weights: FloatArray | None, run: Run) -> Pass:
+def guttman_transform(targets: FloatArray, weights: FloatArray | None, run: Run) -> GuttmanMap:
     r"""Return the map from Y to (G(Y), stress), stress = :math:`\sum_{i<j} w_{ij} (\delta_{ij} - d_{ij})^2`."""
     if weights is not None:
-        return _weighted_pass(wanted, weights)
-    return _dense_pass(wanted) if len(wanted) <= NUMPY_UP_TO else _compiled_pass(wanted, run)
+        return _weighted_transform(targets, weights)
+    return _dense_transform(targets) if len(targets) <= MAX_NUMPY_POINTS else _compiled_transform(targets, run)
 
 
-def _dense_pass(wanted: FloatArray) -> Pass:
+def _dense_transform(targets: FloatArray) -> GuttmanMap:
     def guttman(Y: FloatArray) -> tuple[FloatArray, float]:
-        pull, stress = _pull(Y, cdist(Y, Y), wanted)
-        return pull / len(Y), stress
+        image, stress = _guttman(Y, cdist(Y, Y), targets)
+        return image / len(Y), stress
 
     return guttman
 
 
-def _pull(
-    Y: FloatArray, distance: FloatArray, wanted: FloatArray, weights: FloatArray | None = None
+def _guttman(
+    Y: FloatArray, distance: FloatArray, targets: FloatArray, weights: FloatArray | None = None
 ) -> tuple[FloatArray, float]:
     """Return B(Y) Y and the stress; rows of B sum to 0."""
-    off = (distance - wanted) ** 2
-    ratio = np.divide(wanted, distance, out=np.zeros_like(distance), where=distance > 0)
+    off = (distance - targets) ** 2
+    ratio = np.divide(targets, distance, out=np.zeros_like(distance), where=distance > 0)
     if weights is not None:
         off *= weights
         ratio *= weights
     return ratio.sum(axis=1)[:, None] * Y - ratio @ Y, float(off.sum() / 2)
 
 
-def _compiled_pass(wanted: FloatArray, run: Run) -> Pass:
+def _compiled_transform(targets: FloatArray, run: Run) -> GuttmanMap:
     from manifoldry.compiled.smacof import guttman_rows
 
-    n = len(wanted)
-    wanted = np.require(wanted, requirements=["C", "W"])  # what the kernel was compiled for
+    n = len(targets)
+    targets = np.require(targets, requirements=["C", "W"])  # what the loop was compiled for
 
     def guttman(Y: FloatArray) -> tuple[FloatArray, float]:
         columns = np.ascontiguousarray(Y.T)
-        pull, stress = np.empty(Y.shape), np.empty(n)
-        run.map(lambda lo, hi: guttman_rows(columns, wanted, pull, stress, lo, hi), run.ranges(n, ROWS))
-        return pull / n, float(stress.sum() / 2)
+        image, stress = np.empty(Y.shape), np.empty(n)
+        run.map(lambda lo, hi: guttman_rows(columns, targets, image, stress, lo, hi), run.ranges(n, SMACOF_BLOCK_ROWS))
+        return image / n, float(stress.sum() / 2)
 
     return guttman
 
 
-def _weighted_pass(wanted: FloatArray, weights: FloatArray) -> Pass:
-    n = len(wanted)
+def _weighted_transform(targets: FloatArray, weights: FloatArray) -> GuttmanMap:
+    n = len(targets)
     V = np.diag(weights.sum(axis=1)) - weights
     # V + c 11' is positive definite on a connected weight graph and equals V on centered coordinates; this c gives
     # the constant vector the mean eigenvalue of V, whatever the unit of the weights.
     factor = scipy.linalg.cho_factor(V + np.trace(V) / n**2)
 
     def guttman(Y: FloatArray) -> tuple[FloatArray, float]:
-        pull, stress = _pull(Y, cdist(Y, Y), wanted, weights)
-        return scipy.linalg.cho_solve(factor, pull), stress
+        image, stress = _guttman(Y, cdist(Y, Y), targets, weights)
+        return scipy.linalg.cho_solve(factor, image), stress
 
     return guttman
 
 
-def majorize(step: Pass, start: FloatArray, run: Run, *, max_iter: int, tol: float) -> tuple[FloatArray, Trace]:
-    """Lower the stress from ``start`` until a step gains less than ``tol`` of it, twice running.
+def majorize(step: GuttmanMap, start: FloatArray, run: Run, *, max_iter: int, tol: float) -> tuple[FloatArray, Trace]:
+    """Minimize the stress from ``start`` until two steps in a row gain less than ``tol`` of it.
 
     Returns the coordinates and the trace of stresses, which never rises.
 
@@ -95,12 +95,12 @@ def majorize(step: Pass, start: FloatArray, run: Run, *, max_iter: int, tol: flo
     Y = start - start.mean(axis=0)
     target, stress = step(Y)
     trace, stop, idle = [stress], Stop.LIMIT, 0
-    history = _Extrapolation(MEMORY)
+    anderson = _Anderson(ANDERSON_MEMORY)
     for iteration in range(1, max_iter + 1):
-        candidate = history.propose(Y, target)
+        candidate = anderson.propose(Y, target)
         next_target, next_stress = step(candidate)
         if next_stress > stress:
-            history.forget()
+            anderson.restart()
             candidate = target
             next_target, next_stress = step(candidate)
         gained = stress - next_stress
@@ -119,33 +119,33 @@ def majorize(step: Pass, start: FloatArray, run: Run, *, max_iter: int, tol: flo
     return Y, Trace(np.array(trace), stop)
 
 
-class _Extrapolation:
-    """Anderson's: the combination of the last steps whose mismatch Y - G(Y) would be smallest."""
+class _Anderson:
+    """Anderson acceleration: the combination of the last steps with the smallest residual Y - G(Y)."""
 
     def __init__(self, memory: int) -> None:
         self.memory = memory
         self.points: list[FloatArray] = []
-        self.mismatches: list[FloatArray] = []
+        self.residuals: list[FloatArray] = []
 
     def propose(self, Y: FloatArray, target: FloatArray) -> FloatArray:
-        """Return the extrapolated point; the plain ``target`` while nothing is remembered."""
+        """Return the extrapolated point; the plain ``target`` at the first step."""
         self.points = [*self.points[-self.memory :], Y]
-        self.mismatches = [*self.mismatches[-self.memory :], target - Y]
+        self.residuals = [*self.residuals[-self.memory :], target - Y]
         if len(self.points) < 2:
             return target
-        mismatch = self.mismatches[-1]
-        dF = np.array([mismatch - old for old in self.mismatches[:-1]]).reshape(len(self.points) - 1, -1)
+        residual = self.residuals[-1]
+        dF = np.array([residual - old for old in self.residuals[:-1]]).reshape(len(self.points) - 1, -1)
         dY = np.array([Y - old for old in self.points[:-1]])
-        gamma = scipy.linalg.lstsq(dF.T, mismatch.ravel(), cond=1e-10, check_finite=False)[0]
+        gamma = scipy.linalg.lstsq(dF.T, residual.ravel(), cond=1e-10, check_finite=False)[0]
         return target - np.tensordot(gamma, dY + dF.reshape(dY.shape), axes=1)
 
-    def forget(self) -> None:
-        """Start anew from the present point."""
-        self.points, self.mismatches = [], []
+    def restart(self) -> None:
+        """Restart from the present point."""
+        self.points, self.residuals = [], []
 
 
 class MonotoneFit:
-    """Non-metric scaling's targets: the distances closest to the present ones that rise with the dissimilarities.
+    """Disparities of non-metric scaling: the distances closest to the present ones, monotone in the dissimilarities.
 
     Parameters
     ----------
@@ -175,9 +175,9 @@ class MonotoneFit:
 
     def matrix(self, order: IntArray, fitted: FloatArray) -> FloatArray:
         """Return the targets as a symmetric matrix."""
-        wanted = np.zeros((self.n, self.n))
-        wanted[self.upper[0][order], self.upper[1][order]] = fitted
-        return wanted + wanted.T
+        targets = np.zeros((self.n, self.n))
+        targets[self.upper[0][order], self.upper[1][order]] = fitted
+        return targets + targets.T
 
     def curve(self, fitted: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the knots of the monotone map from dissimilarities to targets, for new points."""
@@ -207,13 +207,13 @@ def rank_majorize(
     for iteration in range(max_iter + 1):
         distance = cdist(Y, Y)
         order, fitted = fit.targets(distance)
-        wanted = fit.matrix(order, fitted)
+        targets = fit.matrix(order, fitted)
         # Scale is free: bring Y to the scale at which it matches the targets best.
-        scale = (wanted * distance).sum() / (distance**2).sum()
+        scale = (targets * distance).sum() / (distance**2).sum()
         Y, distance = Y * scale, distance * scale
-        pull, raw = _pull(Y, distance, wanted)
+        image, raw = _guttman(Y, distance, targets)
         # The best monotone targets f satisfy f.d = f.f, so at this scale raw / f.f is Kruskal's raw / d.d.
-        stress = float(np.sqrt(2 * raw / (wanted**2).sum()))
+        stress = float(np.sqrt(2 * raw / (targets**2).sum()))
         if trace and stress > trace[-1] * (1 + 1e-9):
             stop = Stop.CONVERGED
             break
@@ -226,5 +226,5 @@ def rank_majorize(
         if not run.step(iteration, max_iter):
             stop = Stop.ASKED
             break
-        Y = pull / len(Y)
+        Y = image / len(Y)
     return best, Trace(np.array(trace), stop), curve

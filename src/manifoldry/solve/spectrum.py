@@ -1,15 +1,18 @@
-"""Reading a curve that falls with the dimension: where it bends, and why that is the dimension suggested."""
+"""The dimension suggested by a curve that falls with the dimension: its elbow, its gap, or a share left over."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from manifoldry.values import FloatArray
+from manifoldry.neighbors.pairwise import as_points, block_rows, distance_rows
+from manifoldry.run import Run
+from manifoldry.values import FloatArray, IntArray
 
-FLOOR = 1e-6
-"""Shares below this are as good as nothing: they must not pull the elbow to themselves."""
+MIN_CURVE_SHARE = 1e-6
+"""Smaller shares count as this, so that values at rounding do not decide the elbow."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ def elbow(values: FloatArray, what: str) -> Suggestion:
     On a logarithmic scale, that is the point farthest below the straight line from the curve's beginning to its end:
     before it each dimension removes a larger share of what is left than on average, behind it a smaller one.
     """
-    shares = np.minimum.accumulate(np.concatenate([[1.0], np.maximum(values, FLOOR)]))
+    shares = np.minimum.accumulate(np.concatenate([[1.0], np.maximum(values, MIN_CURVE_SHARE)]))
     heights = np.log(shares)
     chord = np.linspace(heights[0], heights[-1], len(heights))
     d = max(1, int(np.argmax(chord - heights)))
@@ -40,6 +43,11 @@ def elbow(values: FloatArray, what: str) -> Suggestion:
         f"The {what} is {shares[d]:.2g} with {d} dimensions, {fall:.3g} times lower than with {d - 1}; "
         f"all {len(values)} together would divide it by {then:.3g} more.",
     )
+
+
+def unexplained(values: FloatArray) -> FloatArray:
+    """Return the share of the sum of ``values`` that the first d = 1, 2, ... of them leave out."""
+    return np.maximum(1 - np.cumsum(values) / (values.sum() or 1.0), 0.0)
 
 
 def enough(left: FloatArray, what: str, share: float = 0.05) -> Suggestion:
@@ -56,7 +64,7 @@ def gap(values: FloatArray, what: str) -> Suggestion:
 
     Values below a millionth of the largest count as that, so that zeros have no gaps among themselves.
     """
-    floor = FLOOR * float(np.max(values, initial=0.0)) or 1.0
+    floor = MIN_CURVE_SHARE * float(np.max(values, initial=0.0)) or 1.0
     sizes = np.maximum(np.asarray(values, dtype=float), floor)
     if len(sizes) < 2:
         return Suggestion(1, f"There is only one {what}.")
@@ -65,3 +73,82 @@ def gap(values: FloatArray, what: str) -> Suggestion:
     return Suggestion(
         d, f"The {what} number {d + 1} is {ratios[d - 1]:.3g} times the one before; no other step is as large."
     )
+
+
+def residual_variance(D: Any, Y: Any, *, rows: Any = None, n_jobs: int | None = None) -> float:
+    r"""Return the residual variance: the share of the variance of D not explained by the distances of Y.
+
+    .. math:: 1 - R^2(d_{ij}, |y_i - y_j|)
+
+    over the unordered pairs i < j, R the correlation; in [0, 1], and 1 if all points of Y coincide. (The
+    zeros of the diagonal would raise R and are left out.)
+
+    Parameters
+    ----------
+    D : array-like of shape (n, n) or (m, n)
+        Distances, for instance geodesic, between all points or from m of them to all.
+    Y : array-like of shape (n, p)
+        The embedding.
+    rows : array-like of int of shape (m,), optional
+        The points of the rows of D, distinct, where D is not square. A pair of two such points is counted once,
+        from the first of its rows.
+    n_jobs : int, optional
+        Number of threads, None for all; the result does not depend on it.
+
+    Notes
+    -----
+    References: tenenbaum2000
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Y = np.random.default_rng(0).normal(size=(50, 2))
+    >>> D = np.linalg.norm(Y[:, None] - Y, axis=2)
+    >>> round(residual_variance(3 * D, Y), 12)
+    0.0
+    """
+    D, Y = np.asarray(D), as_points("Y", Y)
+    n = len(Y)
+    rows = _row_points(D, n, rows)
+    order = np.full(n, len(D))
+    order[rows] = np.arange(len(D))
+    in_y = distance_rows(Y)
+    run = Run(n_jobs=n_jobs)
+
+    def block(lo: int, hi: int) -> tuple[float, FloatArray, FloatArray]:
+        counted = order > np.arange(lo, hi)[:, None]
+        values = np.stack([D[lo:hi][counted], in_y(rows[lo:hi])[counted]])
+        if not np.isfinite(values).all():
+            raise ValueError("D must be finite; it holds NaN or infinity: keep one connected component.")
+        mean = values.mean(axis=1) if values.size else np.zeros(2)
+        values -= mean[:, None]
+        return values.shape[1], mean, values @ values.T
+
+    parts = zip(*run.map(block, run.ranges(len(D), block_rows(n)), blas=True), strict=True)
+    counts, means, products = (np.array(part) for part in parts)
+    # Sums of squares about the common mean: those about the block means plus those of the means.
+    offsets = means - counts @ means / counts.sum()
+    total = products.sum(axis=0) + np.einsum("b,bi,bj->ij", counts, offsets, offsets)
+    if total[0, 0] == 0:
+        raise ValueError("All distances in D are equal, so there is no variance to explain; check D.")
+    if total[1, 1] == 0:
+        return 1.0
+    return float(np.clip(1.0 - total[0, 1] ** 2 / (total[0, 0] * total[1, 1]), 0.0, 1.0))
+
+
+def _row_points(D: FloatArray, n: int, rows: Any) -> IntArray:
+    if rows is None:
+        if D.shape != (n, n):
+            raise ValueError(
+                f"D must be ({n}, {n}) for {n} points; got {D.shape}: name the points of its rows by rows=..."
+            )
+        return np.arange(n)
+    points = np.asarray(rows)
+    if D.shape != (len(points), n) or not np.issubdtype(points.dtype, np.integer):
+        raise ValueError(
+            f"D must be ({len(points)}, {n}) for {len(points)} integer rows and {n} points; got {D.shape} "
+            f"and rows of type {points.dtype}."
+        )
+    if len(np.unique(points)) < len(points) or points.min() < 0 or points.max() >= n:
+        raise ValueError(f"rows must name distinct points between 0 and {n - 1}; drop repeated ones.")
+    return points

@@ -1,7 +1,7 @@
 """Eigenpairs by intent: the smallest or the largest of a symmetric matrix or pencil.
 
-`smallest` and `largest` take dense, sparse and matrix-free problems, ordinary or generalized. They choose a
-solver, check what it returns, and try the next one before giving up.
+`smallest` and `largest` take dense, sparse and matrix-free problems, ordinary or generalized. They try
+the solvers of `solvers.py` in turn, from the cheapest on, and check the residuals of what each returns.
 """
 
 from manifoldry.solve.eigen.pairs import column_signs, fix_signs, largest, smallest

@@ -1,4 +1,4 @@
-"""Block Davidson: the lowest pairs of a symmetric problem, with or without an approximate inverse."""
+"""BlockOperator Davidson: the lowest pairs of a symmetric problem, with or without an approximate inverse."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from dataclasses import dataclass
 import numpy as np
 
 from manifoldry.run import Run
-from manifoldry.solve.eigen.pencil import Block, Pencil, require_sound
+from manifoldry.solve.eigen.pencil import BlockOperator, Pencil, require_sound
 from manifoldry.values import FloatArray
 
-BASIS_BLOCKS = 10
-"""Blocks in the basis before it is condensed."""
+MAX_BASIS_BLOCKS = 10
+"""Maximum number of blocks in the basis before a restart."""
 
-STALL_STEPS = 3
-"""Steps without progress after which an accepted residual is taken for rounding."""
+MAX_STALLED_STEPS = 3
+"""Steps without progress after which an accepted residual is taken for converged."""
 
-PATIENCE = 100
-"""Steps in which the residual must have halved for the iteration to go on."""
+MAX_HALVING_STEPS = 100
+"""Maximum number of steps in which the residual must have halved for the iteration to go on."""
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """When a residual, relative to the norm of H, is good.
+    """When a residual, relative to the norm of H, is small enough.
 
     Parameters
     ----------
     aim : float
-        Iterate until here.
+        Iterate until this.
     accept : float
-        What must be reached for an answer.
+        Required of an answer.
     angle : float
-        The error residual / gap that is wanted of the span of the vectors, where rounding allows it.
+        Wanted error residual / gap of the span of the vectors, where rounding allows it.
     rounding : float
-        A residual that is nothing but rounding.
+        A residual of the size of rounding.
     tolerable : float
-        What is returned with a warning where nothing better was found; 0 for nothing.
+        Returned with a warning where nothing better was found; 0 for never.
     """
 
     aim: float
@@ -46,7 +46,7 @@ class Tolerance:
 
     @classmethod
     def of(cls, tol: float | None, eps: float) -> Tolerance:
-        """Return the user's tolerance, or one tied to the unit of rounding (1e-14 and 1e-12 in double)."""
+        """Return the user's tolerance, or one proportional to the rounding unit (1e-14 and 1e-12 in double)."""
         if tol is None:
             return cls(45 * eps, 4500 * eps, 1e-8, eps)
         if not tol > 0:
@@ -67,7 +67,7 @@ class Ritz:
     norm : float
         Estimate of the norm of H.
     settled : bool
-        Whether the iteration ended by itself, not by its limit of steps.
+        Whether the iteration converged before its maximum number of steps.
     """
 
     values: FloatArray
@@ -77,14 +77,14 @@ class Ritz:
     settled: bool = False
 
     def error(self, k: int) -> float:
-        """Largest residual of the first k pairs, relative to the norm; infinite if fewer are there."""
+        """Return the largest residual of the first k pairs, relative to the norm; infinite if there are fewer."""
         if len(self.values) < k:
             return np.inf
         worst = float(self.residuals[:k].max(initial=0.0))
         return worst / self.norm if self.norm > 0 else worst
 
     def needed(self, k: int, tolerance: Tolerance) -> float:
-        """Relative residual that gives the first k vectors the wanted angle to the rest of the spectrum."""
+        """Return the relative residual that gives the first k vectors the wanted angle to the rest."""
         if len(self.values) <= k or self.norm == 0 or np.isinf(tolerance.angle):
             return tolerance.aim
         gap = float(self.values[k] - self.values[k - 1]) / self.norm
@@ -116,7 +116,7 @@ class Basis:
         return self._hv[:, : self.size]
 
     def add(self, block: FloatArray) -> None:
-        """Append the directions of a block that are new to the basis and to the known vectors."""
+        """Append the part of a block that is orthogonal to the basis and to the known vectors."""
         new = orthonormal(block, self.pencil.known, self.vectors)
         image = self.pencil.apply(new)
         corner = new.T @ image
@@ -139,7 +139,7 @@ class Basis:
         return Ritz(values, vectors, np.linalg.norm(defects, axis=0), self.norm), defects
 
     def condense(self, keep: int) -> None:
-        """Keep the span of the lowest ``keep`` Ritz vectors only."""
+        """Restart with the lowest ``keep`` Ritz vectors."""
         Y = self._rotation[:, :keep]
         self._v[:, :keep], self._hv[:, :keep] = self.vectors @ Y, self.images @ Y
         self._projection = np.diag(self._theta[:keep])
@@ -147,7 +147,7 @@ class Basis:
 
 
 def davidson(
-    pencil: Pencil, start: Ritz, k: int, precondition: Block, steps: int, tolerance: Tolerance, run: Run
+    pencil: Pencil, start: Ritz, k: int, precondition: BlockOperator, steps: int, tolerance: Tolerance, run: Run
 ) -> Ritz:
     """Return the lowest Ritz pairs after at most ``steps`` expansions of the span of ``start.vectors``.
 
@@ -159,17 +159,17 @@ def davidson(
     References: davidson1975, morgan1986
     """
     width = start.vectors.shape[1]
-    capacity = min(BASIS_BLOCKS * width, pencil.n - pencil.known.shape[1])
+    capacity = min(MAX_BASIS_BLOCKS * width, pencil.n - pencil.known.shape[1])
     basis = Basis(pencil, start, capacity)
     errors: list[float] = []
     for step in range(steps + 1):
         ritz, defects = basis.ritz(width)
         errors.append(ritz.error(k))
         run.step(step, steps, f"residual {errors[-1]:.1e}")
-        stalled = errors[-1] > 0.7 * min(errors[:-STALL_STEPS], default=np.inf)
+        stalled = errors[-1] > 0.7 * min(errors[:-MAX_STALLED_STEPS], default=np.inf)
         if errors[-1] <= ritz.needed(k, tolerance) or (stalled and errors[-1] <= tolerance.accept):
             return rayleigh_ritz(pencil, ritz, settled=True)
-        if step == steps or errors[-1] > 0.5 * min(errors[:-PATIENCE], default=np.inf):
+        if step == steps or errors[-1] > 0.5 * min(errors[:-MAX_HALVING_STEPS], default=np.inf):
             break
         if basis.size + width > capacity:
             basis.condense(max(width, 2 * capacity // 5))
@@ -196,7 +196,7 @@ def rayleigh_ritz(pencil: Pencil, ritz: Ritz, *, settled: bool) -> Ritz:
 def orthonormal(block: FloatArray, *bases: FloatArray) -> FloatArray:
     """Return as many orthonormal columns as ``block`` has, spanning what of it is orthogonal to the bases.
 
-    Columns that depend on the others give way to directions of rounding, which do no harm to a search.
+    Columns that depend on the others become directions of rounding, which do no harm to the iteration.
     """
     for _ in range(3):
         lengths = np.linalg.norm(block, axis=0)

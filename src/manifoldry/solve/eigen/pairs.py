@@ -12,15 +12,15 @@ from scipy.sparse.csgraph import connected_components
 
 from manifoldry.run import Run
 from manifoldry.solve.eigen.davidson import Tolerance
-from manifoldry.solve.eigen.ladder import LAPACK_SIZE, lowest
 from manifoldry.solve.eigen.pencil import Pencil, product
+from manifoldry.solve.eigen.solvers import MAX_LAPACK_SIZE, lowest
 from manifoldry.values import Array, FloatArray, IntArray, Spectrum
 
-SIGN_TIE = 1e-6
-"""Entries this close to the largest magnitude count as equal, so that rounding cannot choose the sign."""
+SIGN_TIE_TOL = 1e-6
+"""Entries this close to the largest magnitude count as equal, so that rounding does not decide the sign."""
 
-KNOWN_DEFECT = 1e-6
-"""Part of the norm by which a known vector may miss being an eigenvector."""
+KNOWN_VECTOR_TOL = 1e-6
+"""Maximum residual of a known eigenvector, relative to the norm."""
 
 
 def smallest(
@@ -38,8 +38,8 @@ def smallest(
     .. math:: A v = \lambda B v, \qquad v_i^\top B v_j = \delta_{ij}.
 
     Eigenvalues come with their multiplicities. A sparse problem that falls into connected components is
-    solved component by component. Exactly or nearly singular A is welcome: the values of alignment
-    matrices, 1e-12 of the norm and less, are told apart as far as rounding permits.
+    solved component by component. A may be singular or nearly so: eigenvalues of alignment
+    matrices, 1e-12 of the norm and less, are resolved as far as rounding permits.
 
     References: parlett1998, davidson1975, morgan1986
 
@@ -65,12 +65,12 @@ def smallest(
     Returns
     -------
     Spectrum
-        Values ascending; ``solver`` names what found them.
+        Values ascending; ``solver`` is the name of the solver.
 
     Raises
     ------
     numpy.linalg.LinAlgError
-        If no solver reaches the tolerance; the sentence tells how far the best came.
+        If no solver reaches the tolerance; the message has the best residual.
 
     Examples
     --------
@@ -95,8 +95,8 @@ def largest(
 ) -> Spectrum:
     """Return the k algebraically largest eigenpairs of A, or of the pencil (A, B), values descending.
 
-    The mirror of `smallest`, whose description holds here too. A dense A is only multiplied with, never
-    copied, unless it is small or all else fails.
+    As `smallest`, at the other end of the spectrum. A dense A is only multiplied with, not copied, unless
+    it is small or all other solvers fail.
 
     Parameters
     ----------
@@ -145,9 +145,9 @@ def fix_signs(vectors: FloatArray) -> FloatArray:
 
 
 def column_signs(vectors: FloatArray) -> FloatArray:
-    """Return the signs by which `fix_signs` multiplies the columns, shape (m,), for what must turn with them."""
+    """Return the signs by which `fix_signs` multiplies the columns, shape (m,), for what must change sign with them."""
     size = np.abs(vectors)
-    first = np.argmax(size >= (1 - SIGN_TIE) * size.max(axis=0), axis=0)
+    first = np.argmax(size >= (1 - SIGN_TIE_TOL) * size.max(axis=0), axis=0)
     return np.where(vectors[first, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
 
 
@@ -212,14 +212,14 @@ def _separated(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[
 
 
 def _groups(pencil: Pencil) -> list[IntArray]:
-    """Return the connected components of a sparse pencil, the small ones in bundles fit for LAPACK."""
+    """Return the connected components of a sparse pencil, small ones grouped for LAPACK."""
     if not pencil.sparse:
         return [np.arange(pencil.n)]
     count, labels = connected_components(pencil.pattern(), directed=False)
     if count == 1:
         return [np.arange(pencil.n)]
     sizes = np.bincount(labels)
-    half = LAPACK_SIZE // 2
+    half = MAX_LAPACK_SIZE // 2
     small = sizes <= half
     bundle = np.empty(count, dtype=np.int64)
     bundle[small] = np.cumsum(sizes[small]) // half
@@ -261,7 +261,7 @@ def _require_eigenvectors(pencil: Pencil, norm: float) -> None:
     image = pencil.apply(pencil.known)
     norm = max(norm, float(np.linalg.norm(image)))
     defect = float(np.linalg.norm(image - pencil.known @ (pencil.known.T @ image)))
-    if defect > KNOWN_DEFECT * norm:
+    if defect > KNOWN_VECTOR_TOL * norm:
         raise ValueError(
             f"The known vectors are no eigenvectors: applying A leaves their span by {defect / norm:.1e} of "
             "its norm; leave them out, or correct them."

@@ -13,7 +13,7 @@ from scipy.sparse.linalg import LinearOperator, splu, spsolve_triangular
 
 from manifoldry.values import Array, FloatArray, IntArray
 
-Block = Callable[[FloatArray], FloatArray]
+BlockOperator = Callable[[FloatArray], FloatArray]
 """A linear map of columns: (n, m) to (n, m)."""
 
 SYMMETRIC_MODE: dict[str, Any] = {
@@ -23,13 +23,13 @@ SYMMETRIC_MODE: dict[str, Any] = {
 }
 """SuperLU without row exchanges: for a positive definite matrix it is L D L', with half the fill of LU."""
 
-LARGEST_NORM = 1e140
-"""Squares of norms, and of numbers eps times as large, stay within double precision up to here."""
+MAX_MATRIX_NORM = 1e140
+"""Maximum norm: squares of it, and of numbers eps times as large, stay in the range of double precision."""
 
 
 @dataclass(frozen=True)
 class Root:
-    """A square root C of the mass, B = C C', known by what it does to blocks of columns.
+    """A square root C of the mass matrix, B = C C', as operators on blocks of columns.
 
     Parameters
     ----------
@@ -37,10 +37,10 @@ class Root:
         Multiply by C, by C', by the inverse of C, and by the inverse of C'.
     """
 
-    times: Block
-    times_t: Block
-    solve: Block
-    solve_t: Block
+    times: BlockOperator
+    times_t: BlockOperator
+    solve: BlockOperator
+    solve_t: BlockOperator
 
     @classmethod
     def of(cls, B: Any) -> Root:
@@ -177,7 +177,7 @@ class Pencil:
 
     @property
     def matrix_free(self) -> bool:
-        """Whether A can only be multiplied with."""
+        """Whether A is only known by its products."""
         return isinstance(self.A, LinearOperator)
 
     @property
@@ -246,7 +246,7 @@ def require_sound(form: FloatArray, image: FloatArray, norm: float, eps: float) 
             "A product with A gave NaN or infinite numbers; check A and the data it was made from."
         )
     scale = max(norm, float(np.abs(image).max(initial=0.0)) * len(image) ** 0.5)
-    if scale > 0 and not 1 / LARGEST_NORM < scale < LARGEST_NORM:
+    if scale > 0 and not 1 / MAX_MATRIX_NORM < scale < MAX_MATRIX_NORM:
         raise ValueError(f"A has a norm of about {scale:.0e}, whose square is out of range; multiply A by a constant.")
     skew = float(np.abs(form - form.T).max(initial=0.0))
     if skew > 10 * np.sqrt(eps) * scale:

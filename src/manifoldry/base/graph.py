@@ -1,0 +1,72 @@
+"""Methods that begin with a neighbor graph: their parameters, and the flow up to connected pieces of the graph."""
+
+from __future__ import annotations
+
+import numbers
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+from scipy.sparse import issparse
+
+from manifoldry.base.embedder import Embedder, Metric
+from manifoldry.base.estimator import estimator
+from manifoldry.extend.pieces import embed_pieces
+from manifoldry.neighbors.graph import symmetrize
+from manifoldry.neighbors.pieces import Policy
+from manifoldry.neighbors.sample import Sample
+from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
+from manifoldry.parameters import Positive, PositiveInt
+from manifoldry.run import Run
+from manifoldry.values import Embedding, NeighborGraph
+from manifoldry.warnings import warn
+
+
+@estimator
+class GraphEmbedder(Embedder):
+    """Base of the methods that begin with a neighbor graph.
+
+    It builds the graph, treats a disconnected one as ``disconnected`` says, and hands connected samples to the
+    method's own ``_unfold``.
+    """
+
+    n_neighbors: PositiveInt | Literal["auto"] | None = "auto"
+    radius: Positive | None = None
+    metric: Metric = "euclidean"
+    metric_params: dict[str, Any] | None = None
+    search: Literal["auto", "exact", "approximate"] = "auto"
+    symmetry: Literal["or", "and"] = "or"
+    disconnected: Policy = "bridge"
+
+    _takes_graphs: ClassVar[bool] = True
+
+    @abstractmethod
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        """Embed a sample whose graph is connected."""
+
+    def _rule(self, n_points: int) -> NeighborRule:
+        """Return which neighbors are wanted, resolved for so many points."""
+        rule = NeighborRule(self.n_neighbors, self.radius, self.metric, self.metric_params, self.search)
+        return rule.resolve(n_points)
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        k = self._rule(n_points).n_neighbors
+        if isinstance(self.n_neighbors, numbers.Integral) and k != self.n_neighbors:
+            warn(
+                f"{type(self).__name__} needs {k} neighbors for {self.n_components} dimensions; "
+                f"n_neighbors={self.n_neighbors} was raised to that."
+            )
+
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        sample = self._sample(X, run)
+        embedding = embed_pieces(sample, self._unfold, self.n_components, self.disconnected, run)
+        return replace(embedding, notes={**sample.index.notes, **embedding.notes})
+
+    def _sample(self, X: Any, run: Run) -> Sample:
+        """Return the points with their neighbors, the undirected graph, and the index for new points."""
+        if isinstance(X, NeighborGraph):
+            return Sample(None, X, symmetrize(X, self.symmetry), NeighborIndex.of_graph(X.n_points))
+        neighbors, index = neighbor_graph(X, self._rule(X.shape[0]), run)
+        points = None if self._pairwise and issparse(X) else X
+        return Sample(points, neighbors, symmetrize(neighbors, self.symmetry), index, self._pairwise)

@@ -1,0 +1,63 @@
+"""The parameters that SNE, symmetric SNE and t-SNE share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+
+from manifoldry.base.embedder import Embedder
+from manifoldry.base.estimator import estimator
+from manifoldry.geometry.entropic import NEIGHBORS_PER_PERPLEXITY, check_list_length, resolve_perplexities
+from manifoldry.neighbors.search import NeighborRule
+from manifoldry.parameters import Described, NonNegative, Positive, PositiveInt
+from manifoldry.solve.initialization import Init
+from manifoldry.solve.repulsion import RepulsionName, resolve_repulsion
+
+
+@estimator
+class NeighborEmbedding(Embedder):
+    """Parameters of SNE and its kin, and what of them depends on the data.
+
+    Their layouts need no connected graph: pieces without edges between them repel each other.
+    """
+
+    metric: Any = "euclidean"
+    metric_params: dict[str, Any] | None = None
+    search: Literal["auto", "exact", "approximate"] = "auto"
+    init: Init = "auto"
+    # At least 1, by `resolve_perplexities`: scikit-learn's checks give 0.5 to any TSNE of one sample.
+    perplexity: Positive | Literal["auto"] | Annotated[Any, Described("several numbers")] = "auto"
+    bandwidth: Positive | Annotated[Any, Described("an array of shape (n_samples,)")] | None = None
+    n_neighbors: PositiveInt | Literal["auto"] = "auto"
+    learning_rate: Positive | Literal["auto"] = "auto"
+    max_iter: PositiveInt = 1000
+    tol: NonNegative = 5e-3
+    repulsion: RepulsionName = "auto"
+    accuracy: Positive | None = None
+
+    _takes_graphs: ClassVar[bool] = True
+    _invertible: ClassVar[bool] = True
+    _local_inverse: ClassVar[bool] = True
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        rule = self._rule(n_points).resolve(n_points)
+        if self.n_neighbors != "auto" and self.bandwidth is None:
+            check_list_length(self.perplexity, int(rule.n_neighbors or 0), n_points)
+        if self.bandwidth is not None:
+            sigma = np.asarray(self.bandwidth, dtype=np.float64)
+            if sigma.shape not in ((), (n_points,)) or not np.isfinite(sigma).all() or sigma.min() <= 0:
+                raise ValueError(
+                    f"bandwidth must be a positive number, or one for each of the {n_points} points; got "
+                    f"{self.bandwidth!r}."
+                )
+        resolve_repulsion(self.repulsion, n_points, self.n_components, self.accuracy)
+
+    def _rule(self, n_points: int) -> NeighborRule:
+        """Return which neighbors are listed: by default three times the largest perplexity."""
+        listed = self.n_neighbors
+        if listed == "auto":
+            largest = max(resolve_perplexities(self.perplexity, n_points))
+            listed = min(n_points - 1, int(np.ceil(NEIGHBORS_PER_PERPLEXITY * largest)))
+        return NeighborRule(listed, None, self.metric, self.metric_params, self.search)

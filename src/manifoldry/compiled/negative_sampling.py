@@ -1,0 +1,102 @@
+"""The parts of UMAP's stochastic descent: which edges are sampled, the negative samples, and tabulated gradients.
+
+In a sweep every point moves itself among the others as they were, edge by edge. An edge of sampling rate r (one over
+UMAP's epochs per sample) is sampled in a share r of all sweeps, evenly spaced in time and in the same sweeps from both
+ends. Each sample is an attraction along the edge and, on average, ``negative_sample_rate / 2`` repulsions by random
+points. Gradients are read from tables: entry k holds the constant and the slope of the line that stands for the
+gradient's factor over a 128th of an octave of squared distance.
+"""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+from numba import types
+from numba.extending import intrinsic
+
+LINES_PER_OCTAVE_BITS = 7
+MIN_OCTAVE, MAX_OCTAVE = -26, 16
+"""Octaves of squared distance that the tables cover; nearer and farther ones count as the ends."""
+DROPPED_BITS = 23 - LINES_PER_OCTAVE_BITS
+FIRST_LINE = (127 + MIN_OCTAVE) << LINES_PER_OCTAVE_BITS
+N_LINES = (MAX_OCTAVE - MIN_OCTAVE) << LINES_PER_OCTAVE_BITS
+MIN_SQUARE = np.float32(2.0**MIN_OCTAVE)
+MAX_SQUARE = np.nextafter(np.float32(2.0**MAX_OCTAVE), np.float32(0))
+MOVE_CLIP = np.float32(4.0)
+"""Longest move of a coordinate by one sample, before the learning rate."""
+ZERO = np.float32(0.0)
+U32, U64 = np.uint32, np.uint64
+
+EDGES = "int64[::1], int32[::1], uint32[::1]"
+SAMPLING = "UniTuple(float32[:, ::1], 2), int64, float32, uint32, uint64"
+LAYOUTS = "float32[:, ::1], float32[:, ::1]"
+"""Signatures that the sweeps share: symmetric edges in rows, layouts before and after, tables and random numbers."""
+
+inlined = nb.njit(nogil=True, forceinline=True, fastmath={"contract"})
+
+
+def knots():  # type: ignore[no-untyped-def]
+    """Return the squared distances (N_LINES + 1,) between which the lines run."""
+    bits = (np.arange(N_LINES + 1, dtype=np.int32) + np.int32(FIRST_LINE)) << np.int32(DROPPED_BITS)
+    return bits.view(np.float32).astype(np.float64)
+
+
+@intrinsic
+def _bits(context, value):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    """Return the bits of a float32 as an int32."""
+
+    def build(target, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.bitcast(arguments[0], target.get_value_type(signature.return_type))
+
+    return types.int32(types.float32), build
+
+
+@inlined
+def tabulated(lines, square):  # type: ignore[no-untyped-def]
+    """Return the tabulated factor at a squared distance."""
+    s = min(square + MIN_SQUARE, MAX_SQUARE)
+    k = U32((_bits(s) >> np.int32(DROPPED_BITS)) - np.int32(FIRST_LINE))
+    return lines[k, 0] + s * lines[k, 1]
+
+
+@inlined
+def clipped(move):  # type: ignore[no-untyped-def]
+    """Return a move of a coordinate, clipped to the longest."""
+    return min(max(move, -MOVE_CLIP), MOVE_CLIP)
+
+
+@inlined
+def mix(z):  # type: ignore[no-untyped-def]
+    """Return 64 well mixed bits of a number (the finalizer of splitmix64)."""
+    z = (z ^ (z >> U64(30))) * U64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> U64(27))) * U64(0x94D049BB133111EB)
+    return z ^ (z >> U64(31))
+
+
+@inlined
+def next_state(h):  # type: ignore[no-untyped-def]
+    """Return the next state of a xorshift generator."""
+    h = U32(h ^ U32(h << U32(13)))
+    h = U32(h ^ U32(h >> U32(17)))
+    return U32(h ^ U32(h << U32(5)))
+
+
+@inlined
+def sample_edges(indices, rates, begin, end, sweep, bits, sampled):  # type: ignore[no-untyped-def]
+    """List the other ends of the edges begin..end that this sweep samples, in a random rotation; return how many."""
+    middle = begin + np.int64(((bits >> U64(32)) * U64(end - begin)) >> U64(32))
+    count = U64(0)
+    for e in range(U64(middle), U64(end)):
+        sampled[count] = indices[e]
+        count += U64(U32(rates[e] * sweep) < rates[e])
+    for e in range(U64(begin), U64(middle)):
+        sampled[count] = indices[e]
+        count += U64(U32(rates[e] * sweep) < rates[e])
+    return count
+
+
+@inlined
+def n_negative_samples(rate, sample):  # type: ignore[no-untyped-def]
+    """Return half the negative sample rate, rounded down at the first sample of a sweep and up or down in turn."""
+    k = np.int64(sample)
+    return ((rate * (k + 1)) >> 1) - ((rate * k) >> 1)

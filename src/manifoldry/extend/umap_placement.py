@@ -1,0 +1,100 @@
+"""New points in UMAP's layout: each is moved by negative sampling among the fitted points, which stay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from manifoldry.geometry.fuzzy import mean_length, membership_strengths
+from manifoldry.neighbors.search import NeighborIndex
+from manifoldry.run import Run
+from manifoldry.solve.negative_sampling import LayoutParameters, sampling_rates
+from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
+
+NEW_ROWS_PER_TASK = 512
+N_SWEEPS, LEARNING_RATE_SHARE = 30, 0.25
+"""Sweeps of a new point, and the share of the learning rate with which they begin."""
+
+
+@dataclass(frozen=True)
+class UMAPPlacement:
+    """A new point begins at the mean of its neighbors, weighted by membership, and moves as the fitted ones did.
+
+    The fitted points do not move, and random numbers are the same for every new one: the place of a point depends
+    neither on the others of its batch nor on its index among them. A new point that coincides with a fitted one takes
+    its place.
+
+    Parameters
+    ----------
+    index : NeighborIndex
+        Finds the fitted neighbors.
+    layout : ndarray of shape (n, d) of float32
+        The fitted points.
+    parameters : LayoutParameters
+        Of the layout, with the learning rate of new points.
+    local_connectivity, mean
+        As of the fitted points' `membership_strengths`; the nearest neighbor of a fitted point has membership 1, that
+        of a new point need not, so one less is taken.
+    first_sweep : int
+        The number of the first sweep.
+    seeds : ndarray of uint64
+        Of each sweep.
+
+    Notes
+    -----
+    References: mcinnes2018.
+    """
+
+    index: NeighborIndex
+    layout: FloatArray
+    parameters: LayoutParameters
+    local_connectivity: float
+    mean: float
+    first_sweep: int
+    seeds: IntArray
+
+    @classmethod
+    def of(
+        cls,
+        index: NeighborIndex,
+        layout: FloatArray,
+        parameters: LayoutParameters,
+        local_connectivity: float,
+        graph: NeighborGraph,
+        run: Run,
+    ) -> UMAPPlacement:
+        """Return the placement in a finished layout of the points of ``graph``."""
+        rng = run.rng("new points")
+        parameters = replace(parameters, learning_rate=LEARNING_RATE_SHARE * parameters.learning_rate)
+        mean = mean_length(graph.indptr, graph.lengths)
+        first_sweep, seeds = int(rng.integers(2**32)), rng.integers(2**64, size=N_SWEEPS, dtype=np.uint64)
+        return cls(index, layout, parameters, local_connectivity, mean, first_sweep, seeds)
+
+    def __call__(self, X: Array, run: Run) -> FloatArray:
+        """Place new points."""
+        from manifoldry.compiled.umap_layout import place_rows
+
+        near, away = self.index.query(X, run)
+        order = np.argsort(away, axis=1, kind="stable")
+        near, away = np.take_along_axis(near, order, 1), np.take_along_axis(away, order, 1)
+        listed = np.isfinite(away)
+        indptr = np.concatenate([[0], np.cumsum(listed.sum(axis=1))])
+        certain = max(0.0, self.local_connectivity - 1.0)
+        weights = np.zeros(away.shape)
+        weights[listed] = membership_strengths(indptr, away[listed], run, certain, self.mean).values
+        where = self.layout[np.maximum(near, 0)]
+        placed = (np.einsum("ij,ijc->ic", weights, where) / weights.sum(axis=1)[:, None]).astype(np.float32)
+        rates = sampling_rates(weights[listed], np.repeat(weights.max(axis=1), listed.sum(axis=1)))
+        edges = indptr, near[listed].astype(np.int32), rates
+        p = self.parameters
+        how = p.tables(), p.negative_sample_rate, np.float32(p.learning_rate), np.uint32(self.first_sweep)
+        # Compiled for arrays that may be written, which those of a memory-mapped pickle may not.
+        layout, seeds = np.require(self.layout, requirements="W"), np.require(self.seeds, requirements="W")
+        run.map(
+            lambda lo, hi: place_rows(*edges, layout, placed, *how, seeds, lo, hi),
+            run.ranges(len(placed), NEW_ROWS_PER_TASK),
+        )
+        known = away[:, 0] == 0
+        placed[known] = self.layout[near[known, 0]]
+        return placed

@@ -1,0 +1,77 @@
+"""Principal components of centered rows: one set or a stack of them, from the smaller of scatter and Gram matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from manifoldry.values import FloatArray
+
+GRAM_RANK_TOL = 1e-12
+"""Eigenvalues of a Gram matrix below this share of the largest are rounding: their directions cannot be told."""
+
+COMPONENT_RANK_TOL = 1e-10
+"""Components with less than this share of the largest variance do not count as dimensions."""
+
+
+def descending_eigh(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return eigenvalues (..., m), descending and not negative, and eigenvectors of positive semidefinite matrices."""
+    values, vectors = np.linalg.eigh(matrices)
+    return np.maximum(values[..., ::-1], 0.0), vectors[..., ::-1]
+
+
+def principal_directions(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the squared singular values, descending, and the principal directions in columns.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (..., n, d)
+        Centered points.
+
+    Returns
+    -------
+    values : ndarray of shape (..., min(n, d))
+        Divided by n they are the variances.
+    directions : ndarray of shape (..., d, min(n, d))
+        Orthonormal columns; where n < d, columns of zeros beyond the rank of the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> values, directions = principal_directions(np.array([[-3.0, 0.0], [3.0, 0.0], [0.0, 1.0], [0.0, -1.0]]))
+    >>> values, abs(directions[:, 0])
+    (array([18.,  2.]), array([1., 0.]))
+    """
+    turned = rows.swapaxes(-1, -2)
+    if rows.shape[-1] <= rows.shape[-2]:
+        return descending_eigh(turned @ rows)
+    values, vectors = descending_eigh(rows @ turned)
+    present = values > GRAM_RANK_TOL * values[..., :1]
+    inverse = np.where(present, 1.0 / np.sqrt(np.where(present, values, 1.0)), 0.0)
+    return values, turned @ (vectors * inverse[..., None, :])
+
+
+def principal_scores(rows: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
+    """Return the squared singular values, descending, and the first k principal coordinates (..., n, k) of the rows."""
+    turned = rows.swapaxes(-1, -2)
+    if rows.shape[-1] >= rows.shape[-2]:
+        return gram_scores(rows @ turned, k)
+    values, directions = descending_eigh(turned @ rows)
+    return values, rows @ directions[..., :k]
+
+
+def gram_scores(grams: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
+    """Return the eigenvalues, descending, and the first k principal coordinates from centered inner products."""
+    values, vectors = descending_eigh(grams)
+    return values, vectors[..., :k] * np.sqrt(values[..., None, :k])
+
+
+def n_principal(variances: FloatArray, total: float, width: int, share: float | None) -> int:
+    """Return the number of components to keep: all of positive variance, or as many as leave ``share`` of the total.
+
+    At most ``width``; ``variances`` are descending, and ``total`` may exceed their sum.
+    """
+    size = min(width, int((variances > COMPONENT_RANK_TOL * variances[0]).sum())) if total > 0 else 0
+    if share is None or size == 0:
+        return size
+    enough = 1 - np.cumsum(variances[:size]) / total <= share
+    return 1 + int(np.argmax(enough)) if enough.any() else size

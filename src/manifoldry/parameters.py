@@ -1,0 +1,182 @@
+"""Declared parameters: the annotation of an estimator's parameter says what it may be, and is read as data.
+
+    max_iter: Annotated[int, Range(1)] = 1000
+    search: Literal["auto", "exact", "approximate"] = "auto"
+    perplexity: Annotated[float, Range(1)] | Literal["auto"] = "auto"
+
+`check_parameters` refuses what an annotation does not admit, `describe` puts an annotation into words: for the error,
+for the pages of the documentation and for the command line.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints, runtime_checkable
+
+
+@dataclass(frozen=True)
+class Range:
+    """The interval in which a number must lie, closed unless said otherwise; infinity only where it is the end.
+
+    Parameters
+    ----------
+    low, high : float, optional
+        The ends of the interval.
+    open_low : bool
+        Whether ``low`` itself is excluded.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    open_low: bool = False
+
+    def __contains__(self, value: float) -> bool:
+        if not math.isfinite(value) and value != self.high:
+            return False
+        above = self.low is None or value > self.low or (value == self.low and not self.open_low)
+        return above and (self.high is None or value <= self.high)
+
+    def __str__(self) -> str:
+        bounded = self.high is not None and math.isfinite(self.high)
+        if self.low is None:
+            return f"of at most {self.high:g}" if bounded else ""
+        if self.open_low:
+            return f"above {self.low:g}" + (f" and at most {self.high:g}" if bounded else "")
+        return f"between {self.low:g} and {self.high:g}" if bounded else f"of at least {self.low:g}"
+
+
+@dataclass(frozen=True)
+class Described:
+    """An object whose check depends on the data, in words: "an array of shape (n_samples,)"."""
+
+    text: str
+
+
+PositiveInt = Annotated[int, Range(1)]
+NonNegativeInt = Annotated[int, Range(0)]
+Positive = Annotated[float, Range(0, open_low=True)]
+NonNegative = Annotated[float, Range(0)]
+Fraction = Annotated[float, Range(0, 1)]
+PositiveShare = Annotated[float, Range(0, 1, open_low=True)]
+ArrayLike = Annotated[Any, Described("an array")]
+
+
+@runtime_checkable
+class FitPredict(Protocol):
+    """A clustering with scikit-learn's interface."""
+
+    def fit_predict(self, X: Any) -> Any:
+        """Return a label for each row."""
+
+
+ClusterEstimator = Annotated[FitPredict, Described("an estimator with fit_predict")]
+
+
+def declared(cls: type) -> Mapping[str, Any]:
+    """Return the annotation of every parameter of a dataclass estimator, in the order of its constructor."""
+    return _declared(cls)
+
+
+@cache
+def _declared(cls: type) -> Mapping[str, Any]:
+    hints = get_type_hints(cls, include_extras=True)
+    return {field.name: hints[field.name] for field in fields(cls)}
+
+
+def check_parameters(estimator: Any) -> None:
+    """Refuse the first parameter whose value its annotation does not admit: what came, and what may come."""
+    for name, annotation in declared(type(estimator)).items():
+        check_value(name, getattr(estimator, name), annotation)
+
+
+def admits(annotation: Any, value: Any) -> bool:
+    """Tell whether an annotation admits a value."""
+    return any(_admits(option, value) for option in _options(annotation))
+
+
+def check_value(name: str, value: Any, annotation: Any) -> None:
+    """Refuse a value that an annotation does not admit."""
+    if not admits(annotation, value):
+        raise ValueError(f"{name} must be {describe(annotation)}; got {value!r}.")
+
+
+def describe(annotation: Any) -> str:
+    """Return an annotation in words: "an integer of at least 1, 'auto' or None"."""
+    words: list[str] = []
+    for option in _options(annotation):
+        words += _words(option)
+    choices = [word for word in words if word.startswith("'")]
+    if len(choices) == len(words) > 1:
+        return f"one of {', '.join(choices)}"
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def choices(annotation: Any) -> tuple[Any, ...]:
+    """Return the literal values that an annotation admits."""
+    return tuple(
+        value for option in _options(annotation) if get_origin(option) is Literal for value in get_args(option)
+    )
+
+
+def _options(annotation: Any) -> tuple[Any, ...]:
+    if get_origin(annotation) in (Union, types.UnionType):
+        return tuple(inner for option in get_args(annotation) for inner in _options(option))
+    return (annotation,)
+
+
+def _parts(option: Any) -> tuple[Any, Any]:
+    """Return the bare type and the `Range` or `Described` beside it, if any."""
+    if get_origin(option) is Annotated:
+        kind, *extra = get_args(option)
+        return kind, next((item for item in extra if isinstance(item, (Range, Described))), None)
+    return option, None
+
+
+def _admits(option: Any, value: Any) -> bool:
+    kind, extra = _parts(option)
+    if get_origin(kind) is Literal:
+        return any(type(value) is type(choice) and value == choice for choice in get_args(kind))
+    if kind in (None, types.NoneType):
+        return value is None
+    if kind is bool:
+        return isinstance(value, (bool, numbers.Number)) and value in (True, False)
+    if kind in (int, float):
+        number = numbers.Integral if kind is int else numbers.Real
+        if not isinstance(value, number) or isinstance(value, bool):
+            return False
+        return float(value) in (extra or Range())
+    if isinstance(extra, Described):
+        bare = isinstance(value, (str, bytes, bool, numbers.Number, types.NoneType))
+        return not bare and (kind is Any or isinstance(value, kind))
+    if kind is Any:
+        return True
+    origin = get_origin(kind) or kind
+    return callable(value) if origin is Callable else isinstance(value, origin)
+
+
+def _words(option: Any) -> list[str]:
+    kind, extra = _parts(option)
+    if get_origin(kind) is Literal:
+        return [repr(choice) for choice in get_args(kind)]
+    if isinstance(extra, Described):
+        return [extra.text]
+    if kind in (int, float):
+        noun = "an integer" if kind is int else "a number"
+        return [f"{noun} {extra}" if extra is not None and str(extra) else noun]
+    origin = get_origin(kind) or kind
+    known = {
+        None: "None",
+        types.NoneType: "None",
+        bool: "True or False",
+        str: "a name",
+        Any: "anything",
+        Callable: "a function",
+        dict: "a dictionary",
+        Mapping: "a dictionary",
+    }
+    return [known.get(origin, getattr(origin, "__name__", str(origin)))]

@@ -1,0 +1,198 @@
+"""Atlases: a cover of the sample by patches, their charts and overlaps, and how many patches are needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from manifoldry.neighbors.graph import components
+from manifoldry.neighbors.search import NeighborIndex
+from manifoldry.patches.cells import find_cells
+from manifoldry.patches.charts import Charts, fit_charts
+from manifoldry.patches.cover import ListedCover, Membership, VoronoiCover, expanded
+from manifoldry.patches.overlaps import Overlaps, find_overlaps, patch_components
+from manifoldry.run import Run
+from manifoldry.values import FloatArray, IntArray, NeighborGraph
+
+OVERLAP_GROWTH = 1.5
+MAX_GROWTHS = 4
+"""Factor by which the overlap is widened, and how often at most, while the patch graph has too many components."""
+
+MIN_PATCHES = 16
+"""First number of patches tried."""
+
+DISTORTION_TOL = 2e-3
+"""Root mean square distortion of the sample's edges in the charts below which more patches are not needed.
+On the holed roll 32, 64, 128 patches distort edges by 7e-3, 2e-3, 7e-4, and the whole by 1.2e-3, 2.8e-4, 7.7e-5."""
+
+MAX_DISTORTION_RATIO = 0.8
+"""More patches have to reduce the distortion to this share of the best so far; with noise they do not."""
+
+IGNORED_TORN_SHARE = 1e-3
+"""Share of torn edges that is not counted: some at the corners of holes always are."""
+
+MAX_FAILED_TRIALS = 2
+"""Maximum number of trials in a row without enough reduction."""
+
+
+History = list[tuple[int, float]]
+"""Numbers of patches tried, and the distortion of edges with each."""
+
+
+@dataclass(frozen=True)
+class ChartOptions:
+    """Largest dimension and kind of the charts, share of variance to leave, overlap of patches, equal weights."""
+
+    width: int
+    kind: str
+    share: float | None
+    overlap: float
+    even: bool
+
+    @property
+    def min_points(self) -> int:
+        """Minimum mean number of points per patch: enough for its chart and for overlaps with several neighbors."""
+        return 3 * (self.width + 1)
+
+
+@dataclass(frozen=True)
+class Atlas:
+    """A cover of the sample by patches with their charts.
+
+    Parameters
+    ----------
+    cover : VoronoiCover or ListedCover
+        Assigns points to patches.
+    members : Membership
+        The patches of the sample.
+    charts : Charts
+        Fitted to the sample.
+    coordinates : ndarray of shape (M, r)
+        Chart coordinates of the members.
+    overlaps : Overlaps
+        Pairs of patches that share points of the sample.
+    distortions : ndarray of shape (n_edges,)
+        Relative change of the length of each edge of the sample's graph in the chart of its heaviest common patch.
+        NaN where no patch holds both ends but their patches overlap; 1 where not even that: the edge is torn.
+    """
+
+    cover: VoronoiCover | ListedCover
+    members: Membership
+    charts: Charts
+    coordinates: FloatArray
+    overlaps: Overlaps
+    distortions: FloatArray
+
+    @property
+    def distortion(self) -> float:
+        """Root mean square of the distortions; torn edges count as 1, except for a share of `IGNORED_TORN_SHARE`."""
+        known = self.distortions[np.isfinite(self.distortions)]
+        if not len(known):
+            return 0.0
+        held = known[known < 1]
+        torn = max(0.0, 1 - len(held) / len(known) - IGNORED_TORN_SHARE)
+        return float(np.sqrt((np.square(held).mean() if len(held) else 0.0) + torn))
+
+
+def voronoi_atlas(X: FloatArray, graph: NeighborGraph, n_cells: int, options: ChartOptions, run: Run) -> Atlas:
+    """Return the atlas of about ``n_cells`` patches around k-means centers."""
+    cover = find_cells(X, graph, n_cells, options.width, run).cover(options.overlap, even=options.even)
+    pieces = len(components(graph))
+    for growth in range(MAX_GROWTHS + 1):
+        found = build_atlas(X, graph, cover.grown(OVERLAP_GROWTH**growth), options, run)
+        if _connected(found, pieces):
+            break
+    return found
+
+
+def cluster_atlas(
+    X: FloatArray, graph: NeighborGraph, labels: IntArray, index: NeighborIndex, options: ChartOptions, run: Run
+) -> Atlas:
+    """Return the atlas of given clusters, expanded over their borders along the graph."""
+    pieces = len(components(graph))
+    for rings in range(1, MAX_GROWTHS + 1):
+        weights = expanded(labels, graph, rings)
+        if options.even:
+            weights.data[:] = 1.0
+        found = build_atlas(X, graph, ListedCover(weights, index), options, run)
+        if _connected(found, pieces):
+            break
+    return found
+
+
+def choose_atlas(X: FloatArray, graph: NeighborGraph, options: ChartOptions, run: Run) -> tuple[Atlas, History]:
+    """Return the atlas with an automatic number of patches, and the numbers tried with their distortions.
+
+    The number is doubled until the distortion of the edges is below `DISTORTION_TOL`, until doubling no longer reduces
+    it, or until patches would have too few points.
+    """
+    most = max(1, len(X) // options.min_points)
+    n_cells = min(MIN_PATCHES, most)
+    best = voronoi_atlas(X, graph, n_cells, options, run)
+    history = [(best.charts.n_patches, best.distortion)]
+    failed = 0
+    while (
+        best.distortion > DISTORTION_TOL
+        and 2 * n_cells <= most
+        and failed < MAX_FAILED_TRIALS
+        and run.step(n_cells, most)
+    ):
+        n_cells *= 2
+        found = voronoi_atlas(X, graph, n_cells, options, run)
+        history.append((found.charts.n_patches, found.distortion))
+        reduced = found.distortion <= MAX_DISTORTION_RATIO * best.distortion
+        best, failed = (found, 0) if reduced else (best, failed + 1)
+    return best, history
+
+
+def build_atlas(
+    X: FloatArray, graph: NeighborGraph, cover: VoronoiCover | ListedCover, options: ChartOptions, run: Run
+) -> Atlas:
+    """Return the atlas of a given cover."""
+    members = cover.members(X, run)
+    charts = fit_charts(X, members, cover.n_patches, options.width, run, kind=options.kind, share=options.share)
+    f = charts.coordinates(X, members, run)
+    overlaps = find_overlaps(members, f, cover.n_patches)
+    return Atlas(cover, members, charts, f, overlaps, edge_distortions(graph, members, f, overlaps, cover.n_patches))
+
+
+def edge_distortions(
+    graph: NeighborGraph, members: Membership, f: FloatArray, overlaps: Overlaps, n_patches: int
+) -> FloatArray:
+    """Return the relative change of every edge (i < j, in the graph's order) in the heaviest patch that holds it."""
+    rows = graph.rows()
+    up = (rows < graph.indices) & (graph.lengths > 0)
+    i, j, lengths = rows[up], graph.indices[up].astype(np.int64), graph.lengths[up]
+    edge, entry, other = _held_edges(members, i, j, n_patches)
+    weight = members.weights[entry] * members.weights[other]
+    order = np.lexsort((weight, edge))
+    chosen = order[np.append(np.diff(edge[order]) > 0, True)] if len(edge) else order
+    heaviest = members.heaviest()
+    a, b = heaviest[i], heaviest[j]
+    near = np.isin(np.minimum(a, b) * n_patches + np.maximum(a, b), overlaps.first * n_patches + overlaps.second)
+    distortions = np.where(near, np.nan, 1.0)
+    spans = np.linalg.norm(f[entry[chosen]] - f[other[chosen]], axis=1)
+    distortions[edge[chosen]] = spans / lengths[edge[chosen]] - 1
+    return distortions
+
+
+def _held_edges(members: Membership, i: IntArray, j: IntArray, n_patches: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Return all (edge, entry of i, entry of j) in which both ends of an edge belong to the same patch."""
+    key = members.points.astype(np.int64) * n_patches + members.patches
+    order = np.argsort(key, kind="stable")
+    counts = np.bincount(members.points, minlength=members.n_points)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    many = counts[i]
+    edge = np.repeat(np.arange(len(i)), many)
+    entry = np.repeat(starts[i] - (np.cumsum(many) - many), many) + np.arange(int(many.sum()))
+    wanted = j[edge] * n_patches + members.patches[entry]
+    other = order[np.minimum(np.searchsorted(key[order], wanted), len(key) - 1)]
+    common = key[other] == wanted
+    return edge[common], entry[common], other[common]
+
+
+def _connected(atlas: Atlas, pieces: int) -> bool:
+    firm = atlas.overlaps.firm(atlas.charts.sizes)
+    parts = patch_components(atlas.overlaps[firm], atlas.charts.n_patches)
+    return int(parts.max()) + 1 <= pieces

@@ -1,0 +1,223 @@
+"""Curved charts: a patch in its principal directions, corrected by its second fundamental form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from manifoldry.geometry.principal import n_principal, principal_directions
+from manifoldry.patches.cover import Membership, entries_by_patch
+from manifoldry.run import Run
+from manifoldry.values import Array, FloatArray, IntArray
+
+MAX_FIT_POINTS = 500
+"""Points that a chart is fitted to: more change it by less than its own residual."""
+
+MIN_F_RATIO = 4.0
+"""F-ratio of the quadratic terms from which on a patch counts as curved and not as noisy."""
+
+MAX_CHART_NEWTON_STEPS, CHART_NEWTON_TOL = 30, 1e-14
+"""For the inverse of the arc-length correction; the tolerance is relative to the largest coordinate."""
+
+
+@dataclass(frozen=True)
+class CurvedCharts:
+    r"""Charts of c patches: :math:`u = U^\top (x - b)`, then arc length instead of chord.
+
+    A patch deviates from its tangent plane by :math:`\tfrac12 \sum_{kl} B_{kl} u_k u_l`, B the second fundamental
+    form with normal vectors as values. Measured along the surface the chart is
+    :math:`f = u + \tfrac16 \sum G_{klmn} u_l u_m u_n` with :math:`G_{klmn} = B_{kl} \cdot B_{mn}`, isometric to fourth
+    order for a developable surface.
+
+    Parameters
+    ----------
+    means : ndarray of shape (c, d)
+        b.
+    frames : ndarray of shape (c, d, r)
+        U, orthonormal columns; zero columns beyond a patch's own dimension.
+    sizes : ndarray of shape (c,)
+        The dimension of each patch.
+    second_forms : ndarray of shape (c, r, r, d)
+        The second fundamental forms B; zero for a flat chart.
+    offsets : ndarray of shape (c, d)
+        The point of the surface over the mean, relative to the mean.
+    spread : ndarray of shape (c, q)
+        Variances of each patch along its first principal directions, the chart's and some beyond.
+    residuals : ndarray of shape (c,)
+        Root mean square distance of the points from the chart's surface, relative to their spread in it.
+    """
+
+    means: FloatArray
+    frames: FloatArray
+    sizes: IntArray
+    second_forms: FloatArray
+    offsets: FloatArray
+    spread: FloatArray
+    residuals: FloatArray
+
+    @property
+    def n_patches(self) -> int:
+        """Number of patches."""
+        return len(self.means)
+
+    @property
+    def width(self) -> int:
+        """Largest dimension of a patch."""
+        return int(self.frames.shape[2])
+
+    @property
+    def curved(self) -> Array:
+        """Which patches have a second fundamental form, shape (c,)."""
+        return np.asarray(self.second_forms.any(axis=(1, 2, 3)))
+
+    @property
+    def arc_tensors(self) -> FloatArray:
+        """The tensors G of the arc-length correction, shape (c, r, r, r, r)."""
+        return np.einsum("ckld,cmnd->cklmn", self.second_forms, self.second_forms)
+
+    def coordinates(self, X: Array, members: Membership, run: Run) -> FloatArray:
+        """Return the coordinates of every entry of a membership, shape (M, r)."""
+        placed = np.empty((len(members.points), self.width))
+        arc_tensors, curved = self.arc_tensors, self.curved
+
+        def work(patch: int, entries: IntArray) -> None:
+            u = (X[members.points[entries]] - self.means[patch]) @ self.frames[patch]
+            placed[entries] = u + _arc_correction(arc_tensors[patch], u) if curved[patch] else u
+
+        run.map(work, entries_by_patch(members.patches, self.n_patches), blas=True)
+        return placed
+
+    def points(self, patches: IntArray, f: FloatArray, run: Run) -> FloatArray:
+        """Return the points of the charts' surfaces at coordinates f, shape (M, d)."""
+        found = np.empty((len(f), self.means.shape[1]))
+        arc_tensors, curved = self.arc_tensors, self.curved
+
+        def work(patch: int, entries: IntArray) -> None:
+            u = _invert_arc(arc_tensors[patch], f[entries]) if curved[patch] else f[entries]
+            found[entries] = self.means[patch] + self.offsets[patch] + u @ self.frames[patch].T
+            if curved[patch]:
+                found[entries] += _products(u) @ self.second_forms[patch].reshape(u.shape[1] ** 2, -1) / 2
+
+        run.map(work, entries_by_patch(patches, self.n_patches), blas=True)
+        return found
+
+
+def _arc_correction(arc: FloatArray, u: FloatArray) -> FloatArray:
+    """Return the difference of arc length and tangent coordinates u, shape (m, r)."""
+    width = u.shape[1]
+    turned = (_products(u) @ arc.reshape(width * width, -1).T).reshape(len(u), width, width)
+    return np.einsum("mkl,ml->mk", turned, u) / 6
+
+
+def _invert_arc(arc: FloatArray, f: FloatArray) -> FloatArray:
+    """Return the tangent coordinates u of the chart coordinates f, by Newton's method."""
+    u, width = f, f.shape[1]
+    square = width * width
+    # The derivative of G u u u / 6, by the symmetry of G in its first and in its last two indices.
+    tangent = (arc.reshape(square, square) + 2 * arc.transpose(0, 2, 1, 3).reshape(square, square)) / 6
+    for _ in range(MAX_CHART_NEWTON_STEPS):
+        slopes = np.eye(width) + (_products(u) @ tangent.T).reshape(-1, width, width)
+        step = np.linalg.solve(slopes, (f - u - _arc_correction(arc, u))[:, :, None])[:, :, 0]
+        u = u + step
+        if np.abs(step).max(initial=0.0) <= CHART_NEWTON_TOL * np.abs(f).max(initial=0.0):
+            break
+    return u
+
+
+def _products(u: FloatArray) -> FloatArray:
+    """Return the products of coordinates in pairs, shape (m, r * r)."""
+    return np.asarray((u[:, :, None] * u[:, None, :]).reshape(len(u), -1))
+
+
+@dataclass(frozen=True)
+class _CurvedChart:
+    """One patch of dimension r: mean, frame (d, r), second fundamental form (r, r, d), offset, spread, residual."""
+
+    mean: FloatArray
+    frame: FloatArray
+    second_form: FloatArray | None
+    offset: FloatArray | float
+    spread: FloatArray
+    residual: float
+
+
+def fit_curved_charts(
+    X: Array, members: Membership, n_patches: int, width: int, run: Run, *, curved: bool, share: float | None = None
+) -> CurvedCharts:
+    """Fit principal directions and, if ``curved``, a second fundamental form to each patch; see `fit_charts`."""
+    d = X.shape[1]
+    width = min(width, d)
+
+    def work(_: int, entries: IntArray) -> _CurvedChart:
+        mine = members.points[entries]
+        rows = np.asarray(X[mine[:: max(1, len(mine) // MAX_FIT_POINTS)]], dtype=float)
+        return _fit_chart(rows, width, curved, share)
+
+    tasks = entries_by_patch(members.patches, n_patches)
+    means, offsets = np.zeros((n_patches, d)), np.zeros((n_patches, d))
+    frames, sizes = np.zeros((n_patches, d, width)), np.zeros(n_patches, dtype=np.int64)
+    second_forms = np.zeros((n_patches, width, width, d if curved else 0))
+    spread, residuals = np.zeros((n_patches, min(d, 2 * width + 1))), np.zeros(n_patches)
+    for (patch, _), chart in zip(tasks, run.map(work, tasks, blas=True), strict=True):
+        size = sizes[patch] = chart.frame.shape[1]
+        means[patch], offsets[patch], residuals[patch] = chart.mean, chart.offset, chart.residual
+        frames[patch, :, :size] = chart.frame
+        spread[patch, : len(chart.spread)] = chart.spread
+        if chart.second_form is not None:
+            second_forms[patch, :size, :size] = chart.second_form
+    return CurvedCharts(means, frames, sizes, second_forms, offsets, spread, residuals)
+
+
+def _fit_chart(rows: FloatArray, width: int, curved: bool, share: float | None) -> _CurvedChart:
+    mean = rows.mean(axis=0)
+    away = rows - mean
+    values, directions = principal_directions(away)
+    variances = values / len(rows)
+    size = n_principal(variances, float(variances.sum()), width, share)
+    frame = directions[:, :size]
+    rest = away - (away @ frame) @ frame.T
+    found = _fit_second_form(away, frame) if curved and size else None
+    frame, offset, second_form, rest = found or (frame, 0.0, None, rest)
+    inside = np.square(away @ frame).sum() if size else 0.0
+    residual = float(np.sqrt(np.square(rest).sum() / inside)) if inside > 0 else 0.0
+    return _CurvedChart(mean, frame, second_form, offset, variances[: 2 * width + 1], residual)
+
+
+def _fit_second_form(
+    away: FloatArray, frame: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
+    """Fit a quadratic surface; return its tangent frame, offset, second fundamental form and residual vectors.
+
+    None where there are too few points, or the quadratic terms are not significant.
+    """
+    n, size = len(away), frame.shape[1]
+    k, m = np.triu_indices(size)
+    unknowns = 1 + size + len(k)
+    if n < 2 * unknowns:
+        return None
+    for _ in range(2):
+        u = away @ frame
+        rest = away - u @ frame.T
+        squares = u[:, k] * u[:, m] * np.where(k == m, 0.5, 1.0)
+        design = np.column_stack([np.ones(n), u, squares])
+        found = np.linalg.lstsq(design, rest, rcond=None)[0]
+        left = rest - design @ found
+        noise = np.square(left).sum() / (n - unknowns)
+        linear = design[:, : 1 + size]
+        plain = rest - linear @ np.linalg.lstsq(linear, rest, rcond=None)[0]
+        gain = (np.square(plain).sum() - np.square(left).sum()) / len(k)
+        if gain <= MIN_F_RATIO * noise:
+            return None
+        # Towards the tangent plane at the mean, which the principal directions of an asymmetric patch do not span.
+        frame = np.linalg.qr(frame + found[1 : 1 + size].T)[0]
+    u = away @ frame
+    rest = away - u @ frame.T
+    squares = u[:, k] * u[:, m] * np.where(k == m, 0.5, 1.0)
+    design = np.column_stack([np.ones(n), squares])
+    found = np.linalg.lstsq(design, rest, rcond=None)[0]
+    # Noise adds to the squares of the fitted coefficients: shrink them by its expected share.
+    shrinkage = np.sqrt(1 - noise / gain)
+    second_form = np.zeros((size, size, away.shape[1]))
+    second_form[k, m] = second_form[m, k] = shrinkage * found[1:]
+    return frame, found[0], second_form, rest - design @ found

@@ -1,0 +1,134 @@
+"""Eigenproblems of linear methods: a quadratic form restricted to the linear functions of the points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from manifoldry.run import Run
+from manifoldry.solve.eigen import smallest
+from manifoldry.solve.scaling import center_gram
+from manifoldry.values import Extension, FloatArray, Spectrum
+
+SPAN_RANK_TOL = 1e-8
+"""Share of the largest singular value below which a direction of the rows is rounding: a unit coordinate along it would
+magnify the rounding of the data, 1e-16, to more than 1e-8."""
+KERNEL_RANK_TOL = 1e-6
+"""Share of a kernel's largest eigenvalue below which its range ends: kernels whose eigenvalues fall without a gap
+leave the eigenvectors at a cut uncertain by 1e-16 over that share."""
+MIN_EIGENPAIRS = 10
+"""Eigenpairs computed at least, so that there is a gap to see."""
+
+
+@dataclass(frozen=True)
+class FeatureRows:
+    """The rows that a linear map is applied to: the points themselves, or their rows of a kernel.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n, f)
+        One row per point.
+    loadings : ndarray of shape (f, q), optional
+        ``table @ loadings`` are, up to a shift, coordinates with the right inner products; None: the table itself.
+    features : callable, optional
+        Computes the rows of new points; None: they are the points.
+    rank_tol : float
+        Share of the largest singular value below which a direction counts as rounding.
+    """
+
+    table: FloatArray
+    loadings: FloatArray | None = None
+    features: Extension | None = None
+    rank_tol: float = SPAN_RANK_TOL
+
+
+def kernel_feature_rows(K: FloatArray, features: Extension, run: Run, rank_tol: float = KERNEL_RANK_TOL) -> FeatureRows:
+    r"""Return kernel rows with the loadings :math:`V \Lambda^{-1/2}` of kernel PCA, in the range of H K H.
+
+    The range is spanned by the eigenvectors whose eigenvalues exceed the share ``rank_tol`` of the largest.
+    """
+    with run.stage("range"):
+        centered = center_gram((K + K.T) / 2, run)
+        values, vectors = np.linalg.eigh(centered)
+        kept = values > rank_tol * values[-1]
+        return FeatureRows(K, vectors[:, kept] / np.sqrt(values[kept]), features)
+
+
+@dataclass(frozen=True)
+class PrincipalSpan:
+    r"""The span of the feature rows in principal coordinates P, weighted by D.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (f,)
+        Weighted mean of the rows.
+    directions : ndarray of shape (f, r)
+        ``(rows - mean) @ directions`` are the coordinates; orthonormal where the rows are the points.
+    coordinates : ndarray of shape (n, r)
+        Of the fitted points, :math:`P^T D P = \mathrm{diag}(\sigma^2)`.
+    singular_values : ndarray of shape (r,)
+        :math:`\sigma`, descending, none of them rounding.
+    features : callable, optional
+        As in `FeatureRows`.
+    """
+
+    mean: FloatArray
+    directions: FloatArray
+    coordinates: FloatArray
+    singular_values: FloatArray
+    features: Extension | None = None
+
+    @property
+    def rank(self) -> int:
+        """Number of directions."""
+        return len(self.singular_values)
+
+    def smallest(self, form: Any, count: int, run: Run) -> tuple[Spectrum, FloatArray]:
+        r"""Return the lowest eigenpairs of :math:`P^T M P` and the orthonormal vectors w."""
+        return self._lowest(self.coordinates, form, count, run)
+
+    def smallest_generalized(self, form: Any, count: int, run: Run) -> tuple[Spectrum, FloatArray]:
+        r"""Return the lowest pairs of :math:`P^T M P w = \lambda P^T D P w` with :math:`w^T P^T D P w = 1`.
+
+        The singular values turn it into an ordinary eigenproblem, without the squared condition of the generalized one.
+        """
+        spectrum, w = self._lowest(self.coordinates / self.singular_values, form, count, run)
+        return spectrum, w / self.singular_values[:, None]
+
+    def _lowest(self, frame: FloatArray, form: Any, count: int, run: Run) -> tuple[Spectrum, FloatArray]:
+        small = frame.T @ (form @ frame)
+        spectrum = smallest((small + small.T) / 2, min(max(count, MIN_EIGENPAIRS), self.rank), run=run)
+        return spectrum, spectrum.vectors
+
+
+def principal_span(
+    rows: FeatureRows, run: Run, *, weights: FloatArray | None = None, variance: float = 1.0
+) -> PrincipalSpan:
+    """Return the span of the rows, cut where the leading directions hold the share ``variance`` of all variance.
+
+    Parameters
+    ----------
+    rows : FeatureRows
+        Of the points.
+    run : Run
+        Gets the stage "span".
+    weights : ndarray of shape (n,), optional
+        Non-negative weights of the points; equal if not given.
+    variance : float
+        At 1, all directions above rounding.
+    """
+    with run.stage("span"):
+        D = np.ones(len(rows.table)) if weights is None else weights
+        mean = D @ rows.table / D.sum()
+        centered = rows.table - mean
+        inner = centered if rows.loadings is None else centered @ rows.loadings
+        weighted = inner if weights is None else inner * np.sqrt(D)[:, None]
+        _, sigma, axes = np.linalg.svd(np.linalg.qr(weighted, mode="r"), full_matrices=False)
+        left = 1.0 - np.cumsum(sigma**2) / (sigma**2).sum()
+        before = np.concatenate([[1.0], left[:-1]])  # what the directions before this one leave
+        kept = (sigma > rows.rank_tol * sigma[0]) & ((before > 1.0 - variance) | (variance == 1.0))
+        axes = axes[kept].T
+        directions = axes if rows.loadings is None else rows.loadings @ axes
+        return PrincipalSpan(mean, directions, inner @ axes, sigma[kept], rows.features)

@@ -1,0 +1,390 @@
+"""Stretching with distances held: against derivatives, an interior-point solver, and where paper knows the answer."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from manifoldry.run import Run
+from manifoldry.solve.semidefinite import Bands, FrameLayout, PairStretch, StretchOptions, Variance, stretch_out
+from manifoldry.solve.semidefinite.barrier import Barrier, Misfit
+from manifoldry.solve.semidefinite.certificate import certify_stretch
+from manifoldry.solve.semidefinite.smooth import smooth_stretch
+from manifoldry.solve.semidefinite.systems import LengthProblem, NewtonStep
+from manifoldry.values import Stop
+
+GAP, SLACK = 1e-6, 1e-3
+
+
+def points(n):
+    return FrameLayout.of_points(n)
+
+
+def differences(pairs, lengths, n):
+    """Return rows (e_i - e_j) / length."""
+    B = np.zeros((len(pairs), n))
+    for row, (i, j), length in zip(B, pairs, lengths, strict=True):
+        row[i], row[j] = 1 / length, -1 / length
+    return sp.csr_array(B)
+
+
+def bands(B, kept):
+    E = B.shape[0]
+    if kept:
+        return Bands(B, np.full(E, 1 - SLACK), np.full(E, 1 + SLACK))
+    return Bands(B, np.full(E, -np.inf), np.ones(E))
+
+
+def cloud(seed, n=7, space=3, k=2):
+    """Return random points and the pairs of a ring joined with those of nearest neighbors: connected."""
+    X = np.random.default_rng(seed).normal(size=(n, space))
+    D = np.linalg.norm(X[:, None] - X[None], axis=2)
+    near = {(min(i, j), max(i, j)) for i in range(n) for j in np.argsort(D[i])[1 : k + 1]}
+    pairs = sorted(near | {(i, i + 1) for i in range(n - 1)} | {(0, n - 1)})
+    return X - X.mean(axis=0), differences(pairs, [D[pair] for pair in pairs], n)
+
+
+def laplacian(seed, n):
+    """Return the form of randomly weighted squared distances of all pairs."""
+    weights = np.triu(np.random.default_rng([seed, 7]).exponential(size=(n, n)), 1)
+    weights += weights.T
+    return np.diag(weights.sum(axis=0)) - weights
+
+
+def hinged(seed, sizes=(2, 2, 2), space=3):
+    """Return rigid pieces of a figure: layout, placement, links between their points, and what is stretched.
+
+    A piece's points are known in its own frame; a link holds the distance of a point of one piece to a point of
+    another. Stretched are the distances between the pieces' origins.
+    """
+    rng = np.random.default_rng(seed)
+    layout, c = FrameLayout(np.array(sizes)), len(sizes)
+    frames = [np.linalg.qr(rng.normal(size=(space, size)))[0].T for size in sizes]
+    V = np.vstack([*frames, 2 * rng.normal(size=(c, space))])
+
+    def point(i):
+        row = np.zeros(layout.n_rows)
+        row[layout.offsets[i] : layout.offsets[i + 1]] = rng.normal(size=sizes[i])
+        row[layout.n_frame_rows + i] = 1
+        return row
+
+    links = [point(i) - point((i + 1) % c) for i in range(c) for _ in range(3)]
+    B = np.array([link / np.linalg.norm(link @ V) for link in links])
+    W = np.zeros((layout.n_rows, layout.n_rows))
+    W[layout.n_frame_rows :, layout.n_frame_rows :] = laplacian(seed, c)
+    return layout, V, sp.csr_array(B), W
+
+
+def reference(W, given, layout):
+    """Return max tr(W A), A positive semidefinite with identity blocks for frames and lengths in the bands.
+
+    Shifts are taken about their mean, which nothing sees; clarabel's triangle has off-diagonals times sqrt 2.
+    """
+    clarabel = pytest.importorskip("clarabel")
+    k, c = layout.n_frame_rows, layout.n_patches
+    centered = np.linalg.svd(np.eye(c) - 1 / c)[0][:, : c - 1]
+    T = np.block([[np.eye(k), np.zeros((k, c - 1))], [np.zeros((c, k)), centered]])
+    W, B = T.T @ W @ T, given.differences @ T
+    column, row = np.tril_indices(len(W))
+    factor = np.where(row == column, 1.0, np.sqrt(2))
+    piece = np.concatenate([np.repeat(np.arange(c), layout.sizes), c + np.arange(c - 1)])
+    fixed = np.flatnonzero((piece[row] == piece[column]) & (column < k))
+    squared = factor * B[:, row] * B[:, column]
+    held = np.isfinite(given.lower)
+    A = np.vstack([np.eye(len(row))[fixed], squared, -squared[held], -np.eye(len(row))])
+    b = np.concatenate([(row == column)[fixed], given.upper, -given.lower[held], np.zeros(len(row))])
+    cones = [clarabel.ZeroConeT(len(fixed))] if k else []
+    cones += [clarabel.NonnegativeConeT(len(held) + int(held.sum())), clarabel.PSDTriangleConeT(len(W))]
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_rel = settings.tol_gap_abs = settings.tol_feas = 1e-7
+    nothing = sp.csc_matrix((len(row), len(row)))
+    cost = -factor * W[row, column]
+    solution = clarabel.DefaultSolver(nothing, cost, sp.csc_matrix(A), b, cones, settings).solve()
+    assert str(solution.status) == "Solved"
+    return -solution.obj_val
+
+
+def agrees(found, best, given):
+    """The stretch is within the proven gap of the best, and no bound is below it."""
+    stretch, bound = -found.certificate.objective, -found.certificate.bound
+    # The barrier stops at a gap of 1e-6 and the reference at 1e-7.
+    assert stretch == pytest.approx(best, rel=1e-5)
+    assert found.certificate.gap < 1e-5
+    assert stretch <= best * (1 + 1e-6)
+    assert bound >= best * (1 - 1e-6)
+    lengths = given.lengths(found.V)
+    assert ((given.lower < lengths) & (lengths < given.upper)).all()
+
+
+SEEDS = range(20)
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["at most", "kept"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_variance_of_points_is_that_of_an_interior_point_solver(seed, kept):
+    X, B = cloud(seed)
+    n = len(X)
+    given = bands(B, kept)
+    found = stretch_out(Variance(n), given, points(n), X, StretchOptions(GAP, SLACK, n - 1, 300), Run(0))
+    agrees(found, reference(np.eye(n) - 1 / n, given, points(n)), given)
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["at most", "kept"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_weighted_pairs_are_stretched_as_by_an_interior_point_solver(seed, kept):
+    X, B = cloud(seed)
+    n = len(X)
+    given, W = bands(B, kept), laplacian(seed, n)
+    found = stretch_out(
+        PairStretch(sp.csr_array(W)), given, points(n), X, StretchOptions(GAP, SLACK, n - 1, 300), Run(0)
+    )
+    agrees(found, reference(W, given, points(n)), given)
+
+
+@pytest.mark.parametrize("sizes", [(2, 2), (2, 2, 2)], ids=["two", "three"])
+@pytest.mark.parametrize("seed", range(10))
+def test_rigid_pieces_are_stretched_as_by_an_interior_point_solver(seed, sizes):
+    layout, V, B, W = hinged(seed, sizes)
+    given = bands(B, True)
+    found = stretch_out(
+        PairStretch(sp.csr_array(W)), given, layout, V, StretchOptions(GAP, SLACK, layout.n_rows, 300), Run(0)
+    )
+    agrees(found, reference(W, given, layout), given)
+    for _, rows in layout.groups:
+        frames = found.V[rows]
+        # A polar factor is orthonormal to rounding.
+        unit = np.broadcast_to(np.eye(2), (len(rows), 2, 2))
+        np.testing.assert_allclose(frames @ frames.transpose(0, 2, 1), unit, atol=1e-13)
+
+
+def objective(kind, framed, seed):
+    """Return a function, its layout and a place where it is smooth."""
+    if framed:
+        layout, V, B, W = hinged(seed)
+        stretch = PairStretch(sp.csr_array(W))
+    else:
+        V, B = cloud(seed)
+        layout, stretch = points(len(V)), Variance(len(V))
+    if kind == "misfit":
+        # Longer than wanted everywhere: there the misfit's form is its whole second derivative.
+        return Misfit(bands(sp.csr_array(1.3 * B), True)), layout, V
+    wide = np.full(B.shape[0], 0.3)
+    lower = np.full(B.shape[0], -np.inf) if kind == "at most" else 1 - wide
+    return Barrier(stretch, Bands(B, lower, 1 + wide), 0.5), layout, V
+
+
+@pytest.mark.parametrize("framed", [False, True], ids=["points", "frames"])
+@pytest.mark.parametrize("kind", ["at most", "kept", "misfit"])
+def test_newtons_equation_is_that_of_differences_along_curves(kind, framed):
+    function, layout, V = objective(kind, framed, 3)
+    system = LengthProblem(function, layout).system(V)
+    rng = np.random.default_rng(4)
+    for _ in range(5):
+        # The variance's matrix holds for moves about the mean only.
+        move = layout.tangent(V, rng.normal(size=V.shape))
+        move[layout.n_frame_rows :] -= move[layout.n_frame_rows :].mean(axis=0)
+        move /= np.linalg.norm(move)
+        step = system.basis.T @ move.ravel()
+        np.testing.assert_allclose(system.basis @ step, move.ravel(), atol=1e-14)
+
+        def along(t, move=move):
+            return function.value(layout.orthonormal(V + t * move))
+
+        # Central differences of fourth order: h^4 times high derivatives, and rounding 1e-15 |f| / h^2 = 1e-9.
+        h = 2e-3
+        ahead, behind, far, back, here = along(h), along(-h), along(2 * h), along(-2 * h), along(0.0)
+        first = (8 * (ahead - behind) - (far - back)) / (12 * h)
+        second = (16 * (ahead + behind) - (far + back) - 30 * here) / (12 * h * h)
+        scale = float(abs(system.matrix).max())
+        assert 2 * system.right @ step == pytest.approx(first, abs=1e-6 * scale)
+        assert 2 * step @ (system.matrix @ step) == pytest.approx(second, abs=1e-6 * scale)
+
+
+def test_short_lengths_only_stiffen_the_misfit():
+    V, B = cloud(5)
+    misfit = Misfit(bands(sp.csr_array(B / 2), True))
+    system = LengthProblem(misfit, points(len(V))).system(V)
+    errors = misfit.bands.lengths(V) - 1
+    assert errors.max() < 0
+    true = (misfit.bands.differences.T @ sp.diags_array(errors) @ misfit.bands.differences).toarray()
+    lowest = np.linalg.eigvalsh(system.matrix.toarray())[0]
+    assert lowest > -1e-13 * float(abs(system.matrix).max())
+    assert np.linalg.eigvalsh(true)[-1] < 1e-13
+
+
+@pytest.mark.parametrize("kind", ["at most", "kept"])
+def test_a_bent_step_keeps_lengths_on_their_linear_course(kind):
+    function, layout, V = objective(kind, True, 6) if kind == "kept" else objective(kind, False, 6)
+    system = LengthProblem(function, layout).system(V)
+    factor = system.factor(10.0)
+    move = layout.tangent(V, np.random.default_rng(7).normal(size=V.shape))
+    move[layout.n_frame_rows :] -= move[layout.n_frame_rows :].mean(axis=0)
+
+    def off_course(bent, t):
+        there = layout.orthonormal(V + t * move + t * t * bent)
+        B = function.bands.differences
+        linear = function.bands.lengths(V) + 2 * t * ((B @ V) * (B @ move)).sum(axis=1)
+        return function.bands.lengths(there) - linear
+
+    weights = function.derivatives(V).weights
+    bent = system.correction(NewtonStep(1e-3 * move, 0.0, factor)) / 1e-6
+    # The bend lowers a weighted sum of squares, by less the more it is damped.
+    t = 1e-3
+    assert weights @ off_course(bent, t) ** 2 < 0.9 * (weights @ off_course(np.zeros_like(V), t) ** 2)
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["at most", "kept"])
+def test_a_chain_becomes_straight(kept):
+    n = 12
+    angles = np.linspace(0, 4, n)
+    X = np.column_stack([np.cos(angles), np.sin(angles)])
+    X -= X.mean(axis=0)
+    lengths = np.linspace(0.5, 1.5, n - 1)
+    given = bands(differences([(i, i + 1) for i in range(n - 1)], lengths, n), kept)
+    found = stretch_out(Variance(n), given, points(n), X, StretchOptions(GAP, SLACK, 4), Run(0))
+    ruler = np.concatenate([[0], np.cumsum(lengths * np.sqrt(given.upper))])
+    most = float(np.square(ruler - ruler.mean()).sum())
+    assert -found.certificate.objective == pytest.approx(most, rel=1e-5)
+    assert found.certificate.gap < 1e-5
+    sizes = np.linalg.svd(found.V, compute_uv=False)
+    # A point within gap * most of the optimum in squares has other axes of its root at the most.
+    assert sizes[1] < np.sqrt(1e-5 * most)
+
+
+def test_the_forces_of_a_chain_are_those_of_a_pulled_rope():
+    """At the optimum W V = B' F B V: the pull on a link is the sum of the points beyond it."""
+    n = 8
+    given = bands(differences([(i, i + 1) for i in range(n - 1)], np.ones(n - 1), n), False)
+    X = np.random.default_rng(8).normal(size=(n, 2))
+    found = stretch_out(Variance(n), given, points(n), X, StretchOptions(1e-8, SLACK, 3), Run(0))
+    places = np.arange(n) - (n - 1) / 2
+    np.testing.assert_allclose(found.multipliers, -np.cumsum(places)[:-1], rtol=1e-6)
+
+
+def test_few_columns_are_not_called_optimal():
+    X, B = cloud(9, n=12, space=6, k=4)
+    given = bands(B, True)
+    narrow = stretch_out(Variance(12), given, points(12), X[:, :1], StretchOptions(GAP, SLACK, 1), Run(0))
+    best = reference(np.eye(12) - 1 / 12, given, points(12))
+    assert narrow.certificate.gap > 1e-2
+    assert narrow.error > 1e-3
+    free = stretch_out(Variance(12), given, points(12), X, StretchOptions(GAP, SLACK, 11, 300), Run(0))
+    agrees(free, best, given)
+    rank = free.certificate.rank
+    assert rank > 2
+    cut = stretch_out(Variance(12), given, points(12), X[:, :2], StretchOptions(GAP, SLACK, 2), Run(0))
+    assert cut.certificate.rank <= 2
+    assert max(cut.certificate.gap, cut.error) > 1e-3
+
+
+def test_sides_that_make_no_triangle_come_as_near_as_a_line_can():
+    """Sides 1, 1, 3: the nearest squared lengths are of a flat triangle x, x, 2x, as the third may be twice at most.
+
+    The least of 2 (x^2 - 1)^2 + (4 x^2 / 9 - 1)^2 is at x^2 = (2 + 4/9) / (2 + 16/81).
+    """
+    given = bands(differences([(0, 1), (1, 2), (0, 2)], [1, 1, 3], 3), True)
+    start = np.random.default_rng(10).normal(size=(3, 2))
+    found = stretch_out(Variance(3), given, points(3), start, StretchOptions(GAP, 1e-5, 2), Run(0))
+    square = (2 + 4 / 9) / (2 + 16 / 81)
+    lengths = given.lengths(found.V)
+    # Lengths may leave the least by the half-width 1e-5 of their bands, and the least is found to its square root.
+    np.testing.assert_allclose(lengths, [square, square, 4 * square / 9], atol=1e-3)
+    errors = np.array([square - 1, square - 1, 4 * square / 9 - 1])
+    assert found.error == pytest.approx(np.mean(errors**2), abs=1e-3)
+    assert found.certificate.violation == pytest.approx(np.abs(errors).max(), abs=1e-3)
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["at most", "kept"])
+@pytest.mark.parametrize("steps", [1, 5, 30])
+def test_a_stopped_stretch_is_inside_its_bands(kept, steps):
+    X, B = cloud(11)
+    seen = []
+
+    def stop(progress):
+        seen.append(progress)
+        return len(seen) >= steps
+
+    given = bands(B, kept)
+    found = stretch_out(Variance(7), given, points(7), X, StretchOptions(1e-10, SLACK, 6), Run(0, callback=stop))
+    assert found.trace.stop is Stop.ASKED
+    assert len(seen) <= steps + 5
+    lengths = given.lengths(found.V)
+    assert np.isfinite(found.V).all()
+    assert lengths.max() < (2.0 if kept else 1.0)
+    best = reference(np.eye(7) - 1 / 7, given, points(7))
+    assert -found.certificate.bound >= best * (1 - 1e-6)
+
+
+def test_upper_bounds_alone_are_refused_for_pieces_with_frames():
+    layout, V, B, W = hinged(12)
+    with pytest.raises(ValueError, match="single points"):
+        stretch_out(PairStretch(sp.csr_array(W)), bands(B, False), layout, V, StretchOptions(), Run(0))
+
+
+@pytest.mark.parametrize("framed", [False, True], ids=["points", "frames"])
+def test_the_bound_is_the_least_dual_value_that_eigenvalues_allow(framed):
+    """Twin: raise eta until A + Lambda + eta (B'B + I on frames) - W has no negative eigenvalue, by bisection."""
+    function, layout, V = objective("kept", framed, 13)
+    certificate = certify_stretch(function, layout, V, 0.0)
+    B, W = function.bands.differences.toarray(), np.eye(layout.n_rows) - 1 / layout.n_rows
+    if framed:
+        W = function.stretch.matrix.toarray()
+    above, below = function.multipliers(V)
+    of_pairs = B.T @ np.diag(above - below) @ B
+    frames = layout.multipliers(V, W @ V - of_pairs @ V).toarray()
+    value = above @ function.bands.upper - below @ function.bands.lower + np.trace(frames)
+    cost = function.bands.upper.sum() + layout.n_frame_rows
+    on_frames = np.diag((np.arange(layout.n_rows) < layout.n_frame_rows).astype(float))
+
+    def lowest(eta):
+        return np.linalg.eigvalsh(of_pairs + frames + eta * (B.T @ B + on_frames) - W)[0]
+
+    low, high = 0.0, 1e6
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (low, middle) if lowest(middle) > -1e-9 else (middle, high)
+    least = value + high * cost
+    assert -certificate.bound >= least * (1 - 1e-6)
+    # The ladder of strengths has rungs a factor of sqrt 10 apart.
+    assert -certificate.bound <= value + np.sqrt(10) * high * cost * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["at most", "kept"])
+def test_all_smooth_directions_give_the_whole_problem(kept):
+    _, B = cloud(14, n=8)
+    Q = np.linalg.svd(np.eye(8) - 1 / 8)[0][:, :7]
+    P = smooth_stretch(B @ Q, np.eye(7), Run(0), kept=kept, tol=1e-7, penalty=1e5)
+    assert np.linalg.eigvalsh(P)[0] > 0
+    lengths = np.einsum("em,mn,en->e", B @ Q, P, B @ Q)
+    if kept:
+        # A penalty's stretch is above the best by half the squared multipliers over its weight, its errors by their
+        # whole: both fall as the weight grows.
+        best = reference(
+            np.eye(8) - 1 / 8, Bands(B, np.full(len(lengths), 1 - 1e-6), np.full(len(lengths), 1 + 1e-6)), points(8)
+        )
+        looser = smooth_stretch(B @ Q, np.eye(7), Run(0), kept=kept, tol=1e-7, penalty=1e4)
+        assert np.trace(P) == pytest.approx(best, rel=2e-2)
+        assert abs(np.trace(P) - best) < 0.2 * abs(np.trace(looser) - best)
+        assert np.abs(lengths - 1).max() < 0.05
+    else:
+        assert lengths.max() < 1
+        best = reference(np.eye(8) - 1 / 8, bands(B, False), points(8))
+        assert best * (1 - 1e-6) < np.trace(P) < best * (1 + 1e-8)
+
+
+def test_fewer_directions_stretch_less():
+    _, B = cloud(15, n=10)
+    Q = np.linalg.svd(np.eye(10) - 1 / 10)[0][:, :9]
+    totals = [np.trace(smooth_stretch(B @ Q[:, :m], np.eye(m), Run(0), kept=False, tol=1e-6)) for m in (2, 4, 6, 9)]
+    assert (np.diff(totals) > -1e-5 * totals[-1]).all()
+    assert totals[0] < totals[-1]
+
+
+def test_the_start_is_not_modified_and_the_seed_decides_alone():
+    X, B = cloud(16)
+    given, kept = bands(B, True), X.copy()
+    first, second = (
+        stretch_out(Variance(7), given, points(7), X, StretchOptions(1e-4, SLACK, 6), Run(0)) for _ in range(2)
+    )
+    np.testing.assert_array_equal(X, kept)
+    np.testing.assert_array_equal(first.V, second.V)

@@ -12,10 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from manifoldry import datasets, quality
+from manifoldry.apps import demo
 from manifoldry.registry import Card, methods
 
 FOLDER = Path(__file__).resolve().parent / "figures"
 POINTS = 800
+OVERVIEW = ("PCA", "Isomap", "LLE", "LTSA", "TSNE", "UMAP", "MVU", "IPA")
 
 
 def embed(card: Card, roll: datasets.Dataset) -> np.ndarray:
@@ -60,14 +62,24 @@ def draw(card: Card, roll: datasets.Dataset) -> None:
     plt.close(figure)
 
 
+def draw_overview() -> None:
+    """Write the README's picture: a holed roll, unfolded by eight methods."""
+    roll = datasets.swiss_roll(1500, height=demo.ROLL_HEIGHT, hole=True)
+    cards = {card.name: card for card in methods()}
+    results = list(demo.unfold(roll, [cards[name] for name in OVERVIEW]))
+    demo.draw("Swiss roll with a hole", roll, results, FOLDER / "holed_roll.png")
+
+
 def main(names: list[str]) -> None:
-    """Draw the named methods, or all."""
+    """Draw the named methods, or all and the overview."""
     FOLDER.mkdir(exist_ok=True)
     roll = datasets.swiss_roll(POINTS, hole=True)
     warnings.simplefilter("ignore")
     for card in methods():
         if not names or card.name in names:
             draw(card, roll)
+    if not names or "overview" in names:
+        draw_overview()
 
 
 if __name__ == "__main__":

@@ -170,7 +170,7 @@ def test_the_python_of_the_readme_runs():
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
             exec(compile(block, "README.md", "exec"), {})
-        assert "procrustes_similarity" in said.getvalue()
+        assert "trustworthiness" in said.getvalue()
 
 
 def test_targets_named_in_texts_are_in_the_makefile():

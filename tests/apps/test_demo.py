@@ -14,7 +14,7 @@ NAMES = [card.name for card in demo.shown(200)]
 @pytest.fixture(scope="module")
 def results():
     roll = datasets.swiss_roll(200, random_state=4)
-    return roll, {result.name: result for result in demo.unfold(roll)}
+    return roll, {result.name: result for result in demo.unfold(roll, demo.shown(len(roll.X)))}
 
 
 def test_every_card_shown_has_a_result_in_the_order_of_the_registry(results):
@@ -56,7 +56,7 @@ def test_warnings_become_remarks():
     apart = datasets.Dataset(np.concatenate([far.X, far.X + 1e3]), "two", truth=np.concatenate([far.truth] * 2))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = {result.name: result for result in demo.unfold(apart)}
+        found = {result.name: result for result in demo.unfold(apart, demo.shown(len(apart.X)))}
     assert any("2 components" in remark for remark in found["Isomap"].remarks)
     assert found["ClassicalMDS"].remarks == ()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,12 +89,12 @@ def shown(n: int) -> list[Card]:
     ]
 
 
-def unfold(data: Dataset) -> Iterator[Result]:
-    """Yield the results of the methods on data with a truth, in the order of the registry.
+def unfold(data: Dataset, cards: Sequence[Card]) -> Iterator[Result]:
+    """Yield the results of methods on data with a truth.
 
     Seconds are those of the fit; the first use of a compiled kernel includes loading it.
     """
-    for card in shown(len(data.X)):
+    for card in cards:
         model = card.cls(n_components=2, **SETTINGS.get(card.name, {}))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -114,18 +114,23 @@ def _show(title: str, roll: Dataset, path: Path) -> Path:
     """Print a line per method as soon as it is done, then draw all of them."""
     print(f"{title}, {len(roll.X):,} points\n\n{_line('method', 'seconds', *FIGURES)}", flush=True)
     results = []
-    for result in unfold(roll):
+    for result in unfold(roll, shown(len(roll.X))):
         figures = [_number(result.figures[key]) for key in FIGURES.values()]
         print(_line(result.name, f"{result.seconds:.2f}", *figures), flush=True)
         results.append(result)
     print(*(f"{result.name}: {remark}\n" for result in results for remark in result.remarks), sep="")
+    draw(title, roll, results, path)
+    return path
+
+
+def draw(title: str, roll: Dataset, results: Sequence[Result], path: Path) -> None:
+    """Draw the data, the truth and the results of several methods side by side."""
     subtitle = (
         f"{len(results)} methods, the same {len(roll.X):,} points. Every embedding is turned, shifted and scaled "
         "onto the true sheet, which lies in gray behind it."
     )
     panels = [Panel(result.name, _caption(result), result.aligned) for result in results]
     compare(roll, panels, path, title=f"Unfolding a {title}", subtitle=subtitle)
-    return path
 
 
 def _number(value: float) -> str:

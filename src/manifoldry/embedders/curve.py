@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -160,18 +160,13 @@ class PrincipalCurve(Embedder):
     True
     """
 
-    n_components: PositiveInt = 1
+    n_components: Literal[1] = 1
     span: PositiveShare = 0.3
     n_knots: Annotated[int, Range(2)] = 100
     max_iter: PositiveInt = 50
     tol: NonNegative = 0.0001
 
     _invertible = True
-
-    def _check_parameters(self, n_points: int) -> None:
-        super()._check_parameters(n_points)
-        if self.n_components != 1:
-            raise ValueError(f"n_components must be 1, as a curve has one parameter; got {self.n_components}.")
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         rows = dense(X)

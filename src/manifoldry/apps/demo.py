@@ -55,15 +55,7 @@ class Result:
 
 
 def demo(out: Path, n: int) -> None:
-    """Unfold a Swiss roll, whole and with a hole, by every method; print the figures and write the pictures.
-
-    Parameters
-    ----------
-    out : Path
-        Folder of the pictures, made if needed.
-    n : int
-        Number of points, at least 50.
-    """
+    """Unfold a Swiss roll, whole and with a hole, by every method; print the figures, write the pictures to ``out``."""
     check.integer("n", n, MIN_POINTS)
     out.mkdir(parents=True, exist_ok=True)
     pictures = [

@@ -45,21 +45,10 @@ class Panel:
 
 
 def compare(data: Dataset, panels: Sequence[Panel], path: Path, *, title: str, subtitle: str) -> None:
-    """Draw the data in space, the true sheet and every panel, colored by the first true coordinate.
+    """Draw data (n, 3), their true sheet (n, 2) and every panel into a PNG file, colored by the first true coordinate.
 
     All flat panels show the same region, which holds the true sheet and nearly all of every embedding. The sheet
     lies in gray behind each, so that what has moved can be seen.
-
-    Parameters
-    ----------
-    data : Dataset
-        Points of shape (n, 3) with a truth of shape (n, 2).
-    panels : sequence of Panel
-        What to draw, in this order.
-    path : Path
-        The PNG file to write.
-    title, subtitle : str
-        What stands above all panels.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

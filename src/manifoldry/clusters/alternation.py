@@ -22,20 +22,8 @@ class Problem:
 
     .. math:: \psi = \sum_i (1 - \rho)\, e_{i \ell_i}^2 + \rho\, d_G^2(x_i, m_{\ell_i})
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        The points.
-    n_components : int
-        Dimension of the affine subspaces.
-    rho : float
-        Weight of the geodesic term; at 1 no subspaces are computed, at 0 no geodesics are needed.
-    geodesics : Geodesics, optional
-        Needed for ``rho > 0``; each of their components gets a medoid.
-    max_iter : int
-        Maximum number of times the subspaces are fitted.
-    tol : float
-        The iteration ends when the objective falls by no more than this share of it.
+    At ``rho`` 1 no subspaces are computed, at 0 no geodesics are needed; each component of these gets a medoid. The
+    iteration ends after ``max_iter`` fits of the subspaces, or when psi falls by no more than the share ``tol`` of it.
     """
 
     X: FloatArray
@@ -56,16 +44,9 @@ class Problem:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Where one start converged to.
+    """Where one start converged to: labels, of which each of 0 to c - 1 occurs, medoids, objective per half-step.
 
-    Parameters
-    ----------
-    labels : ndarray of shape (n,)
-        Every number from 0 to c - 1 occurs.
-    medoids : ndarray of shape (c,)
-        The last medoids; the seeds where ``rho`` is 0.
-    trace : Trace
-        The objective after every half-step.
+    The medoids (c,) are the seeds where ``rho`` is 0.
     """
 
     labels: IntArray

@@ -18,12 +18,7 @@ from manifoldry.values import FloatArray, IntArray
 class GeodesicsToMedoids:
     """Geodesic distances from new points to the medoids, through their neighbors among the fitted points.
 
-    Parameters
-    ----------
-    index : NeighborIndex
-        Finds the neighbors.
-    lengths : ndarray of shape (n, c)
-        Geodesic distances from every fitted point to the medoids.
+    ``lengths`` (n, c) are those from every fitted point.
     """
 
     index: NeighborIndex
@@ -40,17 +35,7 @@ class GeodesicsToMedoids:
 
 @dataclass(frozen=True)
 class LeastCost:
-    r"""New points to the cluster where :math:`(1 - \rho)\, e^2 + \rho\, d_G^2` is least.
-
-    Parameters
-    ----------
-    rho : float
-        Weight of the geodesic term.
-    subspaces : AffineSubspaces
-        Not used if ``rho`` is 1.
-    geodesics : GeodesicsToMedoids, optional
-        None if ``rho`` is 0.
-    """
+    r"""New points to the cluster where :math:`(1 - \rho)\, e^2 + \rho\, d_G^2` is least; at rho 0 without geodesics."""
 
     rho: float
     subspaces: AffineSubspaces

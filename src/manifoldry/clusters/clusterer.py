@@ -29,30 +29,10 @@ Assign = Callable[[FloatArray, Run], IntArray]
 class Clustering:
     """The result of a method: labels, and what goes into fitted attributes.
 
-    Parameters
-    ----------
-    labels : ndarray of shape (n_points,)
-        The cluster of each point; every number from 0 to c - 1 occurs.
-    subspaces : AffineSubspaces
-        Those of the c clusters.
-    assign : callable
-        New points to labels.
-    objective : float
-        The value of the method's objective, the less the better.
-    objectives : ndarray of shape (n_starts,), optional
-        The objective of every start.
-    trace : Trace, optional
-        The objective along the iterations of the best start.
-    medoids : ndarray of shape (c,), optional
-        The index of each cluster's medoid.
-    graph : NeighborGraph, optional
-        The undirected neighbor graph, if the method made one.
-    n_iter : int, optional
-        Number of iterations, where there is no trace.
-    notes : mapping
-        What goes into ``diagnostics_``.
-    fitted : mapping
-        Further attributes of the fitted estimator, by name.
+    Every label from 0 to c - 1 occurs, c the number of subspaces; ``assign`` gives those of new points. The less the
+    ``objective`` the better; ``objectives`` are those of all starts, the ``trace`` that of the best start (``n_iter``
+    where there is none). ``medoids`` and the undirected ``graph`` are there if the method made them. ``notes`` go into
+    ``diagnostics_``, ``fitted`` holds further attributes by name.
     """
 
     labels: IntArray

@@ -23,16 +23,9 @@ N_HARD_STEPS = 3
 
 @dataclass(frozen=True)
 class NoiseModel:
-    """The covariance of the noise: isotropic (probabilistic PCA) or diagonal (factor analysis).
+    """The covariance of the noise: isotropic (probabilistic PCA) or ``diagonal`` (factor analysis).
 
-    Parameters
-    ----------
-    min_variance : float
-        Lower bound of the noise variances.
-    diagonal : bool
-        A variance per column, not one for all.
-    shared : bool
-        The components have the diagonal in common.
+    Components may have the diagonal in common (``shared``); no variance is below ``min_variance``.
     """
 
     min_variance: float

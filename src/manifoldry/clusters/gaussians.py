@@ -27,22 +27,9 @@ MAX_BLOCK_COORDINATES = 2**22
 class Mixture:
     r"""Gaussians around c affine subspaces of r dimensions.
 
-    Parameters
-    ----------
-    weights : ndarray of shape (c,)
-        Mixing proportions.
-    means : ndarray of shape (c, m)
-        Means of the components.
-    bases : ndarray of shape (c, m, r)
-        Orthonormal columns :math:`V_\ell`.
-    variances : ndarray of shape (c, r)
-        Variances :math:`A_\ell` along them, relative to ``diagonals``.
-    noise_variances : ndarray of shape (c,)
-        Variances :math:`\sigma_\ell^2` in the other directions.
-    diagonals : ndarray of shape (c, m)
-        The diagonals :math:`D_\ell`.
-    dimension : int
-        Dimension of the space: m, or more if the points were rotated into the m dimensions that they span.
+    ``bases`` (c, m, r) are the orthonormal :math:`V_\ell`, ``variances`` (c, r) the :math:`A_\ell` along them relative
+    to the ``diagonals`` (c, m) :math:`D_\ell`, and ``noise_variances`` (c,) the :math:`\sigma_\ell^2` in the other
+    directions. The ``dimension`` of the space is m, or more if the points were rotated into the m that they span.
     """
 
     weights: FloatArray
@@ -87,16 +74,9 @@ class Mixture:
 
 @dataclass(frozen=True)
 class Posterior:
-    """The result of an E-step.
+    """The result of an E-step: responsibilities (n, c) and log-densities (n,) of the mixture.
 
-    Parameters
-    ----------
-    responsibilities : ndarray of shape (n, c)
-        Posterior probability of each component given the point.
-    log_densities : ndarray of shape (n,)
-        Log-density of the mixture at each point.
-    coordinates : ndarray of shape (c, r, n)
-        Coordinates of each point along the axes of each component.
+    ``coordinates`` (c, r, n) are those of each point along the axes of each component.
     """
 
     responsibilities: FloatArray
@@ -143,15 +123,7 @@ def coordinates(Z: FloatArray, means: FloatArray, axes: FloatArray) -> FloatArra
 
 @dataclass(frozen=True)
 class MaximumPosterior:
-    """New points to the component of largest posterior probability.
-
-    Parameters
-    ----------
-    mixture : Mixture
-        In the space of the data, about ``center``.
-    center : ndarray of shape (d,)
-        The origin of its means.
-    """
+    """New points to the component of largest posterior probability; the means of the mixture are about ``center``."""
 
     mixture: Mixture
     center: FloatArray
@@ -177,14 +149,7 @@ class MaximumPosterior:
 class OrthonormalReduction:
     """Orthonormal coordinates of the space that the centered points span, and the way back to the features.
 
-    Parameters
-    ----------
-    varying : ndarray of int
-        Features that are not constant.
-    axes : ndarray of shape (len(varying), m), optional
-        Orthonormal columns whose span holds all points; None: the features themselves.
-    n_features : int
-        Number of features.
+    ``varying`` are the features that are not constant; the columns of ``axes``, if not None, span the points in these.
     """
 
     varying: IntArray

@@ -59,15 +59,7 @@ class Geodesics(Protocol):
 
 @dataclass(frozen=True)
 class PrecomputedGeodesics:
-    """All squared geodesic distances; every member of a cluster is tried as its medoid.
-
-    Parameters
-    ----------
-    squares : ndarray of shape (n, n)
-        Zero between components.
-    component : ndarray of shape (n,)
-        The component of each point.
-    """
+    """All squared geodesic distances, 0 between components; every member of a cluster is tried as its medoid."""
 
     squares: FloatArray
     component: IntArray
@@ -120,19 +112,7 @@ def _indicators(labels: IntArray, n_clusters: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class GeodesicsOnDemand:
-    """Geodesic distances computed when asked for; the members nearest to a cluster's mean are tried as its medoid.
-
-    Parameters
-    ----------
-    graph : NeighborGraph
-        Undirected.
-    X : ndarray of shape (n, d)
-        The points.
-    component : ndarray of shape (n,)
-        The component of each point.
-    n_jobs : int
-        Threads.
-    """
+    """Geodesic distances computed when asked for; the members nearest to a cluster's mean are tried as its medoid."""
 
     graph: NeighborGraph
     X: FloatArray

@@ -22,13 +22,7 @@ from manifoldry.values import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class NearestCenter:
-    """New points to the cluster whose center is nearest.
-
-    Parameters
-    ----------
-    centers : ndarray of shape (c, d)
-        One per cluster.
-    """
+    """New points to the cluster whose center is nearest."""
 
     centers: FloatArray
 

@@ -16,20 +16,9 @@ Hole = tuple[float, float]
 
 
 class ManifoldSampler:
-    """The random numbers of one generated data set.
+    """The random numbers of one generated data set; the options are those of `manifoldry.datasets`.
 
-    Parameters
-    ----------
-    name : str
-        Name of the data set.
-    n : int
-        Number of points, at least 1.
-    noise : float
-        Standard deviation of the Gaussian noise added to every ambient coordinate.
-    unevenness : float
-        Ratio, at least 1, of the counts expected in the lower and in the upper half of the manifold.
-    random_state : None, int, numpy Generator or RandomState
-        Source of randomness. Points and noise have separate streams: noise does not move the truth.
+    Points and noise have separate streams: noise does not move the truth.
     """
 
     def __init__(self, name: str, n: int, noise: float, unevenness: float, random_state: Any) -> None:

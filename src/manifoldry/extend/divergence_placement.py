@@ -22,26 +22,9 @@ PAIRS_PER_BLOCK = 1_000_000
 class DivergencePlacement:
     r"""The place y of least divergence :math:`-\sum_j p_j \ln w(\|y - y_j\|^2) + \ln \phi(y)` for each new point.
 
-    p are its conditional probabilities over the fitted points and :math:`\phi` is the potential of the layout, which
-    new points do not change: so a batch gives what its points give one by one. A new point that coincides with a fitted
-    one takes its place.
-
-    Parameters
-    ----------
-    index : NeighborIndex
-        Finds the fitted neighbors.
-    layout : ndarray of shape (n, d)
-        The fitted points.
-    kernel : LayoutKernel
-        The kernel w.
-    potential : Potential
-        The potential and its gradient anywhere.
-    perplexity : float
-        Of p.
-
-    Notes
-    -----
-    References: policar2023.
+    p are its conditional probabilities over the fitted points, of the given perplexity, w is the kernel and
+    :math:`\phi` the potential of the layout, which new points do not change: so a batch gives what its points give one
+    by one (policar2023). A new point that coincides with a fitted one takes its place.
     """
 
     index: NeighborIndex

@@ -27,23 +27,11 @@ MAX_LOST_VARIANCE = 0.05
 class KernelImage:
     """The image (range) of the centered kernel matrix: the coordinates that linear maps of it can reach.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    points : ndarray or None
-        The fitted points, centered unless the kernel is a function; None for a precomputed kernel.
-    origin : ndarray or None
-        Mean that is subtracted from the points.
-    values : ndarray of shape (n, n)
-        Kernel matrix.
-    spectrum : (values, vectors)
-        Positive eigenpairs of the centered kernel matrix.
-    basis : ndarray or sparse array of shape (n, m)
-        Basis of the image, up to translations: eigenvectors, or, for full rank, an indicator column for each group of
-        coinciding points except the first.
-    full : bool
-        Whether the centered kernel has full rank, so that all coordinates can be reached.
+    ``points`` are the fitted ones less their mean, the ``origin``; they are not centered where the kernel is a
+    function, and None where it is precomputed. ``values`` (n, n) is the kernel matrix, ``spectrum`` the positive
+    eigenvalues and vectors of the centered one. The ``basis`` (n, m) spans the image up to translations: eigenvectors
+    or, where the centered kernel has ``full`` rank and all coordinates can be reached, a sparse indicator column for
+    each group of coinciding points except the first.
     """
 
     kernel: Kernel
@@ -129,37 +117,12 @@ class ShiftedProjection:
 def fit_kernel_map(
     X: Array, Y: FloatArray, kernel: Kernel, landmarks: Array, reg: float, run: Run
 ) -> tuple[KernelProjection, float]:
-    r"""Return the map :math:`y = Y^\top K^\dagger \kappa(X, x)` of (3.22), and its error at the points themselves.
+    r"""Return the map :math:`y = Y^\top K^\dagger \kappa(X, x)` of (3.22) and its error at the points (khajehpour2013).
 
     The kernel is centered at the points and approximated through the landmarks m by the features
-    :math:`F = K_{nm} K_{mm}^{-1/2}`; the map is :math:`(F^\top F + \rho)^{-1} F^\top Y` on them, with rho in units of
-    the largest eigenvalue. With all points as landmarks and rho = 0 it is (3.22).
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, D)
-        The points.
-    Y : ndarray of shape (n, r)
-        Their coordinates.
-    kernel : Kernel
-        The kernel.
-    landmarks : ndarray of shape (m, D)
-        The points through which the kernel is approximated.
-    reg : float
-        Regularization rho.
-    run : Run
-        Threads.
-
-    Returns
-    -------
-    projection : KernelProjection
-        The map.
-    error : float
-        Root mean square distance of the mapped points from Y, relative to the spread of Y.
-
-    Notes
-    -----
-    References: khajehpour2013.
+    :math:`F = K_{nm} K_{mm}^{-1/2}`; the map is :math:`(F^\top F + \rho)^{-1} F^\top Y` on them, with rho (``reg``) in
+    units of the largest eigenvalue. With all points as landmarks and rho = 0 it is (3.22). The error is the root mean
+    square distance of the mapped points from Y, relative to the spread of Y.
     """
     run.announce(f"kernel features {len(X)} x {len(landmarks)}", 16 * len(X) * len(landmarks), "take fewer landmarks")
     among = kernel(landmarks, landmarks, run)

@@ -23,27 +23,11 @@ class UMAPPlacement:
 
     The fitted points do not move, and random numbers are the same for every new one: the place of a point depends
     neither on the others of its batch nor on its index among them. A new point that coincides with a fitted one takes
-    its place.
+    its place (mcinnes2018).
 
-    Parameters
-    ----------
-    index : NeighborIndex
-        Finds the fitted neighbors.
-    layout : ndarray of shape (n, d) of float32
-        The fitted points.
-    parameters : LayoutParameters
-        Of the layout, with the learning rate of new points.
-    local_connectivity, mean
-        As of the fitted points' `membership_strengths`; the nearest neighbor of a fitted point has membership 1, that
-        of a new point need not, so one less is taken.
-    first_sweep : int
-        The number of the first sweep.
-    seeds : ndarray of uint64
-        Of each sweep.
-
-    Notes
-    -----
-    References: mcinnes2018.
+    ``parameters`` are those of the layout, with the learning rate of new points; ``local_connectivity`` and ``mean``
+    those of the fitted points' `membership_strengths`. The nearest neighbor of a fitted point has membership 1, that of
+    a new point need not, so one less is taken. ``first_sweep`` is the number of the first sweep; each has its own seed.
     """
 
     index: NeighborIndex

@@ -58,23 +58,11 @@ class ChartOptions:
 
 @dataclass(frozen=True)
 class Atlas:
-    """A cover of the sample by patches with their charts.
+    """A cover of the sample by patches, charts fitted to it, and the coordinates (M, r) of the members in their charts.
 
-    Parameters
-    ----------
-    cover : VoronoiCover or ListedCover
-        Assigns points to patches.
-    members : Membership
-        The patches of the sample.
-    charts : Charts
-        Fitted to the sample.
-    coordinates : ndarray of shape (M, r)
-        Chart coordinates of the members.
-    overlaps : Overlaps
-        Pairs of patches that share points of the sample.
-    distortions : ndarray of shape (n_edges,)
-        Relative change of the length of each edge of the sample's graph in the chart of its heaviest common patch.
-        NaN where no patch holds both ends but their patches overlap; 1 where not even that: the edge is torn.
+    ``distortions`` are the relative changes of the lengths of the sample graph's edges, shape (n_edges,), each in the
+    chart of its heaviest common patch; NaN where no patch holds both ends but their patches overlap; 1 where not even
+    that: the edge is torn.
     """
 
     cover: VoronoiCover | ListedCover

@@ -28,17 +28,7 @@ MIN_PIECE_SHARE = 0.05
 
 @dataclass(frozen=True)
 class VoronoiCells:
-    """Voronoi cells of a sample.
-
-    Parameters
-    ----------
-    centers : ndarray of shape (c, d)
-        Means of the cells.
-    labels : ndarray of shape (n,)
-        The nearest center of each point of the sample.
-    borders : ndarray of shape (c, w)
-        Bordering cells; a cell's own number fills up short lists.
-    """
+    """Means (c, d) of a sample's cells, each point's cell, and bordering cells (c, w), padded with the own number."""
 
     centers: FloatArray
     labels: IntArray

@@ -65,25 +65,9 @@ def fit_charts(
 ) -> Charts:
     """Fit a chart of at most ``width`` dimensions to each patch.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        The points.
-    members : Membership
-        The points of each patch.
-    n_patches, width : int
-        Number of patches, and the largest dimension.
-    run : Run
-        Threads.
-    kind : {"curved", "flat", "geodesic"}
-        Principal directions and, where the points give evidence of it, the second fundamental form; principal
-        directions alone; or classical scaling of geodesic distances inside the patch.
-    share : float, optional
-        Give each patch only as many dimensions as leave at most this share of its variance.
-
-    Returns
-    -------
-    Charts
+    ``kind`` is "curved" (principal directions and, where the points give evidence of it, the second fundamental form),
+    "flat" (principal directions alone) or "geodesic" (classical scaling of geodesic distances inside the patch). With a
+    ``share``, a patch gets only as many dimensions as leave at most this share of its variance.
     """
     if kind == "geodesic":
         return fit_geodesic_charts(X, members, n_patches, width, run, share)

@@ -23,16 +23,9 @@ BLOCK_ENTRIES = 4_000_000
 
 @dataclass(frozen=True)
 class Membership:
-    """Which points belong to which patches: one entry per pair, ordered by point.
+    """Which points belong to which patches: one entry per pair, ordered by point, with a positive weight.
 
-    Parameters
-    ----------
-    points, patches : ndarray of shape (M,)
-        The pairs.
-    weights : ndarray of shape (M,)
-        Weight of the patch at that point, positive.
-    n_points : int
-        Number of points; each has at least one patch.
+    Each of the ``n_points`` has at least one patch.
     """
 
     points: IntArray
@@ -88,20 +81,10 @@ class VoronoiCover:
     r"""Patches around centers: the Voronoi cells, expanded over their borders.
 
     With :math:`d_i` the distance to center i and :math:`d` the least of them, x belongs to patch i if
-    :math:`s_i = (d_i^2 - d^2)/(\omega\,\ell_i^2) < 1`, :math:`\ell_i` the mean distance of center i to its
-    neighbors; the weight :math:`(1 - s_i)^2` falls to zero at the border of the patch. Only neighbors of the nearest
-    cell count, so that a patch does not extend to another sheet nearby.
-
-    Parameters
-    ----------
-    centers : ndarray of shape (c, d)
-        The centers.
-    neighbors : ndarray of shape (c, w)
-        Neighboring cells of each; short lists are padded with its own index.
-    overlap : float
-        Omega: how far patches extend over the border.
-    even : bool
-        Give all patches of a point the same weight, as the mean over patches does.
+    :math:`s_i = (d_i^2 - d^2)/(\omega\,\ell_i^2) < 1`, :math:`\omega` the ``overlap`` and :math:`\ell_i` the mean
+    distance of center i to its neighbors; the weight :math:`(1 - s_i)^2` falls to zero at the border of the patch,
+    unless ``even`` gives all patches of a point the same weight. Only neighbors of the nearest cell count, so that a
+    patch does not extend to another sheet nearby; ``neighbors`` (c, w) are padded with the cell's own index.
     """
 
     centers: FloatArray
@@ -157,15 +140,7 @@ class VoronoiCover:
 
 @dataclass(frozen=True)
 class ListedCover:
-    """Patches given by lists of members; a new point gets the patches of its nearest fitted point.
-
-    Parameters
-    ----------
-    matrix : csr_array of shape (n, c)
-        Weights of the patches of the fitted points.
-    index : NeighborIndex
-        Finds the nearest fitted point.
-    """
+    """Patches by their weights (n, c) at the fitted points; a new point gets those of its nearest fitted point."""
 
     matrix: sp.csr_array
     index: NeighborIndex

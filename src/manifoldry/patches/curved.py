@@ -30,22 +30,9 @@ class CurvedCharts:
     :math:`f = u + \tfrac16 \sum G_{klmn} u_l u_m u_n` with :math:`G_{klmn} = B_{kl} \cdot B_{mn}`, isometric to fourth
     order for a developable surface.
 
-    Parameters
-    ----------
-    means : ndarray of shape (c, d)
-        b.
-    frames : ndarray of shape (c, d, r)
-        U, orthonormal columns; zero columns beyond a patch's own dimension.
-    sizes : ndarray of shape (c,)
-        The dimension of each patch.
-    second_forms : ndarray of shape (c, r, r, d)
-        The second fundamental forms B; zero for a flat chart.
-    offsets : ndarray of shape (c, d)
-        The point of the surface over the mean, relative to the mean.
-    spread : ndarray of shape (c, q)
-        Variances of each patch along its first principal directions, the chart's and some beyond.
-    residuals : ndarray of shape (c,)
-        Root mean square distance of the points from the chart's surface, relative to their spread in it.
+    b are the ``means``, U the ``frames`` (c, d, r), with zero columns beyond a patch's own dimension, and B the
+    ``second_forms`` (c, r, r, d), zero for a flat chart. ``offsets`` (c, d) are the points of the surfaces over the
+    means, relative to these; ``residuals`` measure distances from the surfaces. All else is as in `Charts`.
     """
 
     means: FloatArray

@@ -33,22 +33,9 @@ On half cylinders of 40, 100, 200 and 400 points 12, 16, 24 and 30 neighbors wer
 class GeodesicCharts:
     """Charts of c patches, each embedded by classical scaling of the geodesic distances inside it.
 
-    Other members, and new points, are reconstructed from neighbors that were embedded.
-
-    Parameters
-    ----------
-    means : ndarray of shape (c, d)
-        Mean of each patch's points.
-    width : int
-        Largest dimension of a patch.
-    sizes : ndarray of shape (c,)
-        The dimension of each patch; coordinates beyond it are zero.
-    spread : ndarray of shape (c, q)
-        Variances of each patch along the first axes of its embedding, the chart's and some beyond.
-    residuals : ndarray of shape (c,)
-        Root mean square error of the distances in the chart, relative to the geodesic distances.
-    inward, outward : sequence of LocalReconstruction
-        From points to coordinates and back, for every patch.
+    Other members, and new points, are reconstructed from neighbors that were embedded: ``inward`` and ``outward`` map
+    points to coordinates and back. ``residuals`` are the root mean square errors of the distances in the chart,
+    relative to the geodesic distances. All else is as in `Charts`.
     """
 
     means: FloatArray
@@ -100,12 +87,7 @@ class _GeodesicChart:
 def fit_geodesic_charts(
     X: Array, members: Membership, n_patches: int, width: int, run: Run, share: float | None = None
 ) -> GeodesicCharts:
-    """Embed each patch by its geodesic distances; parameters as in `fit_charts`.
-
-    Notes
-    -----
-    References: tenenbaum2000, khajehpour2013
-    """
+    """Embed each patch by its geodesic distances (tenenbaum2000, khajehpour2013); parameters as in `fit_charts`."""
     width = min(width, X.shape[1])
     listed = dict(entries_by_patch(members.patches, n_patches))
 

@@ -17,18 +17,10 @@ MIN_TIGHTNESS = 1e-3
 
 @dataclass(frozen=True)
 class Overlaps:
-    """Pairs of patches that share points.
+    """Pairs of patches that share points, first < second, with the counts of these.
 
-    Parameters
-    ----------
-    first, second : ndarray of shape (E,)
-        The two patches, first < second.
-    counts : ndarray of shape (E,)
-        Number of shared points.
-    means : ndarray of shape (E, 2, r)
-        Their mean in the first's and in the second's chart.
-    moments : ndarray of shape (E, 2 r, 2 r)
-        Mean products of the coordinates in both charts, about the origin.
+    ``means`` (E, 2, r) are those of the shared points in both charts, ``moments`` (E, 2 r, 2 r) the mean products of
+    their coordinates in both charts, about the origin.
     """
 
     first: IntArray
@@ -66,17 +58,7 @@ class Overlaps:
 
 
 def find_overlaps(members: Membership, f: FloatArray, n_patches: int) -> Overlaps:
-    """Return the moments of all pairs of patches that share points.
-
-    Parameters
-    ----------
-    members : Membership
-        The patches of each point.
-    f : ndarray of shape (M, r)
-        Coordinates of the entries in their charts.
-    n_patches : int
-        Number of patches.
-    """
+    """Return all pairs of patches that share points; f (M, r) are the coordinates of the entries in their charts."""
     one, other = shared_entries(members)
     lower = members.patches[one] < members.patches[other]
     one, other = np.where(lower, one, other), np.where(lower, other, one)

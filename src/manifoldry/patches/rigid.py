@@ -23,20 +23,10 @@ ArrayPair = tuple[Any, Any]
 
 @dataclass(frozen=True)
 class RigidPatches:
-    r"""Patches with coordinates :math:`f` of their own: centered, in as many dimensions as the patch fills.
+    """Patches with coordinates :math:`f` of their own: centered, in as many dimensions as the patch fills.
 
-    Parameters
-    ----------
-    members : Membership
-        The patches of each point, ordered by point, all with weight 1.
-    f : ndarray of shape (M, r)
-        Coordinates of the entries, filled up with zeros.
-    layout : FrameLayout
-        The dimensions of the patches.
-    axes : ndarray of shape (c, w, r)
-        How f comes from the given coordinates g: ``f = (g - middles) @ axes``.
-    middles : ndarray of shape (c, w)
-        The given coordinates of the patches' centers.
+    f (M, r) are those of the entries of ``members``, filled up with zeros. They come from given coordinates g of w
+    columns by ``f = (g - middles) @ axes``, with middles of shape (c, w) and axes of shape (c, w, r).
     """
 
     members: Membership
@@ -130,17 +120,7 @@ class RigidPatches:
 
 @dataclass(frozen=True)
 class PairConstraints:
-    """Exact distances and bounds between points.
-
-    Parameters
-    ----------
-    ends : ndarray of shape (E, 2)
-        The pairs.
-    lengths : ndarray of shape (E,)
-        Their distances.
-    sense : ndarray of shape (E,)
-        0 for an exact distance, 1 for an upper bound, -1 for a lower bound.
-    """
+    """Distances between pairs of points: exact where ``sense`` is 0, upper bounds where 1, lower bounds where -1."""
 
     ends: IntArray
     lengths: FloatArray

@@ -15,20 +15,10 @@ from manifoldry.values import Certificate, FloatArray, IntArray, Stop, Trace
 
 @dataclass(frozen=True)
 class Stitched:
-    """Rigid motions of all patches, for every component of the patch graph.
+    """Rigid motions of all patches: coordinates f in patch i go to ``f @ frames[i] + shifts[i]``.
 
-    Parameters
-    ----------
-    frames : ndarray of shape (c, r, p)
-        The point with coordinates f in patch i goes to ``f @ frames[i] + shifts[i]``.
-    shifts : ndarray of shape (c, p)
-        Images of the charts' origins.
-    components : ndarray of shape (c,)
-        The component of each patch.
-    certificate : Certificate
-        Of all components together.
-    trace : Trace
-        Of the largest component.
+    ``frames`` have the shape (c, r, p), ``shifts`` (c, p), ``components`` of the patch graph (c,); the certificate is
+    of all components together, the trace of the largest.
     """
 
     frames: FloatArray

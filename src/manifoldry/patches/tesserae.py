@@ -43,20 +43,8 @@ def whole_tesserae(labels: IntArray, graph: NeighborGraph, least: int) -> IntArr
 def lay_tesserae(X: Array, labels: IntArray, width: int, kind: str, run: Run) -> tuple[RigidPatches, FloatArray]:
     r"""Return every tessera in local coordinates :math:`P_\ell`, at most ``width`` of them, and the residuals.
 
-    The homogeneous coordinates of all points are the rows of ``RigidPatches.images``, U' of (3.9).
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, D)
-        The points.
-    labels : ndarray of shape (n,)
-        The tessera of each, 0 to c - 1.
-    width : int
-        Maximum dimension of a tessera.
-    kind : {"flat", "curved", "geodesic"}
-        The kind of chart, as in `fit_charts`.
-    run : Run
-        Threads.
+    The homogeneous coordinates of all points are the rows of ``RigidPatches.images``, U' of (3.9). The tesserae are
+    labeled 0 to c - 1; the ``kind`` of chart is one of `fit_charts`.
     """
     n, c = len(X), int(labels.max()) + 1
     members = Membership(np.arange(n), labels, np.ones(n), n)

@@ -23,18 +23,10 @@ MAX_PLACED_ROWS = 200_000
 
 @dataclass(frozen=True)
 class UnfoldedPatches:
-    """The embedding of all points.
+    """The embedding of all points: coordinates (n, r), and the patches in their axes.
 
-    Parameters
-    ----------
-    coordinates : ndarray of shape (n, r)
-        The points.
-    stitched : Stitched
-        The patches in the axes of the coordinates.
-    spectrum : Spectrum
-        Of the unfolded points in all dimensions that the patches used.
-    disagreement : ndarray of shape (n,)
-        Root mean square distance of a point's images in its patches from their mean.
+    The spectrum is that of the unfolded points in all dimensions that the patches used, ``disagreement`` (n,) the root
+    mean square distance of a point's images in its patches from their mean.
     """
 
     coordinates: FloatArray

@@ -30,21 +30,10 @@ Measure = float | FloatArray
 
 @dataclass(frozen=True)
 class NeighborRanks:
-    """The k nearest of m points in each of two spaces, and their ranks in the other one.
+    """The k nearest of m points (``rows``) in each of two spaces, and their ranks in the other, of shape (m, k).
 
     Ranks count from 1 without the point itself; equal distances are ordered by index. Column a of an
-    array belongs to the neighbor of rank a + 1.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (m,)
-        The points evaluated.
-    x_neighbors, y_neighbors : ndarray of shape (m, k)
-        Their nearest points in X and in Y.
-    x_lengths : ndarray of shape (m, k)
-        Distances in X to the nearest in X.
-    x_in_y, y_in_x : ndarray of shape (m, k)
-        Ranks in Y of the nearest in X, and in X of the nearest in Y.
+    array belongs to the neighbor of rank a + 1; ``x_in_y`` are the ranks in Y of the nearest in X.
     """
 
     rows: IntArray

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -26,18 +27,12 @@ REACH_TOL = 1e-9
 """Relative excess of the search radius over twice the cluster's radius, for rounding."""
 
 
-class MedoidSearch(Protocol):
-    """The medoid step of one start; it may keep sums from one call to the next."""
+MedoidSearch = Callable[[IntArray, IntArray, FloatArray, BoolArray], tuple[IntArray, FloatArray]]
+"""The medoid step of one start; it may keep sums from one call to the next.
 
-    def __call__(
-        self, labels: IntArray, medoids: IntArray, rows: FloatArray, stale: BoolArray
-    ) -> tuple[IntArray, FloatArray]:
-        """Return for each ``stale`` cluster the point with the least sum of squared distances to its members.
-
-        With the medoids come their ``rows``, the squared distances from them to all points. The present medoid stays
-        unless a member is better.
-        """
-        ...
+Of labels, medoids, their rows (the squared distances from them to all points) and which clusters are stale, it returns
+medoids and rows in which each stale cluster has the point with the least sum of squared distances to its members. The
+present medoid stays unless a member is better."""
 
 
 class Geodesics(Protocol):
@@ -46,15 +41,12 @@ class Geodesics(Protocol):
     @property
     def component(self) -> IntArray:
         """The connected component of each point, shape (n,)."""
-        ...
 
     def rows(self, points: IntArray) -> FloatArray:
         """Return the squared distances from ``points`` to all points, shape (m, n)."""
-        ...
 
     def search(self) -> MedoidSearch:
         """Return a new medoid search."""
-        ...
 
 
 @dataclass(frozen=True)

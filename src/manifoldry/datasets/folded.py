@@ -14,12 +14,7 @@ STAR_SLANT = np.pi / 4
 
 
 def v_shape(
-    n: int = 1000,
-    *,
-    angle: float = np.pi / 4,
-    noise: float = 0.0,
-    unevenness: float = 1.0,
-    random_state: Any = 0,
+    n: int = 1000, *, angle: float = np.pi / 4, noise: float = 0.0, unevenness: float = 1.0, random_state: Any = 0
 ) -> Dataset:
     r"""Return points of two flat sheets that meet at an angle, uniform in area.
 

@@ -110,11 +110,7 @@ def _locate(name: str) -> Path:
 
 
 def _build(
-    name: str,
-    archive: Archive,
-    X: FloatArray,
-    parameters: FloatArray | None = None,
-    intrinsic_dim: int | None = None,
+    name: str, archive: Archive, X: FloatArray, parameters: FloatArray | None = None, intrinsic_dim: int | None = None
 ) -> Dataset:
     extras = {key: value for key, value in archive.items() if key not in ("X", "y")}
     points = np.ascontiguousarray(X, dtype=np.float64)

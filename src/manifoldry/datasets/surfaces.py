@@ -122,12 +122,7 @@ def sphere(n: int = 1000, *, noise: float = 0.0, unevenness: float = 1.0, random
 
 
 def half_globe(
-    n: int = 1000,
-    *,
-    grid: bool = False,
-    noise: float = 0.0,
-    unevenness: float = 1.0,
-    random_state: Any = 0,
+    n: int = 1000, *, grid: bool = False, noise: float = 0.0, unevenness: float = 1.0, random_state: Any = 0
 ) -> Dataset:
     r"""Return points of the half of the unit sphere with longitudes from -90 to 90 degrees.
 
@@ -164,12 +159,7 @@ def half_globe(
 
 
 def fishbowl(
-    n: int = 1000,
-    *,
-    radius: float = 2.0,
-    noise: float = 0.0,
-    unevenness: float = 1.0,
-    random_state: Any = 0,
+    n: int = 1000, *, radius: float = 2.0, noise: float = 0.0, unevenness: float = 1.0, random_state: Any = 0
 ) -> Dataset:
     r"""Return points of the unit sphere with its top cut off, uniform in the disc it is an image of.
 

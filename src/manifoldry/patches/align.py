@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from manifoldry import check
 from manifoldry.patches.overlaps import find_overlaps, matching_form, patch_components
 from manifoldry.patches.rigid import ArrayPair, PairConstraints, RigidPatches
-from manifoldry.patches.stitch import Stitched, joint_certificate
+from manifoldry.patches.stitch import joined, joint_certificate
 from manifoldry.patches.unfold import UnfoldedPatches, unfold
 from manifoldry.run import Callback, Run
 from manifoldry.solve.factor import proven_factor
@@ -302,16 +302,10 @@ def _laid_out(
     rigid: RigidPatches, parts: list[_Component], placements: list[Placement], width: int, chiral: bool
 ) -> UnfoldedPatches:
     """Return all components in ``width`` dimensions; chiral ones so that most full patches are not mirrored."""
-    p = max(placement.shifts.shape[1] for placement in placements)
-    frames = np.zeros((rigid.n_patches, rigid.layout.max_size, p))
-    shifts = np.zeros((rigid.n_patches, p))
     components = np.empty(rigid.n_patches, dtype=np.int64)
-    for number, (part, placement) in enumerate(zip(parts, placements, strict=True)):
-        _, r, columns = placement.frames.shape
-        frames[part.patches, :r, :columns] = placement.frames
-        shifts[part.patches, :columns] = placement.shifts
+    for number, part in enumerate(parts):
         components[part.patches] = number
-    stitched = Stitched(frames, shifts, components, joint_certificate(placements), placements[0].trace)
+    stitched = joined(components, dict(enumerate(placements)), rigid.layout.max_size)
     laid = unfold(rigid.members, rigid.f, stitched, width)
     if not chiral:
         return laid

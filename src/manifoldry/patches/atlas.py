@@ -85,7 +85,8 @@ class Atlas:
 
 def voronoi_atlas(X: FloatArray, graph: NeighborGraph, n_cells: int, options: ChartOptions, run: Run) -> Atlas:
     """Return the atlas of about ``n_cells`` patches around k-means centers."""
-    cover = find_cells(X, graph, n_cells, options.width, run).cover(options.overlap, even=options.even)
+    cells = find_cells(X, graph, n_cells, options.width, run)
+    cover = VoronoiCover(cells.centers, cells.borders, options.overlap, options.even)
     pieces = len(components(graph))
     for growth in range(MAX_GROWTHS + 1):
         found = build_atlas(X, graph, cover.grown(OVERLAP_GROWTH**growth), options, run)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
 from manifoldry.neighbors.graph import label_pieces, local_scale
-from manifoldry.patches.cover import BLOCK_ENTRIES, MAX_TREE_COLUMNS, VoronoiCover
+from manifoldry.patches.cover import BLOCK_ENTRIES, MAX_TREE_COLUMNS
 from manifoldry.run import Run, one_blas_thread
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
@@ -33,10 +33,6 @@ class VoronoiCells:
     centers: FloatArray
     labels: IntArray
     borders: IntArray
-
-    def cover(self, overlap: float, *, even: bool) -> VoronoiCover:
-        """Return the cover by cells expanded over their borders."""
-        return VoronoiCover(self.centers, self.borders, overlap, even)
 
 
 def find_cells(X: Array, graph: NeighborGraph, n_cells: int, dimension: int, run: Run) -> VoronoiCells:

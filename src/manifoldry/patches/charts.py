@@ -17,40 +17,32 @@ class Charts(Protocol):
     @property
     def n_patches(self) -> int:
         """Number of patches."""
-        ...
 
     @property
     def width(self) -> int:
         """Largest dimension of a patch."""
-        ...
 
     @property
     def means(self) -> FloatArray:
         """Mean of each patch's points, shape (c, d)."""
-        ...
 
     @property
     def sizes(self) -> IntArray:
         """The dimension of each patch, shape (c,); coordinates beyond it are zero."""
-        ...
 
     @property
     def spread(self) -> FloatArray:
         """Variances of each patch along its first axes, the chart's and some beyond, shape (c, q)."""
-        ...
 
     @property
     def residuals(self) -> FloatArray:
         """Error of each chart relative to the spread of its patch, shape (c,)."""
-        ...
 
     def coordinates(self, X: Array, members: Membership, run: Run) -> FloatArray:
         """Return the coordinates of every entry of a membership, shape (M, r)."""
-        ...
 
     def points(self, patches: IntArray, f: FloatArray, run: Run) -> FloatArray:
         """Return the points at coordinates f of the charts, shape (M, d)."""
-        ...
 
 
 def fit_charts(

@@ -117,18 +117,6 @@ def _products(u: FloatArray) -> FloatArray:
     return np.asarray((u[:, :, None] * u[:, None, :]).reshape(len(u), -1))
 
 
-@dataclass(frozen=True)
-class _CurvedChart:
-    """One patch of dimension r: mean, frame (d, r), second fundamental form (r, r, d), offset, spread, residual."""
-
-    mean: FloatArray
-    frame: FloatArray
-    second_form: FloatArray | None
-    offset: FloatArray | float
-    spread: FloatArray
-    residual: float
-
-
 def fit_curved_charts(
     X: Array, members: Membership, n_patches: int, width: int, run: Run, *, curved: bool, share: float | None = None
 ) -> CurvedCharts:
@@ -136,39 +124,31 @@ def fit_curved_charts(
     d = X.shape[1]
     width = min(width, d)
 
-    def work(_: int, entries: IntArray) -> _CurvedChart:
-        mine = members.points[entries]
-        rows = np.asarray(X[mine[:: max(1, len(mine) // MAX_FIT_POINTS)]], dtype=float)
-        return _fit_chart(rows, width, curved, share)
-
-    tasks = entries_by_patch(members.patches, n_patches)
     means, offsets = np.zeros((n_patches, d)), np.zeros((n_patches, d))
     frames, sizes = np.zeros((n_patches, d, width)), np.zeros(n_patches, dtype=np.int64)
     second_forms = np.zeros((n_patches, width, width, d if curved else 0))
     spread, residuals = np.zeros((n_patches, min(d, 2 * width + 1))), np.zeros(n_patches)
-    for (patch, _), chart in zip(tasks, run.map(work, tasks, blas=True), strict=True):
-        size = sizes[patch] = chart.frame.shape[1]
-        means[patch], offsets[patch], residuals[patch] = chart.mean, chart.offset, chart.residual
-        frames[patch, :, :size] = chart.frame
-        spread[patch, : len(chart.spread)] = chart.spread
-        if chart.second_form is not None:
-            second_forms[patch, :size, :size] = chart.second_form
+
+    def work(patch: int, entries: IntArray) -> None:
+        mine = members.points[entries]
+        rows = np.asarray(X[mine[:: max(1, len(mine) // MAX_FIT_POINTS)]], dtype=float)
+        means[patch] = rows.mean(axis=0)
+        away = rows - means[patch]
+        values, directions = principal_directions(away)
+        variances = values / len(rows)
+        size = sizes[patch] = n_principal(variances, float(variances.sum()), width, share)
+        spread[patch, : len(variances)] = variances[: 2 * width + 1]
+        frame = directions[:, :size]
+        rest = away - (away @ frame) @ frame.T
+        found = _fit_second_form(away, frame) if curved and size else None
+        if found is not None:
+            frame, offsets[patch], second_forms[patch, :size, :size], rest = found
+        frames[patch, :, :size] = frame
+        inside = np.square(away @ frame).sum()
+        residuals[patch] = np.sqrt(np.square(rest).sum() / inside) if inside > 0 else 0.0
+
+    run.map(work, entries_by_patch(members.patches, n_patches), blas=True)
     return CurvedCharts(means, frames, sizes, second_forms, offsets, spread, residuals)
-
-
-def _fit_chart(rows: FloatArray, width: int, curved: bool, share: float | None) -> _CurvedChart:
-    mean = rows.mean(axis=0)
-    away = rows - mean
-    values, directions = principal_directions(away)
-    variances = values / len(rows)
-    size = n_principal(variances, float(variances.sum()), width, share)
-    frame = directions[:, :size]
-    rest = away - (away @ frame) @ frame.T
-    found = _fit_second_form(away, frame) if curved and size else None
-    frame, offset, second_form, rest = found or (frame, 0.0, None, rest)
-    inside = np.square(away @ frame).sum() if size else 0.0
-    residual = float(np.sqrt(np.square(rest).sum() / inside)) if inside > 0 else 0.0
-    return _CurvedChart(mean, frame, second_form, offset, variances[: 2 * width + 1], residual)
 
 
 def _fit_second_form(

@@ -28,6 +28,9 @@ NEIGHBORS_PER_ROOT = 2.0
 On half cylinders of 40, 100, 200 and 400 points 12, 16, 24 and 30 neighbors were best, on quarter cylinders 20 to
 40."""
 
+_Chart = tuple[FloatArray, int, FloatArray, float, LocalReconstruction, LocalInverse]
+"""Mean, dimension, spread and residual of one patch, and the maps to its coordinates and back."""
+
 
 @dataclass(frozen=True)
 class GeodesicCharts:
@@ -72,18 +75,6 @@ class GeodesicCharts:
         return found
 
 
-@dataclass(frozen=True)
-class _GeodesicChart:
-    """One patch: mean, dimension, spread, residual, and the maps to coordinates and back."""
-
-    mean: FloatArray
-    size: int
-    spread: FloatArray
-    residual: float
-    inward: LocalReconstruction
-    outward: LocalInverse
-
-
 def fit_geodesic_charts(
     X: Array, members: Membership, n_patches: int, width: int, run: Run, share: float | None = None
 ) -> GeodesicCharts:
@@ -91,24 +82,19 @@ def fit_geodesic_charts(
     width = min(width, X.shape[1])
     listed = dict(entries_by_patch(members.patches, n_patches))
 
-    def work(patch: int) -> _GeodesicChart:
+    def work(patch: int) -> _Chart:
         mine = members.points[listed[patch]]
         rows = np.asarray(X[mine[:: -(-len(mine) // MAX_LAYOUT_POINTS)]], dtype=float)
         return _fit_chart(rows, width, share)
 
     found = run.map(work, [(patch,) for patch in range(n_patches)], blas=True)
+    means, sizes, spread, residuals, inward, outward = zip(*found, strict=True)
     return GeodesicCharts(
-        np.array([one.mean for one in found]),
-        width,
-        np.array([one.size for one in found]),
-        np.array([one.spread for one in found]),
-        np.array([one.residual for one in found]),
-        [one.inward for one in found],
-        [one.outward for one in found],
+        np.array(means), width, np.array(sizes), np.array(spread), np.array(residuals), inward, outward
     )
 
 
-def _fit_chart(rows: FloatArray, width: int, share: float | None) -> _GeodesicChart:
+def _fit_chart(rows: FloatArray, width: int, share: float | None) -> _Chart:
     n, run = len(rows), Run(0, 1)
     k = max(2 * width + 2, round(NEIGHBORS_PER_ROOT * np.sqrt(n)))
     index = NeighborIndex(rows, NeighborRule(max(1, min(k, n - 1)), search="exact"), run)
@@ -125,9 +111,7 @@ def _fit_chart(rows: FloatArray, width: int, share: float | None) -> _GeodesicCh
     spread = np.zeros(2 * width + 1)
     spread[:extra] = values / n
     sample = Sample(rows, neighbors, graph, index)
-    return _GeodesicChart(
-        rows.mean(axis=0), size, spread, _misfit(lengths, f), forward(sample, f), LocalInverse(rows, f)
-    )
+    return rows.mean(axis=0), size, spread, _misfit(lengths, f), forward(sample, f), LocalInverse(rows, f)
 
 
 def _true_scale(graph: NeighborGraph, f: FloatArray) -> float:

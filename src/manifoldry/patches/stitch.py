@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -48,23 +48,21 @@ def stitch(overlaps: Overlaps, sizes: IntArray, run: Run) -> Stitched:
     for number in np.argsort(-counts, kind="stable"):
         patches = np.flatnonzero(components == number)
         inside = overlaps[components[overlaps.first] == number]
-        renumbered = Overlaps(
-            np.searchsorted(patches, inside.first),
-            np.searchsorted(patches, inside.second),
-            inside.counts,
-            inside.means,
-            inside.moments,
-        )
+        first, second = np.searchsorted(patches, inside.first), np.searchsorted(patches, inside.second)
+        renumbered = replace(inside, first=first, second=second)
         placements[int(number)] = _place_component(renumbered, sizes[patches], run)
-    p = max(placement.shifts.shape[1] for placement in placements.values())
-    frames = np.zeros((len(sizes), overlaps.means.shape[2], p))
-    shifts = np.zeros((len(sizes), p))
-    for number, placement in placements.items():
-        patches = np.flatnonzero(components == number)
-        _, width, columns = placement.frames.shape
-        frames[patches, :width, :columns] = placement.frames
-        shifts[patches, :columns] = placement.shifts
-    parts = list(placements.values())
+    return joined(components, placements, overlaps.means.shape[2])
+
+
+def joined(components: IntArray, placements: dict[int, Placement], width: int) -> Stitched:
+    """Return the placements of all components, by their numbers and the largest first, as one."""
+    parts, c = list(placements.values()), len(components)
+    p = max(part.shifts.shape[1] for part in parts)
+    frames, shifts = np.zeros((c, width, p)), np.zeros((c, p))
+    for number, part in placements.items():
+        mine = np.flatnonzero(components == number)
+        _, r, columns = part.frames.shape
+        frames[mine, :r, :columns], shifts[mine, :columns] = part.frames, part.shifts
     return Stitched(frames, shifts, components, joint_certificate(parts), parts[0].trace)
 
 

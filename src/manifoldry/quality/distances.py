@@ -202,13 +202,7 @@ def pair_error(Y: FloatArray, rows: IntArray, columns: IntArray, lengths: FloatA
 
 
 def _neighbor_pairs(
-    X: Any,
-    Y: Any,
-    n_neighbors: int,
-    metric: str,
-    sample: int | None,
-    random_state: Any,
-    n_jobs: int | None,
+    X: Any, Y: Any, n_neighbors: int, metric: str, sample: int | None, random_state: Any, n_jobs: int | None
 ) -> tuple[FloatArray, tuple[IntArray, IntArray, FloatArray]]:
     X, Y = as_pair(X, Y, metric)
     k = check.integer("n_neighbors", n_neighbors, 1, len(X) - 1, f" for {len(X)} points")

@@ -10,14 +10,7 @@ from typing import Any
 import numpy as np
 
 from manifoldry import check
-from manifoldry.neighbors.pairwise import (
-    as_pair,
-    block_rows,
-    distance_rows,
-    distances_to_others,
-    nearest,
-    sample_rows,
-)
+from manifoldry.neighbors.pairwise import as_pair, block_rows, distance_rows, distances_to_others, nearest, sample_rows
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
 

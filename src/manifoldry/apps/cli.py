@@ -96,12 +96,8 @@ def parameter_lines(card: Card) -> list[str]:
     lines = []
     for name, parameter in inspect.signature(card.cls).parameters.items():
         allowed = describe(known[name]) if name in known else "as in scikit-learn"
-        indent = " " * (6 + len(name))
-        lines.append(
-            textwrap.fill(
-                f"{name}={parameter.default!r}: {allowed}", LINE_WIDTH, initial_indent="    ", subsequent_indent=indent
-            )
-        )
+        text, indent = f"{name}={parameter.default!r}: {allowed}", " " * (6 + len(name))
+        lines.append(textwrap.fill(text, LINE_WIDTH, initial_indent="    ", subsequent_indent=indent))
     return lines
 
 

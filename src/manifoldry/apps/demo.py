@@ -58,12 +58,10 @@ def demo(out: Path, n: int) -> None:
     """Unfold a Swiss roll, whole and with a hole, by every method; print the figures, write the pictures to ``out``."""
     check.integer("n", n, MIN_POINTS)
     out.mkdir(parents=True, exist_ok=True)
-    pictures = [
-        _show("Swiss roll", datasets.swiss_roll(n, height=ROLL_HEIGHT), out / "swiss_roll.png"),
-        _show(
-            "Swiss roll with a hole", datasets.swiss_roll(n, height=ROLL_HEIGHT, hole=True), out / "swiss_roll_hole.png"
-        ),
-    ]
+    whole, holed = (datasets.swiss_roll(n, height=ROLL_HEIGHT, hole=hole) for hole in (False, True))
+    pictures = out / "swiss_roll.png", out / "swiss_roll_hole.png"
+    _show("Swiss roll", whole, pictures[0])
+    _show("Swiss roll with a hole", holed, pictures[1])
     for name, most in MAX_POINTS.items():
         if n > most:
             print(f"{name} is left out: it is for up to {most} points, see --n.\n")
@@ -102,7 +100,7 @@ def unfold(data: Dataset, cards: Sequence[Card]) -> Iterator[Result]:
         )
 
 
-def _show(title: str, roll: Dataset, path: Path) -> Path:
+def _show(title: str, roll: Dataset, path: Path) -> None:
     """Print a line per method as soon as it is done, then draw all of them."""
     print(f"{title}, {len(roll.X):,} points\n\n{_line('method', 'seconds', *FIGURES)}", flush=True)
     results = []
@@ -112,7 +110,6 @@ def _show(title: str, roll: Dataset, path: Path) -> Path:
         results.append(result)
     print(*(f"{result.name}: {remark}\n" for result in results for remark in result.remarks), sep="")
     draw(title, roll, results, path)
-    return path
 
 
 def draw(title: str, roll: Dataset, results: Sequence[Result], path: Path) -> None:

@@ -141,8 +141,8 @@ class MaximumPosterior:
             return e_step(centered, centered**2, self.mixture)
 
         found = run.map(block, run.ranges(len(X), MAX_BLOCK_COORDINATES // (c * max(r, 1))), blas=True)
-        parts = [(posterior.responsibilities, posterior.log_densities) for posterior in found]
-        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+        densities = np.concatenate([posterior.log_densities for posterior in found])
+        return np.concatenate([posterior.responsibilities for posterior in found]), densities
 
 
 @dataclass(frozen=True)

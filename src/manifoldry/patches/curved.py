@@ -123,7 +123,6 @@ def fit_curved_charts(
     """Fit principal directions and, if ``curved``, a second fundamental form to each patch; see `fit_charts`."""
     d = X.shape[1]
     width = min(width, d)
-
     means, offsets = np.zeros((n_patches, d)), np.zeros((n_patches, d))
     frames, sizes = np.zeros((n_patches, d, width)), np.zeros(n_patches, dtype=np.int64)
     second_forms = np.zeros((n_patches, width, width, d if curved else 0))

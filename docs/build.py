@@ -57,7 +57,8 @@ def with_benchmarks(text: str) -> str:
 
     def table(found: re.Match[str]) -> str:
         stored = ROOT / "benchmarks" / "results" / f"{found[2]}.md"
-        return f"{found[1]}\n\n{stored.read_text(encoding='utf-8')}\n{found[3]}"
+        lines = stored.read_text(encoding="utf-8") if stored.exists() else "*Not measured yet.*\n"
+        return f"{found[1]}\n\n{lines}\n{found[3]}"
 
     return BENCHMARK.sub(table, text)
 

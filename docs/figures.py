@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 
 from manifoldry import datasets, quality
-from manifoldry.parameters import admits, declared
 from manifoldry.registry import Card, methods
 
 FOLDER = Path(__file__).resolve().parent / "figures"
@@ -26,7 +25,7 @@ def embed(card: Card, roll: datasets.Dataset) -> np.ndarray:
     if card.family != "neighbor":  # whose lists are longer
         wanted["n_neighbors"] = 10
     settings = {name: value for name, value in wanted.items() if name in known}
-    if not card.wrapped and not admits(declared(card.cls)["n_components"], 2):
+    if known["n_components"] == 1:  # a curve
         settings["n_components"] = 1
     return card.cls(**settings).fit_transform(roll.X - roll.X.min(axis=0))
 

@@ -9,9 +9,9 @@ from scipy.spatial import cKDTree
 from harness import Lab, at_most, experiment, main
 from manifoldry import TesseraMap, quality
 
-TRAIN, TEST = 15_000, 30_000
-TESSERAE, SIGMA = 84, 1.0
-SECONDS = 32.0
+N_TRAIN, N_TEST = 15_000, 30_000
+N_TESSERAE, SIGMA = 84, 1.0
+SOURCE_SECONDS = 32.0
 CONTINENTS = ("Africa", "Asia", "Europe")
 
 
@@ -19,33 +19,33 @@ CONTINENTS = ("Africa", "Asia", "Europe")
 def cities(lab: Lab) -> None:
     data = lab.load("cities")
     rows = np.flatnonzero(np.isin(np.asarray(data.extras["names"])[data.labels].astype(str), CONTINENTS))
-    rows = np.random.default_rng(0).choice(rows, TRAIN + TEST, replace=False)
+    rows = np.random.default_rng(0).choice(rows, N_TRAIN + N_TEST, replace=False)
     X = data.X[rows]
     with lab.time("fit"):
-        model = TesseraMap(n_components=2, n_patches=TESSERAE, n_neighbors=8, kernel="rbf", gamma=SIGMA**-2).fit(
-            X[:TRAIN]
+        model = TesseraMap(n_components=2, n_patches=N_TESSERAE, n_neighbors=8, kernel="rbf", gamma=SIGMA**-2).fit(
+            X[:N_TRAIN]
         )
     with lab.time("new"):
-        placed = model.transform(X[TRAIN:])
-    lab.claim("seconds for 15,000 cities", lab.seconds["fit"], at_most(SECONDS))
-    error = quality.distance_error(X[:TRAIN], model.embedding_, n_neighbors=8, sample=2000)
+        placed = model.transform(X[N_TRAIN:])
+    lab.claim("seconds for 15,000 cities", lab.seconds["fit"], at_most(SOURCE_SECONDS))
+    error = quality.distance_error(X[:N_TRAIN], model.embedding_, n_neighbors=8, sample=2000)
     lab.claim("local distance error of the cities", error, at_most(0.05, within=0))
     off = _off(X, model.embedding_, placed)
     lab.claim("new cities off their old neighbors, median", float(np.median(off)), at_most(0.02, within=0))
     lab.note(
-        f"{TEST:,} new cities in {lab.seconds['new']:.1f} s; 95 % of them less than {np.quantile(off, 0.95):.2g} off, "
-        f"islands more; certificate gap {model.certificate_.gap:.1e}"
+        f"{N_TEST:,} new cities in {lab.seconds['new']:.1f} s; 95 % of them less than {np.quantile(off, 0.95):.2g} "
+        f"off, islands more; certificate gap {model.certificate_.gap:.1e}"
     )
     with lab.figure(size=(8, 8)) as figure:
         axes = figure.subplots()
-        axes.scatter(*placed.T, s=0.5, c=np.arctan2(X[TRAIN:, 1], X[TRAIN:, 0]), cmap="viridis")
+        axes.scatter(*placed.T, s=0.5, c=np.arctan2(X[N_TRAIN:, 1], X[N_TRAIN:, 0]), cmap="viridis")
         axes.set_aspect("equal")
         axes.set_axis_off()
 
 
 def _off(X: NDArray, old: NDArray, new: NDArray) -> NDArray:
     """Return how far new cities lie from the mean of their three nearest old ones, in units of the map's spread."""
-    _, near = cKDTree(X[:TRAIN]).query(X[TRAIN:], k=3)
+    _, near = cKDTree(X[:N_TRAIN]).query(X[N_TRAIN:], k=3)
     return np.linalg.norm(new - old[near].mean(axis=1), axis=1) / np.sqrt(old.var(axis=0).sum())
 
 

@@ -8,9 +8,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from harness import Lab, at_least, at_most, experiment, main
 from manifoldry import TesseraMap
 
-TESSERAE = 19
+N_TESSERAE = 19
 SEPARATED = at_least(0.9, within=0, said="only a few misplaced")
-FLAT = (
+WHY_NOT_SEPARATED = (
     "tesserae are capped at the three dimensions of the picture here, while the images of a digit fill ten or more: in "
     "six dimensions the share is 0.87, in two 0.74"
 )
@@ -27,17 +27,17 @@ def digits_tesserae(lab: Lab) -> None:
     )
     X, y = images[chosen], data.labels[chosen]
     with lab.time("fit"):
-        model = TesseraMap(n_components=3, n_patches=TESSERAE, n_neighbors=8, kernel="rbf").fit(X)
+        model = TesseraMap(n_components=3, n_patches=N_TESSERAE, n_neighbors=8, kernel="rbf").fit(X)
     lab.claim("seconds for 3000 images", lab.seconds["fit"], at_most(6.0))
     near = KNeighborsClassifier(15)
     order = np.random.default_rng(0).permutation(len(y))
     one, other = order[::2], order[1::2]
     share = near.fit(model.embedding_[one], y[one]).score(model.embedding_[other], y[other])
-    lab.claim("digits told apart by 15 neighbors in the embedding", share, SEPARATED, reason=FLAT)
+    lab.claim("digits told apart by 15 neighbors in the embedding", share, SEPARATED, reason=WHY_NOT_SEPARATED)
     with lab.time("new"):
         placed = model.transform(images[rows])
     share = near.fit(model.embedding_, y).score(placed, data.labels[rows])
-    lab.claim("all 20,975 told apart by the 3000", share, SEPARATED, reason=FLAT)
+    lab.claim("all 20,975 told apart by the 3000", share, SEPARATED, reason=WHY_NOT_SEPARATED)
     lab.note(f"{len(rows):,} images placed in {lab.seconds['new']:.1f} s; gap {model.certificate_.gap:.1e}")
     with lab.figure(size=(10, 4)) as figure:
         for axes, (Y, labels) in zip(

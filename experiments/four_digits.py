@@ -1,4 +1,4 @@
-"""Four digits: flats of ten dimensions hold two forms of each, and locality keeps the digits apart."""
+"""Four digits: affine subspaces of ten dimensions hold two forms of each, and locality keeps the digits apart."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from clusterings import digits, fitted
 from harness import Lab, at_least, at_most, experiment, in_order, main
 from manifoldry import quality
 
-ERROR = {"LDLC": 51.2, "MPPCA": 51.4, "VQPCA": 51.3}
-PURITY = {"LDLC": 0.972, "MPPCA": 0.956, "VQPCA": 0.908}
-NMI = {"LDLC": 0.7257, "MPPCA": 0.6898, "VQPCA": 0.6390}
+SOURCE_ERROR = {"LDLC": 51.2, "MPPCA": 51.4, "VQPCA": 51.3}
+SOURCE_PURITY = {"LDLC": 0.972, "MPPCA": 0.956, "VQPCA": 0.908}
+SOURCE_NMI = {"LDLC": 0.7257, "MPPCA": 0.6898, "VQPCA": 0.6390}
 DIGITS = (0, 3, 6, 9)
 
 
 @experiment("MNIST 0, 3, 6, 9 in 8 clusters of rank 10", source="khajehpour2013, Table 4.2", needs=("mnist",))
 def four_digits(lab: Lab) -> None:
     X, y = digits(lab, DIGITS, 750)
-    models = {name: fitted(lab, name, X, n_clusters=8, n_components=10, n_neighbors=5) for name in PURITY}
+    models = {name: fitted(lab, name, X, n_clusters=8, n_components=10, n_neighbors=5) for name in SOURCE_PURITY}
     error = {name: model.reconstruction_error_ / 1000 for name, model in models.items()}
     purity = {name: quality.purity(model.labels_, y) for name, model in models.items()}
     nmi = {name: quality.nmi(model.labels_, y) for name, model in models.items()}
-    lab.claim("error of LDLC", error["LDLC"], at_most(ERROR["LDLC"]))
-    lab.claim("purity of LDLC", purity["LDLC"], at_least(PURITY["LDLC"]))
-    lab.claim("NMI of LDLC", nmi["LDLC"], at_least(NMI["LDLC"]))
-    lab.claim("error of the methods", error, in_order(ERROR))
-    lab.claim("purity of the methods", purity, in_order(PURITY))
-    lab.claim("NMI of the methods", nmi, in_order(NMI))
+    lab.claim("error of LDLC", error["LDLC"], at_most(SOURCE_ERROR["LDLC"]))
+    lab.claim("purity of LDLC", purity["LDLC"], at_least(SOURCE_PURITY["LDLC"]))
+    lab.claim("NMI of LDLC", nmi["LDLC"], at_least(SOURCE_NMI["LDLC"]))
+    lab.claim("error of the methods", error, in_order(SOURCE_ERROR))
+    lab.claim("purity of the methods", purity, in_order(SOURCE_PURITY))
+    lab.claim("NMI of the methods", nmi, in_order(SOURCE_NMI))
     counts = np.array([[np.sum((models["LDLC"].labels_ == c) & (y == digit)) for c in range(8)] for digit in DIGITS])
     strays = 1 - counts.max(axis=0) / counts.sum(axis=0)
     lab.claim("largest share of strays in a cluster", strays.max(), at_most(0.0594))

@@ -10,7 +10,7 @@ from manifoldry import IPA, LDLC
 RANKS = range(2, 8)
 PATCHES, SEEDS = 30, 10
 SOURCE_SECONDS = 28.0
-SEEN = 0.005
+MIN_SHARE = 0.005
 """Shares of variance below this cannot be seen in the source's bars."""
 
 
@@ -24,8 +24,8 @@ def frey_ranks(lab: Lab) -> None:
             models[r] = IPA(n_components=r, patches=labels, n_neighbors=6, chart="flat").fit(X)
         found[r] = models[r].spectrum_.values / models[r].spectrum_.values.sum()
         lab.note(
-            f"r = {r}: rank {_rank(found[r])} (shares above {SEEN}), {r} dimensions hold {found[r][:r].sum():.1%}, "
-            f"optimal {models[r].certificate_.optimal}, {lab.seconds[f'r = {r}']:.1f} s"
+            f"r = {r}: rank {_rank(found[r])} (shares above {MIN_SHARE}), {r} dimensions hold "
+            f"{found[r][:r].sum():.1%}, optimal {models[r].certificate_.optimal}, {lab.seconds[f'r = {r}']:.1f} s"
         )
     ranks = [_rank(found[r]) for r in RANKS]
     close = Rule("at most 2 r", lambda ours: all(rank <= 2 * r for rank, r in zip(ours, RANKS, strict=True)))
@@ -39,7 +39,7 @@ def frey_ranks(lab: Lab) -> None:
 
 
 def _rank(shares: np.ndarray) -> int:
-    return int((shares > SEEN).sum())
+    return int((shares > MIN_SHARE).sum())
 
 
 def _draw(lab: Lab, X: np.ndarray, Y: np.ndarray, found: dict) -> None:

@@ -9,7 +9,7 @@ from manifoldry import EAT, PCA
 
 TRAIN, N_NEIGHBORS = 35, 4
 LIGHT, PAN, TILT = range(3)
-LIT = (
+WHY_TILT_IS_WEAK = (
     "of the three degrees of freedom the second axis follows the light more than the tilt, for any of 3 to 5 neighbors"
 )
 
@@ -27,7 +27,12 @@ def isomap_faces(lab: Lab) -> None:
     lab.claim("share of the pan explained, new images", pan, at_least(0.5, within=0, said="an axis"))
     lab.claim("the same over that of PCA", pan / explained(linear, pose[test, PAN]), at_least(1.0))
     tilt = explained(placed, pose[test, TILT])
-    lab.claim("share of the tilt explained, new images", tilt, at_least(0.3, within=0, said="an axis"), reason=LIT)
+    lab.claim(
+        "share of the tilt explained, new images",
+        tilt,
+        at_least(0.3, within=0, said="an axis"),
+        reason=WHY_TILT_IS_WEAK,
+    )
     light = explained(placed, pose[test, LIGHT])
     lab.note(f"light explained {light:.2f}; gap of the certificate {model.certificate_.gap:.1e}; images of 32 x 32")
     with lab.figure(size=(5, 5)) as figure:

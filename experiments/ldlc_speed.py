@@ -5,14 +5,14 @@ from __future__ import annotations
 from harness import Lab, at_most, experiment, main, shown
 from manifoldry import LDLC, datasets
 
-RUNS = 3
+N_RUNS = 3
 
 
 @experiment("Seconds of one run of LDLC, 20 clusters", source="khajehpour2013, Table 4.4 and section 4.4")
 def ldlc_speed(lab: Lab) -> None:
     for n_points, source in ((2000, 0.5458), (10_000, 10.0)):
         X = datasets.swiss_roll(n_points, random_state=0).X
-        for seed in range(RUNS):
+        for seed in range(N_RUNS):
             with lab.time(f"run {seed}"):
                 LDLC(n_clusters=20, n_init=1, random_state=seed).fit(X)
         seconds, on_core = min(lab.seconds.values()), min(lab.core_seconds.values())

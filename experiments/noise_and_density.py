@@ -7,27 +7,27 @@ import numpy as np
 from harness import Lab, at_least, at_most, experiment, main
 from manifoldry import IPA, LTSA, Isomap, datasets, quality
 
-POINTS = 1500
-VARIANCE = 0.001
-DENSITY = 9.0
-PATCHES = 16
-SEEDS = 10
+N_POINTS = 1500
+NOISE_VARIANCE = 0.001
+DENSITY_RATIO = 9.0
+N_PATCHES = 16
+N_SEEDS = 10
 METHODS = {
-    "IPA": lambda seed: IPA(n_patches=PATCHES, random_state=seed),
+    "IPA": lambda seed: IPA(n_patches=N_PATCHES, random_state=seed),
     "IPA, own number of patches": lambda seed: IPA(random_state=seed),
     "LTSA": lambda _: LTSA(n_neighbors=10),
     "Isomap": lambda _: Isomap(n_neighbors=10),
 }
-KINDS = {"clean": {}, "noisy": {"noise": VARIANCE**0.5}, "uneven": {"unevenness": DENSITY}}
+KINDS = {"clean": {}, "noisy": {"noise": NOISE_VARIANCE**0.5}, "uneven": {"unevenness": DENSITY_RATIO}}
 
 
 @experiment("Noise and uneven sampling", source="khajehpour2013, Fig. 5.5", quick=True)
 def noise_and_density(lab: Lab) -> None:
     errors = {name: {kind: [] for kind in KINDS} for name in METHODS}
-    for seed in range(lab.pick(SEEDS, 3)):
-        clean = datasets.s_curve(POINTS, random_state=seed)
+    for seed in range(lab.pick(N_SEEDS, 3)):
+        clean = datasets.s_curve(N_POINTS, random_state=seed)
         for kind, options in KINDS.items():
-            data = datasets.s_curve(POINTS, random_state=seed, **options)
+            data = datasets.s_curve(N_POINTS, random_state=seed, **options)
             for name, make in METHODS.items():
                 method = make(seed).fit(data.X)
                 errors[name][kind].append(_error(method, clean if kind == "noisy" else data))
@@ -47,8 +47,8 @@ def noise_and_density(lab: Lab) -> None:
         lab.note(f"{name}: " + ", ".join(f"{kind} {value:.2g}" for kind, value in of.items()))
     lab.note(
         "The surface is an S-curve. The map learned from noisy points is judged at the clean ones, for no map can tell "
-        f"noise along the surface from position. The claims are on {PATCHES} patches: with a number of its own IPA is "
-        "ten times better on clean points, which noise and thin sampling then limit."
+        f"noise along the surface from position. The claims are on {N_PATCHES} patches: with a number of its own IPA "
+        "is ten times better on clean points, which noise and thin sampling then limit."
     )
 
 

@@ -1,4 +1,4 @@
-"""Olive oil: the error of flats falls with their number, and locality costs LDLC little of it."""
+"""Olive oil: the error of affine subspaces falls with their number, and locality costs LDLC little of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness import Lab, at_least, at_most, experiment, falling, main
 METHODS = ("k-means", "k-medoids", "MPPCA", "VQPCA", "LDLC")
 MOST = at_least(0.5, within=0, said="the majority")
 NEARLY = at_most(1.1, within=0, said="almost as low")
-COUNTS = tuple(range(1, 21))
+N_CLUSTERS = tuple(range(1, 21))
 
 
 @experiment(
@@ -18,7 +18,7 @@ COUNTS = tuple(range(1, 21))
 )
 def olive_oil(lab: Lab) -> None:
     X = standard(lab.load("olive_oil").X)
-    counts = lab.pick(COUNTS, (2, 6, 12))
+    counts = lab.pick(N_CLUSTERS, (2, 6, 12))
     error = {
         name: np.array([mean_error(fitted(lab, name, X, n_clusters=c, n_neighbors=10)) for c in counts])
         for name in METHODS

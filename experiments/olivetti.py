@@ -10,7 +10,7 @@ from harness import Lab, at_least, experiment, main
 from manifoldry import EAT, LLE, MVU, PCA, Isomap
 
 SETS = {"Olivetti": "olivetti_faces", "UMIST": "umist_faces32"}
-FRONTAL = (
+WHY_OLIVETTI_DIFFERS = (
     "the ten images of a person are near-frontal and not the chain from side to front that the source describes, and "
     "PCA already tells these three people apart; UMIST has such chains"
 )
@@ -34,7 +34,7 @@ def olivetti(lab: Lab) -> None:
             f"{title}: EAT's share of images next to the same person, over PCA's",
             apart["EAT"] / apart["PCA"],
             at_least(1.0),
-            reason=FRONTAL if title == "Olivetti" else "",
+            reason=WHY_OLIVETTI_DIFFERS if title == "Olivetti" else "",
         )
         lab.claim(f"{title}: Isomap's share", apart["Isomap"], at_least(0.9, within=0, said="separated"))
         new = models["EAT"].transform(data.X[test])

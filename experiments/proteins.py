@@ -21,18 +21,18 @@ from manifoldry import ClassicalMDS, PatchAlignment, align_patches
 RADII = {b"H": 0.31, b"C": 0.76, b"N": 0.71, b"O": 0.66, b"S": 1.05}
 """Covalent radii in Angstrom."""
 
-BOND = 1.25
+MAX_BOND_RATIO = 1.25
 """Atoms are bonded below this multiple of the sum of their radii."""
 
-PLANE = 0.2
+MAX_OUT_OF_PLANE = 0.2
 """Angstrom by which a carbon is at most out of the plane of its neighbors in a flat group; 0.5 where it has four."""
 
-REACH = 6.0
-NOISE = 0.1
-STRETCH = 0.1
+MAX_CONTACT = 6.0
+RELATIVE_NOISE = 0.1
+STRETCH_WEIGHT = 0.1
 """Upper bounds alone would let the chain shrink; so little variance wanted is enough against that."""
 
-ROUGH = 0.1
+RELAXED_TOL = 0.1
 """Relative error of squared bounds at which the relaxed program may end: it only has to find the fold."""
 
 CLOSE = Rule("very close", lambda ours: ours < 1.5)
@@ -56,44 +56,44 @@ def bonds(protein: Protein) -> sp.csr_array:
     X, n = protein.X, len(protein.X)
     radius = np.array([RADII[element] for element in protein.element])
     light = protein.element == b"H"
-    near = cKDTree(X).query_pairs(BOND * 2 * radius.max(), output_type="ndarray")
+    near = cKDTree(X).query_pairs(MAX_BOND_RATIO * 2 * radius.max(), output_type="ndarray")
     length = np.linalg.norm(X[near[:, 0]] - X[near[:, 1]], axis=1)
-    heavy = near[(length < BOND * radius[near].sum(axis=1)) & ~light[near].any(axis=1)]
+    heavy = near[(length < MAX_BOND_RATIO * radius[near].sum(axis=1)) & ~light[near].any(axis=1)]
     owner = np.flatnonzero(~light)[cKDTree(X[~light]).query(X[light])[1]]
     pairs = np.concatenate([heavy, np.column_stack([np.flatnonzero(light), owner])])
-    ties = sp.csr_array((np.ones(len(pairs)), pairs.T), shape=(n, n))
-    return sp.csr_array(ties + ties.T)
+    adjacency = sp.csr_array((np.ones(len(pairs)), pairs.T), shape=(n, n))
+    return sp.csr_array(adjacency + adjacency.T)
 
 
-def groups(protein: Protein, ties: sp.csr_array) -> list[tuple[NDArray[Any], int]]:
+def groups(protein: Protein, adjacency: sp.csr_array) -> list[tuple[NDArray[Any], int]]:
     """Return the rigid groups, members and dimension.
 
     Carbons in the plane of their three neighbors, and nitrogens that have such a carbon among three, are flat, and so
     is all that is bonded to a connected set of them: peptide planes, rings, amides. Other atoms hold their neighbors.
     """
-    X, degree = protein.X, np.diff(ties.indptr)
+    X, degree = protein.X, np.diff(adjacency.indptr)
     three = np.flatnonzero(degree == 3)
-    away = X[ties.indices[ties.indptr[three][:, None] + np.arange(3)]] - X[three][:, None]
+    away = X[adjacency.indices[adjacency.indptr[three][:, None] + np.arange(3)]] - X[three][:, None]
     normal = np.cross(away[:, 1] - away[:, 0], away[:, 2] - away[:, 0])
     height = np.abs((normal * away[:, 0]).sum(axis=1)) / np.linalg.norm(normal, axis=1)
     carbon = np.zeros(len(X))
-    carbon[three[(height < PLANE) & (protein.element[three] == b"C")]] = 1
-    flat = (carbon > 0) | ((protein.element == b"N") & (degree == 3) & (ties @ carbon > 0))
+    carbon[three[(height < MAX_OUT_OF_PLANE) & (protein.element[three] == b"C")]] = 1
+    flat = (carbon > 0) | ((protein.element == b"N") & (degree == 3) & (adjacency @ carbon > 0))
     planes = np.flatnonzero(flat)
-    label = connected_components(ties[planes][:, planes])[1]
+    label = connected_components(adjacency[planes][:, planes])[1]
     inside = sp.csr_array((np.ones(len(planes)), (label, planes)), shape=(label.max() + 1, len(X)))
-    whole = sp.csr_array(inside + inside @ ties)
+    whole = sp.csr_array(inside + inside @ adjacency)
     found = [(members, _dimension(X[members])) for members in np.split(whole.indices, whole.indptr[1:-1])]
     for center in np.flatnonzero(~flat & (degree > 1)):
-        around = ties.indices[ties.indptr[center] : ties.indptr[center + 1]]
+        around = adjacency.indices[adjacency.indptr[center] : adjacency.indptr[center + 1]]
         found.append((np.append(around, center), 2 if len(around) == 2 else 3))
     return found
 
 
 def _dimension(X: NDArray[Any]) -> int:
-    """Return 2 for a group within half of `PLANE` of its plane: some deposited ones are not."""
+    """Return 2 for a group within half of `MAX_OUT_OF_PLANE` of its plane: some deposited ones are not."""
     thickness = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)[2] / np.sqrt(len(X))
-    return 2 if thickness < PLANE / 2 else 3
+    return 2 if thickness < MAX_OUT_OF_PLANE / 2 else 3
 
 
 def patch(protein: Protein, members: NDArray[Any], dimension: int) -> Patch:
@@ -108,10 +108,10 @@ def bounds(protein: Protein) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return half of the pairs of hydrogens in reach, and how far apart they may be."""
     rng = np.random.default_rng(0)
     hydrogens = np.flatnonzero(protein.element == b"H")
-    near = hydrogens[cKDTree(protein.X[hydrogens]).query_pairs(REACH, output_type="ndarray")]
+    near = hydrogens[cKDTree(protein.X[hydrogens]).query_pairs(MAX_CONTACT, output_type="ndarray")]
     pairs = near[rng.permutation(len(near))[: len(near) // 2]]
     lengths = np.linalg.norm(protein.X[pairs[:, 0]] - protein.X[pairs[:, 1]], axis=1)
-    return pairs, lengths * (1 + NOISE * np.abs(rng.standard_normal(len(pairs))))
+    return pairs, lengths * (1 + RELATIVE_NOISE * np.abs(rng.standard_normal(len(pairs))))
 
 
 def superposed(Y: NDArray[Any], X: NDArray[Any]) -> NDArray[Any]:
@@ -128,7 +128,7 @@ def rmsd(Y: NDArray[Any], X: NDArray[Any]) -> float:
 
 
 def along_paths(patches: list[Patch], upper: tuple[NDArray[Any], NDArray[Any]], n: int) -> NDArray[Any]:
-    """Return a first guess in four dimensions: classical scaling of the shortest ways through groups and bounds."""
+    """Return a first guess in four dimensions: classical scaling of the shortest paths through groups and bounds."""
     ends, lengths = [upper[0]], [upper[1]]
     for members, f in patches:
         a, b = np.triu_indices(len(members), 1)
@@ -146,7 +146,9 @@ def solved(protein: Protein) -> PatchAlignment:
     patches = [patch(protein, *group) for group in groups(protein, bonds(protein))]
     upper, n = bounds(protein), len(protein.X)
     guess = along_paths(patches, upper, n)
-    return align_patches(patches, 3, upper_bounds=upper, stretch=STRETCH, chiral=True, start=guess, tol=ROUGH)
+    return align_patches(
+        patches, 3, upper_bounds=upper, stretch=STRETCH_WEIGHT, chiral=True, start=guess, tol=RELAXED_TOL
+    )
 
 
 @experiment("Proteins from rigid groups and bounds", source="khajehpour2013, Fig. 5.12", needs=("proteins",))

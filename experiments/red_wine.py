@@ -1,4 +1,4 @@
-"""Red wine: the error of flats, and the time to find them, over their dimension."""
+"""Red wine: the error of affine subspaces, and the time to find them, over their dimension."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import numpy as np
 from harness import Lab, equals, experiment, main
 from manifoldry import PCA, TesseraMap, quality
 
-EACH = 600
+N_PER_DIGIT = 600
 
 
 @experiment("Ten digits, each alone, by TesseraMap", source="khajehpour2013, Fig. 3.6", needs=("mnist",))
@@ -16,7 +16,7 @@ def ten_digits(lab: Lab) -> None:
     labels = np.asarray(data.labels)
     kept, linear, layouts = [], [], []
     for digit in range(10):
-        X = data.X[np.flatnonzero(labels == digit)[:EACH]] / 255
+        X = data.X[np.flatnonzero(labels == digit)[:N_PER_DIGIT]] / 255
         Y = TesseraMap(n_components=2, n_patches=10, n_neighbors=6).fit_transform(X)
         layouts.append(Y)
         kept.append(quality.trustworthiness(X, Y, n_neighbors=12))

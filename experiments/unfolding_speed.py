@@ -13,11 +13,11 @@ LIMITS = {
     "TesseraMap, 50,000 points": (lambda: TesseraMap(n_components=2, n_patches=100), 50_000, 20.0),
     "FastMVU, 50,000 points": (lambda: FastMVU(n_components=2, n_neighbors=6), 50_000, 60.0),
 }
-SLOWER = {
+WHY_SLOWER = {
     "EAT, 1000 points": "its interior-point method factors a matrix of the order of the kept pairs, 3561, in each of "
     "22 steps, and proves its gap to 1e-5"
 }
-SOURCE = {"TesseraMap": 118.0, "Fast MVU": 174.0}
+SOURCE_SECONDS = {"TesseraMap": 118.0, "Fast MVU": 174.0}
 
 
 @experiment("Seconds of MVU, EAT, TesseraMap and FastMVU", source="khajehpour2013, Table 3.1")
@@ -27,9 +27,9 @@ def unfolding_speed(lab: Lab) -> None:
         X = datasets.swiss_roll(n_points, height=20.0).X
         with lab.time(name):
             model = make().fit(X)
-        lab.claim(f"seconds, {name}", lab.seconds[name], at_most(limit, within=0), reason=SLOWER.get(name, ""))
+        lab.claim(f"seconds, {name}", lab.seconds[name], at_most(limit, within=0), reason=WHY_SLOWER.get(name, ""))
         lab.note(f"{name}: certificate gap {model.certificate_.gap:.1e}")
-    times = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in SOURCE.items())
+    times = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in SOURCE_SECONDS.items())
     lab.note(f"The source's roll of 30,000 points: {times}.")
 
 

@@ -8,8 +8,8 @@ from clusterings import draw_clusters, fitted
 from harness import Lab, at_least, at_most, equals, experiment, main
 from manifoldry import datasets
 
-POINTS = 600
-STARTS = 10
+N_POINTS = 600
+N_INIT = 10
 TORN = {"wave": ("k-means", "VQPCA"), "spiral": ("k-means", "VQPCA", "MPPCA")}
 """The methods whose clusters the source shows in several parts."""
 NEAR_LINES = {
@@ -23,19 +23,19 @@ METHODS = ("k-means", "VQPCA", "k-medoids", "MPPCA", "LDLC")
 def wave_and_spiral(lab: Lab) -> None:
     found = {}
     shapes = {
-        "wave": (datasets.wave(POINTS, amplitude=5.0, random_state=0).X, 6),
-        "spiral": (datasets.spiral(POINTS, turns=2.5, random_state=0).X, 4),
+        "wave": (datasets.wave(N_POINTS, amplitude=5.0, random_state=0).X, 6),
+        "spiral": (datasets.spiral(N_POINTS, turns=2.5, random_state=0).X, 4),
     }
     for shape, (X, n_clusters) in shapes.items():
         spread = np.square(X - X.mean(axis=0)).sum()
         models = {
-            name: fitted(lab, name, X, n_clusters=n_clusters, n_components=1, rho=0.1, n_init=STARTS)
+            name: fitted(lab, name, X, n_clusters=n_clusters, n_components=1, rho=0.1, n_init=N_INIT)
             for name in METHODS
         }
         found[shape] = X, models
         share = models["LDLC"].reconstruction_error_ / spread
         lab.claim(f"{shape}: clusters of LDLC in several parts", models["LDLC"].n_nonlocalized_, equals(0))
-        lab.claim(f"{shape}: variance outside the flats of LDLC", share, NEAR_LINES[shape])
+        lab.claim(f"{shape}: variance outside the subspaces of LDLC", share, NEAR_LINES[shape])
         for name in TORN[shape]:
             parted = models[name].n_nonlocalized_
             lab.claim(f"{shape}: clusters of {name} in several parts", parted, at_least(1, within=0, said="some"))

@@ -131,6 +131,27 @@ def test_pages_say_what_is_true_now():
     assert set((ROOT / "docs" / "methods").glob("*.md")) <= set(made)
 
 
+def test_pages_include_every_table_that_a_benchmark_stores_and_no_other():
+    named = {name for path in TEXTS for _, name, _ in BUILD.BENCHMARK.findall(path.read_text(encoding="utf-8"))}
+    scripts = [path.read_text(encoding="utf-8") for path in (ROOT / "benchmarks").glob("*.py")]
+    assert named == {name for script in scripts for name in re.findall(r'Table\("(\w+)"', script)}
+    assert {path.stem for path in (ROOT / "benchmarks" / "results").iterdir()} <= named
+
+
+def test_a_stored_table_replaces_what_stood_between_its_comments(tmp_path, monkeypatch):
+    monkeypatch.setattr(BUILD, "ROOT", tmp_path)
+    (tmp_path / "benchmarks" / "results").mkdir(parents=True)
+    (tmp_path / "benchmarks" / "results" / "one.md").write_text("| a |\n", encoding="utf-8")
+    begin, end = "<!-- benchmark: {} -->", "<!-- benchmark end -->"
+    text = f"Before\n{begin.format('one')}\nold\n{end}\n{begin.format('two')}\n{end}\nAfter\n"
+    new = (
+        f"Before\n{begin.format('one')}\n\n| a |\n\n{end}\n"
+        f"{begin.format('two')}\n\n*Not measured yet.*\n\n{end}\nAfter\n"
+    )
+    assert BUILD.with_benchmarks(text) == new
+    assert BUILD.with_benchmarks(new) == new
+
+
 def test_markdown_keeps_formulas():
     text = "A ``word``, :math:`a_1\nb`.\n\n.. math:: x = 1,\n          y\n\nEnd."
     assert BUILD.markdown(text) == "A `word`, $`a_1 b`$.\n\n```math\nx = 1,\ny\n```\n\nEnd."

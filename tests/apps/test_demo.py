@@ -40,7 +40,7 @@ def test_all_our_planar_methods_and_pca_are_shown():
 
 
 def test_methods_for_few_points_are_left_out_of_many():
-    for name, most in demo.MOST_POINTS.items():
+    for name, most in demo.MAX_POINTS.items():
         assert name in [card.name for card in demo.shown(most)]
         assert name not in [card.name for card in demo.shown(most + 1)]
 

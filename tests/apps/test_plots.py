@@ -28,8 +28,8 @@ def region(picture, i):
 
 @pytest.mark.parametrize(("n_panels", "n_rows"), [(1, 1), (4, 2), (9, 3)])
 def test_the_picture_grows_by_rows(tmp_path, n_panels, n_rows):
-    height = plots.TOP + n_rows * plots.PANEL[1] + (n_rows - 1) * plots.DOWN + plots.BOTTOM
-    width = plots.LEFT + 5 * plots.PANEL[0] + 4 * plots.ACROSS + plots.RIGHT
+    height = plots.TOP + n_rows * plots.PANEL_INCHES[1] + (n_rows - 1) * plots.DOWN + plots.BOTTOM
+    width = plots.LEFT + 5 * plots.PANEL_INCHES[0] + 4 * plots.ACROSS + plots.RIGHT
     # Sizes are cut to whole pixels.
     assert np.abs(np.array(drawn(tmp_path, n_panels).shape[:2]) - plots.DPI * np.array([height, width])).max() <= 1
 
@@ -57,7 +57,7 @@ def test_the_frame_holds_the_sheet_and_nearly_all_else_and_has_the_shape_of_a_pa
     assert (low < every.min(axis=0)).all()
     assert (high > every.max(axis=0)).all()
     assert high.max() < 100  # one stray point does not make all others small
-    assert np.divide(*(high - low)) == pytest.approx(plots.PANEL[0] / plots.PANEL[1], rel=1e-12)
+    assert np.divide(*(high - low)) == pytest.approx(plots.PANEL_INCHES[0] / plots.PANEL_INCHES[1], rel=1e-12)
 
 
 def test_data_without_a_flat_truth_are_refused(tmp_path):

@@ -155,3 +155,12 @@ def test_components_apart_have_each_a_map():
 def test_bad_settings_are_refused_in_a_sentence(settings, match):
     with pytest.raises(ValueError, match=match):
         TesseraMap(**settings).fit(np.random.default_rng(6).uniform(size=(30, 3)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("n_clusters", "n_patches"), ("tesserae", "patches"), ("ridge", "reg"), ("sigma", "gamma"), ("gap", "tol")],
+)
+def test_former_words_are_answered_with_the_present_ones(old, new):
+    with pytest.raises(TypeError, match=f"no parameter '{old}'; here it is '{new}'"):
+        TesseraMap(**{old: 1})

@@ -16,7 +16,7 @@ from manifoldry import __version__
 from manifoldry.parameters import declared, describe
 from manifoldry.registry import METHODS, Card, methods
 
-WIDTH = 100
+LINE_WIDTH = 100
 ADVICE = {"keeps": "keeps", "loses": "loses", "use when": "use_when", "fails when": "fails_when", "cost": "cost"}
 """Rows of advice, and the fields of a card that hold them."""
 
@@ -99,14 +99,14 @@ def parameter_lines(card: Card) -> list[str]:
         indent = " " * (6 + len(name))
         lines.append(
             textwrap.fill(
-                f"{name}={parameter.default!r}: {allowed}", WIDTH, initial_indent="    ", subsequent_indent=indent
+                f"{name}={parameter.default!r}: {allowed}", LINE_WIDTH, initial_indent="    ", subsequent_indent=indent
             )
         )
     return lines
 
 
 def _advice(heading: str, text: str) -> str:
-    return textwrap.fill(text, WIDTH, initial_indent=f"  {heading:<12}", subsequent_indent=" " * 14)
+    return textwrap.fill(text, LINE_WIDTH, initial_indent=f"  {heading:<12}", subsequent_indent=" " * 14)
 
 
 def _demo(out: Path, n: int) -> None:

@@ -12,20 +12,19 @@ from typing import Any
 from manifoldry import check, datasets, quality
 from manifoldry.apps.plots import Panel, compare
 from manifoldry.datasets import Dataset
-from manifoldry.parameters import admits, declared
 from manifoldry.registry import METHODS, Card, methods
 from manifoldry.values import FloatArray
 
-LEAST_POINTS = 50
+MIN_POINTS = 50
 """Scores compare 15 neighbors, of fewer than half of the points."""
 
-HEIGHT = 42.0
+ROLL_HEIGHT = 42.0
 """Makes a sheet about twice as long as wide, which fills a panel."""
 
 SETTINGS: Mapping[str, Mapping[str, Any]] = {"NonmetricMDS": {"tol": 1e-4}, "MVU": {"constraints": "at most"}}
 """Where a picture needs less than the default; all other methods run with theirs."""
 
-MOST_POINTS: Mapping[str, int] = {"EAT": 400}
+MAX_POINTS: Mapping[str, int] = {"EAT": 400}
 """Methods made for fewer points than these; of more they are left out, and that is said."""
 
 FIGURES: Mapping[str, str] = {
@@ -65,13 +64,15 @@ def demo(out: Path, n: int) -> None:
     n : int
         Number of points, at least 50.
     """
-    check.integer("n", n, LEAST_POINTS)
+    check.integer("n", n, MIN_POINTS)
     out.mkdir(parents=True, exist_ok=True)
     pictures = [
-        _show("Swiss roll", datasets.swiss_roll(n, height=HEIGHT), out / "swiss_roll.png"),
-        _show("Swiss roll with a hole", datasets.swiss_roll(n, height=HEIGHT, hole=True), out / "swiss_roll_hole.png"),
+        _show("Swiss roll", datasets.swiss_roll(n, height=ROLL_HEIGHT), out / "swiss_roll.png"),
+        _show(
+            "Swiss roll with a hole", datasets.swiss_roll(n, height=ROLL_HEIGHT, hole=True), out / "swiss_roll_hole.png"
+        ),
     ]
-    for name, most in MOST_POINTS.items():
+    for name, most in MAX_POINTS.items():
         if n > most:
             print(f"{name} is left out: it is for up to {most} points, see --n.\n")
     print(f"{LEGEND}\n\nThe embeddings are drawn in {' and '.join(map(str, pictures))}.")
@@ -82,8 +83,9 @@ def shown(n: int) -> list[Card]:
     return [
         card
         for card in methods()
-        if (card.name == "PCA" or (not card.wrapped and admits(declared(card.cls)["n_components"], 2)))
-        and n <= MOST_POINTS.get(card.name, n)
+        if (not card.wrapped or card.name == "PCA")
+        and card.cls().get_params()["n_components"] != 1  # a curve
+        and n <= MAX_POINTS.get(card.name, n)
     ]
 
 

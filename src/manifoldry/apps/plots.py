@@ -15,17 +15,17 @@ from manifoldry.values import Array, FloatArray
 if TYPE_CHECKING:
     from manifoldry.datasets import Dataset
 
-COLUMNS = 5
-PANEL = (3.9, 2.1)
+N_COLUMNS = 5
+PANEL_INCHES = (3.9, 2.1)
 LEFT, RIGHT, BOTTOM, TOP, ACROSS, DOWN = 0.3, 0.3, 0.75, 1.6, 0.3, 0.8
 """Inches: the panels' size, the margins around them and the gaps between them."""
 DPI = 150
-COLORS = "turbo"
+COLORMAP = "turbo"
 PAPER, INK, FAINT, GHOST = "#ffffff", "#1d2433", "#667085", "#e4e7ed"
 DOTS = {"s": 8, "linewidths": 0}
-NEARLY_ALL = (0.02, 0.98)
+SHOWN_QUANTILES = (0.02, 0.98)
 """Quantiles of an embedding's coordinates that a panel must show: a few stray points must not make all others small."""
-AIR = 0.02
+MARGIN_SHARE = 0.02
 """Space around what is drawn, as a share of its size."""
 
 Place = tuple[float, float, float, float]
@@ -66,9 +66,9 @@ def compare(data: Dataset, panels: Sequence[Panel], path: Path, *, title: str, s
 
     if data.truth is None or data.truth.shape[1] != 2 or data.X.shape[1] != 3:
         raise ValueError(f"The picture needs points in space with two true coordinates; got {data!r}.")
-    n_rows = ceil((len(panels) + 2) / COLUMNS)
-    width = LEFT + COLUMNS * PANEL[0] + (COLUMNS - 1) * ACROSS + RIGHT
-    height = TOP + n_rows * PANEL[1] + (n_rows - 1) * DOWN + BOTTOM
+    n_rows = ceil((len(panels) + 2) / N_COLUMNS)
+    width = LEFT + N_COLUMNS * PANEL_INCHES[0] + (N_COLUMNS - 1) * ACROSS + RIGHT
+    height = TOP + n_rows * PANEL_INCHES[1] + (n_rows - 1) * DOWN + BOTTOM
     figure = Figure(figsize=(width, height), facecolor=PAPER)
     FigureCanvasAgg(figure)
     places = [_place(i, width, height) for i in range(len(panels) + 2)]
@@ -85,31 +85,31 @@ def compare(data: Dataset, panels: Sequence[Panel], path: Path, *, title: str, s
 
 def _place(i: int, width: float, height: float) -> Place:
     """Return where the i-th panel stands, row by row."""
-    row, column = divmod(i, COLUMNS)
-    left = LEFT + column * (PANEL[0] + ACROSS)
-    top = TOP + row * (PANEL[1] + DOWN)
-    return left / width, 1 - (top + PANEL[1]) / height, PANEL[0] / width, PANEL[1] / height
+    row, column = divmod(i, N_COLUMNS)
+    left = LEFT + column * (PANEL_INCHES[0] + ACROSS)
+    top = TOP + row * (PANEL_INCHES[1] + DOWN)
+    return left / width, 1 - (top + PANEL_INCHES[1]) / height, PANEL_INCHES[0] / width, PANEL_INCHES[1] / height
 
 
 def _frame(shown: Sequence[Array]) -> Frame:
     """Return the region that holds the first of the things shown and nearly all of the others, in a panel's shape."""
     truth, *others = shown
-    inner = [np.quantile(points[:, :2], NEARLY_ALL, axis=0) for points in others]
+    inner = [np.quantile(points[:, :2], SHOWN_QUANTILES, axis=0) for points in others]
     low = np.min([truth.min(axis=0), *(low for low, _ in inner)], axis=0)
     high = np.max([truth.max(axis=0), *(high for _, high in inner)], axis=0)
-    shape = np.array(PANEL)
-    half = shape * float(np.max((0.5 + AIR) * (high - low) / shape))
+    shape = np.array(PANEL_INCHES)
+    half = shape * float(np.max((0.5 + MARGIN_SHARE) * (high - low) / shape))
     return (low + high) / 2 - half, (low + high) / 2 + half
 
 
 def _space(figure: Any, place: Place, data: Dataset) -> None:
     left, bottom, width, height = place
     # Axes in space are cut to a square; one as high as the panel is wide leaves the points room.
-    taller = height * PANEL[0] / PANEL[1]
+    taller = height * PANEL_INCHES[0] / PANEL_INCHES[1]
     axes = figure.add_axes((left, bottom - (taller - height) / 2, width, taller), projection="3d")
     axes.patch.set_visible(False)
     x, y, z = data.X.T
-    axes.scatter(x, y, z, c=data.color, cmap=COLORS, depthshade=False, **DOTS)
+    axes.scatter(x, y, z, c=data.color, cmap=COLORMAP, depthshade=False, **DOTS)
     axes.view_init(elev=10, azim=-66)
     axes.set_box_aspect((np.ptp(x), np.ptp(y), np.ptp(z)), zoom=0.9)
     axes.set_axis_off()
@@ -119,7 +119,7 @@ def _space(figure: Any, place: Place, data: Dataset) -> None:
 def _flat(figure: Any, place: Place, panel: Panel, truth: Array, frame: Frame) -> Any:
     axes = figure.add_axes(place)
     axes.scatter(*truth.T, c=GHOST, **DOTS)
-    shades = axes.scatter(*panel.coordinates[:, :2].T, c=truth[:, 0], cmap=COLORS, **DOTS)
+    shades = axes.scatter(*panel.coordinates[:, :2].T, c=truth[:, 0], cmap=COLORMAP, **DOTS)
     (left, bottom), (right, top) = frame
     axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
     axes.set_axis_off()

@@ -23,7 +23,7 @@ from manifoldry.compiled.negative_sampling import (
 
 
 @inlined
-def _move(place, Y, tables, sampled, count, own, h, negative_sample_rate, step, work):  # type: ignore[no-untyped-def]
+def _move(place, Y, tables, sampled, count, own, h, n_negative, step, work):  # type: ignore[no-untyped-def]
     """Move ``place``, of any dimension, along its sampled edges and from its negative samples."""
     attraction, repulsion = tables
     gap, total = work
@@ -38,7 +38,7 @@ def _move(place, Y, tables, sampled, count, own, h, negative_sample_rate, step, 
         for c in range(n_dims):
             place[c] += step * clipped(w * gap[c])
             total[c] = ZERO
-        for _ in range(n_negative_samples(negative_sample_rate, v)):
+        for _ in range(n_negative_samples(n_negative, v)):
             h = next_state(h)
             r = U32((U64(h) * U64(len(Y))) >> U64(32))
             square = ZERO
@@ -54,11 +54,11 @@ def _move(place, Y, tables, sampled, count, own, h, negative_sample_rate, step, 
 
 
 @nb.njit(f"void({EDGES}, {LAYOUTS}, {SAMPLING}, int64, int64)", nogil=True, cache=True, fastmath={"contract"})
-def move_rows(indptr, indices, rates, Y, moved, tables, negative_sample_rate, step, sweep, seed, lo, hi):  # type: ignore[no-untyped-def]
+def move_rows(indptr, indices, rates, Y, moved, tables, n_negative, step, sweep, seed, lo, hi):  # type: ignore[no-untyped-def]
     """Write into ``moved`` where rows lo..hi of ``Y`` go in one sweep.
 
-    ``rates`` are the edges' sampling rates in units of 2^-32; ``tables`` hold attraction and repulsion; ``sweep`` is
-    the number of the sweep and ``seed`` its own.
+    ``rates`` are the edges' sampling rates in units of 2^-32; ``tables`` hold attraction and repulsion;
+    ``n_negative`` is the negative sample rate, ``sweep`` the number of the sweep and ``seed`` its own.
     """
     max_degree = 0
     for i in range(lo, hi):
@@ -70,18 +70,7 @@ def move_rows(indptr, indices, rates, Y, moved, tables, negative_sample_rate, st
         count = sample_edges(indices, rates, indptr[i], indptr[i + 1], sweep, bits, sampled)
         for c in range(Y.shape[1]):
             moved[i, c] = Y[i, c]
-        _move(
-            moved[i],
-            Y,
-            tables,
-            sampled,
-            count,
-            U32(i),
-            U32(bits) | U32(1),
-            negative_sample_rate,
-            step,
-            (work[0], work[1]),
-        )
+        _move(moved[i], Y, tables, sampled, count, U32(i), U32(bits) | U32(1), n_negative, step, (work[0], work[1]))
 
 
 @nb.njit(
@@ -89,7 +78,7 @@ def move_rows(indptr, indices, rates, Y, moved, tables, negative_sample_rate, st
     nogil=True,
     cache=True,
 )
-def place_rows(indptr, indices, rates, Y, placed, tables, negative_sample_rate, step, sweep, seeds, lo, hi):  # type: ignore[no-untyped-def]
+def place_rows(indptr, indices, rates, Y, placed, tables, n_negative, step, sweep, seeds, lo, hi):  # type: ignore[no-untyped-def]
     """Move the new points lo..hi of ``placed`` through as many sweeps as there are ``seeds``, among the fitted ``Y``.
 
     The step length falls linearly to 0. Random numbers are the same for every new point: none depends on its index.
@@ -106,4 +95,4 @@ def place_rows(indptr, indices, rates, Y, placed, tables, negative_sample_rate, 
             count = sample_edges(indices, rates, indptr[i], indptr[i + 1], U32(sweep + U32(t)), bits, sampled)
             length = np.float32(step * np.float32(1.0 - t / len(seeds)))
             state = U32(bits) | U32(1)
-            _move(placed[i], Y, tables, sampled, count, nobody, state, negative_sample_rate, length, (work[0], work[1]))
+            _move(placed[i], Y, tables, sampled, count, nobody, state, n_negative, length, (work[0], work[1]))

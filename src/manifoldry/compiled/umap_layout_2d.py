@@ -46,7 +46,7 @@ def _repel(Y, repulsion, x, y, own, h, n_samples, step):  # type: ignore[no-unty
 
 
 @nb.njit(f"void({EDGES}, {LAYOUTS}, {SAMPLING}, int64, int64)", nogil=True, cache=True, fastmath={"contract"})
-def move_rows_2d(indptr, indices, rates, Y, moved, tables, negative_sample_rate, step, sweep, seed, lo, hi):  # type: ignore[no-untyped-def]
+def move_rows_2d(indptr, indices, rates, Y, moved, tables, n_negative, step, sweep, seed, lo, hi):  # type: ignore[no-untyped-def]
     """As `move_rows` in the plane, four rows abreast so that the processor waits for none of them."""
     attraction, repulsion = tables
     max_degree = 0
@@ -66,7 +66,7 @@ def move_rows_2d(indptr, indices, rates, Y, moved, tables, negative_sample_rate,
         xa, ya, xb, yb = Y[a, 0], Y[a, 1], Y[b, 0], Y[b, 1]
         xc, yc, xd, yd = Y[c, 0], Y[c, 1], Y[d, 0], Y[d, 1]
         for v in range(max(max(n_a, n_b), max(n_c, n_d))):
-            n_samples = n_negative_samples(negative_sample_rate, v)
+            n_samples = n_negative_samples(n_negative, v)
             step_a, step_b = step if v < n_a else ZERO, step if v < n_b else ZERO
             step_c, step_d = step if v < n_c else ZERO, step if v < n_d else ZERO
             xa, ya = _attract(Y, attraction, xa, ya, to_a[v], step_a)

@@ -96,14 +96,8 @@ class EAT(Embedder):
         Relative slack of the kept squared distances while the others are maximized.
     tol : float
         Relative duality gap at which to stop.
-    random_state : None, int or numpy generator
-        Not used; for uniformity.
-    n_jobs : int, optional
-        Number of threads; the result does not depend on it.
-    verbose : bool
-        Report the stages.
-    callback : callable, optional
-        Called with a `Progress`; a true answer stops the optimization.
+    random_state, n_jobs, verbose, callback
+        As in `Isomap`; nothing is random, and a true answer of the callback stops the optimization.
 
     Attributes
     ----------

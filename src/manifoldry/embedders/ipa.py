@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -105,14 +104,8 @@ class IPA(Embedder):
         Maximum distance of neighbors; with n_neighbors too, at most that many.
     disconnected : {"apart", "raise"}
         Components of the patch graph are laid side by side, or raise an error.
-    random_state : None, int or numpy generator
-        Seed of the sample and of the centers.
-    n_jobs : int, optional
-        Number of threads; the result does not depend on it.
-    verbose : bool
-        Report the stages.
-    callback : callable, optional
-        Called with a `Progress`; a true answer stops the search for patches or the optimization.
+    random_state, n_jobs, verbose, callback
+        As in `Isomap`; a true answer of the callback stops the search for patches or the optimization.
 
     Attributes
     ----------
@@ -185,16 +178,17 @@ class IPA(Embedder):
             graph = symmetrize(neighbors)
             atlas, history = self._atlas(rows, graph, index, run)
         with run.stage("charts"):
-            charted = _chart_points(X, atlas, run)
-        stitched = stitch(charted.overlaps[charted.tight], atlas.charts.sizes, run)
+            members, coordinates, overlaps = _chart_points(X, atlas, run)
+            tight = overlaps.firm(atlas.charts.sizes)
+        stitched = stitch(overlaps[tight], atlas.charts.sizes, run)
         if stitched.n_components > 1 and self.disconnected == "raise":
             raise ValueError(
                 f"The patch graph is in {stitched.n_components} pieces; raise n_neighbors or overlap, or set "
                 "disconnected='apart'."
             )
         with run.stage("unfolding"):
-            unfolded = unfold(charted.members, charted.coordinates, stitched, self.n_components)
-        return self._pack(sample, graph, atlas, history, charted, unfolded)
+            unfolded = unfold(members, coordinates, stitched, self.n_components)
+        return self._pack(sample, graph, atlas, history, overlaps, tight, unfolded)
 
     def _draw_sample(self, n_points: int, run: Run) -> IntArray:
         """Return the rows from which patches and charts are estimated."""
@@ -245,11 +239,11 @@ class IPA(Embedder):
         graph: NeighborGraph,
         atlas: Atlas,
         history: History,
-        charted: ChartedPoints,
+        overlaps: Overlaps,
+        tight: Array,
         unfolded: UnfoldedPatches,
     ) -> Embedding:
-        overlaps, tight, stitched = charted.overlaps, charted.tight, unfolded.stitched
-        parts = stitched.n_components
+        stitched, parts = unfolded.stitched, unfolded.stitched.n_components
         return Embedding(
             unfolded.coordinates,
             graph=graph,
@@ -288,24 +282,13 @@ class IPA(Embedder):
         return enough(np.median(left, axis=0), "variance inside patches")
 
 
-@dataclass(frozen=True)
-class ChartedPoints:
-    """All points in the charts of their patches: members (M entries), coordinates (M, r), overlaps, which are tight."""
-
-    members: Membership
-    coordinates: FloatArray
-    overlaps: Overlaps
-    tight: Array
-
-
-def _chart_points(X: Array, atlas: Atlas, run: Run) -> ChartedPoints:
-    """Return all points in the charts that were estimated from a sample of them."""
-    members, f, overlaps = atlas.members, atlas.coordinates, atlas.overlaps
-    if members.n_points < len(X):
-        members = atlas.cover.members(X, run)
-        f = atlas.charts.coordinates(X, members, run)
-        overlaps = find_overlaps(members, f, atlas.charts.n_patches)
-    return ChartedPoints(members, f, overlaps, overlaps.firm(atlas.charts.sizes))
+def _chart_points(X: Array, atlas: Atlas, run: Run) -> tuple[Membership, FloatArray, Overlaps]:
+    """Return the patches of all points, their coordinates and the overlaps, in charts estimated from a sample."""
+    if atlas.members.n_points == len(X):
+        return atlas.members, atlas.coordinates, atlas.overlaps
+    members = atlas.cover.members(X, run)
+    coordinates = atlas.charts.coordinates(X, members, run)
+    return members, coordinates, find_overlaps(members, coordinates, atlas.charts.n_patches)
 
 
 def _edge_distortion(graph: NeighborGraph, Y: FloatArray) -> FloatArray:

@@ -82,16 +82,8 @@ class SNE(NeighborEmbedding):
         The mean divergence reached; ``diagnostics_["kl_divergence"]`` says whether it is exact or estimated.
     affinity_matrix_ : csr_array of shape (n_samples, n_samples)
         The joint probabilities :math:`(p_{j|i} + p_{i|j}) / (2n)`.
-    bandwidths_ : ndarray
-        The :math:`\sigma_i`, with a column for each perplexity if there are several.
-    graph_ : NeighborGraph
-        Each point's list of neighbors.
-    trace_ : Trace
-        The divergence every 50 iterations, and why the descent ended.
-    n_iter_ : int
-        Number of iterations.
-    diagnostics_ : dict
-        Seconds, ``repulsion``, ``kl_divergence``, ``perplexity_missed``.
+    bandwidths_, graph_, trace_, n_iter_, diagnostics_
+        As in `TSNE`.
 
     Notes
     -----
@@ -153,21 +145,12 @@ class SymmetricSNE(NeighborEmbedding):
         The divergence reached; ``diagnostics_["kl_divergence"]`` says whether it is exact or estimated.
     affinity_matrix_ : csr_array of shape (n_samples, n_samples)
         The joint probabilities p.
-    bandwidths_ : ndarray
-        The :math:`\sigma_i`, with a column for each perplexity if there are several.
-    graph_ : NeighborGraph
-        Each point's list of neighbors.
-    trace_ : Trace
-        The divergence every 50 iterations, and why the descent ended.
-    n_iter_ : int
-        Number of iterations.
-    diagnostics_ : dict
-        Seconds, ``repulsion``, ``kl_divergence``, ``perplexity_missed``.
+    bandwidths_, graph_, trace_, n_iter_, diagnostics_
+        As in `TSNE`.
 
     Notes
     -----
-    New points minimize their own divergence against the frozen layout; a new point that coincides with a fitted one
-    takes its place.
+    New points are placed as in `SNE`.
 
     References: vandermaaten2008, hinton2002.
 
@@ -192,8 +175,8 @@ def _embed_gaussian(model: NeighborEmbedding, X: Any, objective: type[Divergence
     graph, index = list_neighbors(X, model._rule(n), run)
     conditional = conditional_probabilities(graph, model.perplexity, model.bandwidth, run)
     joint, bandwidths, missed = conditional.joint(), conditional.bandwidths, conditional.missed
-    joint_only = objective is JointDivergence
-    information = negative_entropy(joint.data) if joint_only else negative_entropy(conditional.matrix.data) / n
+    symmetric = objective is JointDivergence
+    information = negative_entropy(joint.data) if symmetric else negative_entropy(conditional.matrix.data) / n
     del conditional  # as large as the graph
     start = initial_layout(model.init, X, joint, d, run, pairwise=model._pairwise)
     if isinstance(model.init, str):

@@ -124,14 +124,8 @@ class TesseraMap(Embedder):
         As in `Isomap`.
     disconnected : {"bridge", "apart", "largest", "raise"}
         As in `Isomap`; given patches need one connected graph, so neither "apart" nor "largest".
-    random_state : int, Generator or None
-        Seed of centers, pairs and landmarks.
-    n_jobs : int, optional
-        Number of threads; the result does not depend on it.
-    verbose : bool
-        Report the stages.
-    callback : callable, optional
-        Called with a `Progress`; a true answer stops the optimization.
+    random_state, n_jobs, verbose, callback
+        As in `Isomap`; a true answer of the callback stops the optimization.
 
     Attributes
     ----------

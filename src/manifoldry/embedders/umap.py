@@ -82,28 +82,20 @@ class UMAP(Embedder):
         What ``y`` holds, if it is given: classes, or numbers whose differences matter.
     target_weight : float
         Weight of the targets: 0 for (nearly) the points alone, 1 for the targets alone.
-    metric, metric_params
-        As in scikit-learn, or "precomputed": ``X`` holds pairwise distances, or a sparse graph of lengths.
-    search : {"auto", "exact", "approximate"}
-        How neighbors are found; approximate searches report their recall in ``diagnostics_``.
     init : {"auto", "spectral", "pca", "random"} or array of shape (n_samples, n_components)
         Initial layout: slow eigenvectors of the fuzzy set, principal components, random, or a given layout, which is
         taken as it is. "auto" is "pca" where there are rows or distances, else "spectral".
     random_state : int, Generator or None
         Seed of the search, the initial layout and the negative samples.
-    n_jobs : int, optional
-        Threads; the result does not depend on it.
-    verbose : bool
-        Report the stages on the standard error stream.
-    callback : callable, optional
-        Called with a `Progress`; if it returns true the layout reached so far is the result.
+    metric, metric_params, search, n_jobs, verbose, callback
+        As in `TSNE`.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
         The layout.
     graph_ : NeighborGraph
-        The listed neighbors.
+        Each point's list of neighbors.
     affinity_matrix_ : csr_array of shape (n_samples, n_samples)
         The fuzzy simplicial set w, intersected with the targets if any: ready for a clustering of precomputed
         affinities.

@@ -10,11 +10,12 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from manifoldry.extend.kernel_projection import Kernel, KernelProjection
+from manifoldry.geometry.neighborhoods import dense
 from manifoldry.run import Run, one_blas_thread
 from manifoldry.solve.scaling import center_gram
 from manifoldry.values import Array, FloatArray, IntArray
 
-KERNEL_RANK_TOL = 1e-10
+CENTERED_RANK_TOL = 1e-10
 """Eigenvalues of the centered kernel below this share of the largest count as zero: the map divides by the others."""
 MIN_NEIGHBOR_KERNEL = 0.1
 """Kernel between neighbors, relative to k(x, x), below which new points are similar to no fitted one."""
@@ -61,7 +62,7 @@ class KernelImage:
         points = X if origin is None else X - origin
         values = kernel(points, points, run)
         weights, vectors = np.linalg.eigh(center_gram(values, run))
-        positive = weights > KERNEL_RANK_TOL * weights[-1]
+        positive = weights > CENTERED_RANK_TOL * weights[-1]
         n_groups, group = connected_components(sp.csr_array(distances == 0), directed=False)
         full = int(positive.sum()) >= n_groups - 1
         basis: Any = vectors[:, positive]
@@ -121,7 +122,7 @@ class ShiftedProjection:
 
     def __call__(self, X: Any, run: Run) -> FloatArray:
         """Place new points."""
-        rows = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=float)
+        rows = dense(X)
         return self.projection(rows if self.origin is None else rows - self.origin, run)
 
 

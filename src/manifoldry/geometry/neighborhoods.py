@@ -88,6 +88,14 @@ def dense(X: Any) -> FloatArray:
     return np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)
 
 
+def dense_rows(X: Any, run: Run) -> Any:
+    """Return ``X`` if it is dense, else as a dense array whose size is announced."""
+    if not issparse(X):
+        return X
+    run.announce("dense rows", 8 * X.shape[0] * X.shape[1])
+    return X.toarray()
+
+
 def row_width(sample: Sample) -> int:
     """Return the number of columns gathered per member of a neighborhood: 1 where distances are given."""
     require_points(sample)
@@ -98,14 +106,6 @@ def require_points(sample: Sample) -> None:
     """Refuse a sample of which only a graph is known."""
     if sample.X is None:
         raise ValueError("Local geometry needs points or all pairwise distances; got only a graph.")
-
-
-def dense_rows(X: Any, run: Run) -> Any:
-    """Return ``X`` if it is dense, else as a dense array whose size is announced."""
-    if not issparse(X):
-        return X
-    run.announce("dense rows", 8 * X.shape[0] * X.shape[1])
-    return X.toarray()
 
 
 def _from_distances(D: FloatArray, stack: Stack, about_center: bool) -> FloatArray:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -20,7 +20,7 @@ from manifoldry.run import Run
 from manifoldry.solve.descent import Momentum, Phase, descend
 from manifoldry.solve.order import local_order, renumbered
 from manifoldry.solve.repulsion import LayoutKernel, Repulsion, choose_repulsion
-from manifoldry.values import FloatArray, IntArray, Trace
+from manifoldry.values import FloatArray, Trace
 
 LAYOUT_ROWS_PER_TASK = 2048
 MIN_POTENTIAL = 1e-30
@@ -36,6 +36,7 @@ MAX_MOVE = 5.0
 """Longest move of a coordinate in one step."""
 
 
+@dataclass(eq=False)
 class Divergence(ABC):
     """A divergence from given probabilities, its gradient and its value.
 
@@ -53,11 +54,16 @@ class Divergence(ABC):
         Threads.
     """
 
-    def __init__(
-        self, joint: csr_array, information: float, kernel: LayoutKernel, repulsion: Repulsion, run: Run
-    ) -> None:
-        self.joint, self.information, self.kernel, self.repulsion, self.run = joint, information, kernel, repulsion, run
-        self.dtype = np.float64 if repulsion.exact else np.float32
+    joint: csr_array
+    information: float
+    kernel: LayoutKernel
+    repulsion: Repulsion
+    run: Run
+
+    @property
+    def dtype(self) -> Any:
+        """Precision of the attractive term."""
+        return np.float64 if self.repulsion.exact else np.float32
 
     @cached_property
     def _rows(self) -> tuple[Any, Any, Any]:
@@ -96,13 +102,8 @@ class Divergence(ABC):
         if self.repulsion.exact:
             return self.value(Y), "exact"
         if n <= MAX_POINTS_EXACT_VALUE:
-            all_pairs = choose_repulsion(self.kernel, n, d, repulsion="exact")
-            return type(self)(self.joint, self.information, self.kernel, all_pairs, self.run).value(Y), "exact"
+            return replace(self, repulsion=choose_repulsion(self.kernel, n, d, repulsion="exact")).value(Y), "exact"
         return self.value(Y), f"estimated ({self.repulsion.name})"
-
-    def renumbered(self, order: IntArray) -> Self:
-        """Return the divergence of the points in another order."""
-        return type(self)(renumbered(self.joint, order), self.information, self.kernel, self.repulsion, self.run)
 
     @abstractmethod
     def _repulsive_term(self, Y: FloatArray) -> FloatArray:
@@ -214,7 +215,9 @@ def minimize_divergence(
     """Return the layout that the phases lead to from ``start``, and the trace of the descent."""
     # Passes over all pairs are exact for few points, and else spend their time on fetching coordinates.
     order = np.arange(len(start)) if divergence.repulsion.exact else local_order(divergence.joint)
-    ordered = divergence if divergence.repulsion.exact else divergence.renumbered(order)
+    ordered = (
+        divergence if divergence.repulsion.exact else replace(divergence, joint=renumbered(divergence.joint, order))
+    )
     with run.stage("descent"):
         moving = start[order]
         steps = [phase.optimizing(ordered, learning_rate) for phase in phases if phase.max_iter > 0]

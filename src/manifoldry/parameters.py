@@ -21,15 +21,7 @@ from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origi
 
 @dataclass(frozen=True)
 class Range:
-    """The interval in which a number must lie, closed unless said otherwise; infinity only where it is the end.
-
-    Parameters
-    ----------
-    low, high : float, optional
-        The ends of the interval.
-    open_low : bool
-        Whether ``low`` itself is excluded.
-    """
+    """The interval in which a number must lie, closed unless ``open_low``; infinity only where it is the end."""
 
     low: float | None = None
     high: float | None = None
@@ -77,13 +69,9 @@ class FitPredict(Protocol):
 ClusterEstimator = Annotated[FitPredict, Described("an estimator with fit_predict")]
 
 
+@cache
 def declared(cls: type) -> Mapping[str, Any]:
     """Return the annotation of every parameter of a dataclass estimator, in the order of its constructor."""
-    return _declared(cls)
-
-
-@cache
-def _declared(cls: type) -> Mapping[str, Any]:
     hints = get_type_hints(cls, include_extras=True)
     return {field.name: hints[field.name] for field in fields(cls)}
 

@@ -104,7 +104,7 @@ def test_a_misspelled_choice_is_refused_before_any_work(card):
     for name, annotation in declared(card.cls).items():
         if choices(annotation):
             model = card.cls(**{name: "misspelled"})
-            with pytest.raises(ValueError, match=f"{name} must be .*'{choices(annotation)[0]}'"):
+            with pytest.raises(ValueError, match=f"{name} must be .*{choices(annotation)[0]!r}"):
                 model.fit(X)
 
 

@@ -25,7 +25,7 @@ PAPER, INK, FAINT, GHOST = "#ffffff", "#1d2433", "#667085", "#e4e7ed"
 DOTS = {"s": 8, "linewidths": 0}
 SHOWN_QUANTILES = (0.02, 0.98)
 """Quantiles of an embedding's coordinates that a panel must show: a few stray points must not make all others small."""
-MARGIN_SHARE = 0.02
+FRAME_MARGIN_SHARE = 0.02
 """Space around what is drawn, as a share of its size."""
 
 Place = tuple[float, float, float, float]
@@ -98,7 +98,7 @@ def _frame(shown: Sequence[Array]) -> Frame:
     low = np.min([truth.min(axis=0), *(low for low, _ in inner)], axis=0)
     high = np.max([truth.max(axis=0), *(high for _, high in inner)], axis=0)
     shape = np.array(PANEL_INCHES)
-    half = shape * float(np.max((0.5 + MARGIN_SHARE) * (high - low) / shape))
+    half = shape * float(np.max((0.5 + FRAME_MARGIN_SHARE) * (high - low) / shape))
     return (low + high) / 2 - half, (low + high) / 2 + half
 
 

@@ -42,8 +42,8 @@ class LaplacianNystrom:
     ----------
     index : NeighborIndex
         Finds the neighbors.
-    bandwidth, strength : float
-        Of the affinities: ``strength`` times a Gaussian.
+    bandwidth, strongest : float
+        Of the affinities: a Gaussian times the affinity of length 0.
     coordinates : ndarray of shape (n, d)
         Of the fitted points.
     values : ndarray of shape (d,)
@@ -62,7 +62,7 @@ class LaplacianNystrom:
 
     index: NeighborIndex
     bandwidth: float
-    strength: float
+    strongest: float
     coordinates: FloatArray
     values: FloatArray
     kind: LaplacianKind
@@ -72,12 +72,12 @@ class LaplacianNystrom:
     def __call__(self, X: Array, run: Run) -> FloatArray:
         """Place new points; one without any neighbor has no place (NaN)."""
         neighbors, lengths = self.index.query(X, run)
-        affinities = self.strength * faint_affinities(neighbors, lengths, self.bandwidth)
+        affinities = self.strongest * neighbor_affinities(neighbors, lengths, self.bandwidth)
         degrees = affinities.sum(axis=1, keepdims=True)
         symmetric = self.kind == "symmetric"
-        averaged = self.coordinates / np.sqrt(self.degrees)[:, None] if symmetric else self.coordinates
+        smoothed = self.coordinates / np.sqrt(self.degrees)[:, None] if symmetric else self.coordinates
         ratio = self.values / np.where(degrees > 0, degrees, 1.0) if self.kind == "unnormalized" else self.values
-        placed = averages(neighbors, affinities, averaged) / _divisors(1.0 - ratio, MIN_SPARSE_DIVISOR)
+        placed = weighted_means(neighbors, affinities, smoothed) / _divisors(1.0 - ratio, MIN_SPARSE_DIVISOR)
         if symmetric:
             placed *= np.sqrt(degrees)
         return _at_copies(placed, neighbors, lengths, self.coordinates) if self.coincide else placed
@@ -96,7 +96,7 @@ class DiffusionNystrom:
         Finds the neighbors.
     bandwidth : float or ndarray of shape (n,)
         One for all, or one per fitted point; a new point then has its own, by its neighbors.
-    thinning : ndarray of shape (n,)
+    density_factors : ndarray of shape (n,)
         The factors :math:`q_j^{-\alpha}`.
     coordinates : ndarray of shape (n, d)
         Of the fitted points.
@@ -112,7 +112,7 @@ class DiffusionNystrom:
 
     index: NeighborIndex
     bandwidth: float | FloatArray
-    thinning: FloatArray
+    density_factors: FloatArray
     coordinates: FloatArray
     values: FloatArray
     distances: FittedDistances | None = None
@@ -123,8 +123,8 @@ class DiffusionNystrom:
         own = _own_bandwidths(neighbors, lengths, self.bandwidth)
         if self.distances is None:
             scale = self.bandwidth if own is None else np.sqrt(own[:, None] * np.asarray(self.bandwidth)[neighbors])
-            affinities = faint_affinities(neighbors, lengths, scale) * self.thinning[neighbors]
-            means = averages(neighbors, affinities, self.coordinates)
+            affinities = neighbor_affinities(neighbors, lengths, scale) * self.density_factors[neighbors]
+            means = weighted_means(neighbors, affinities, self.coordinates)
         else:
             rows = run.ranges(X.shape[0], max(1, AFFINITY_BLOCK // len(self.coordinates)))
             parts = [
@@ -140,19 +140,19 @@ class DiffusionNystrom:
         scaled = lengths / scale
         # The nearest affinity is taken out of all, so that none but far ones vanish however far the point is.
         exponents = -0.5 * (scaled**2 - scaled.min(axis=1, keepdims=True) ** 2)
-        affinities = np.exp(exponents) * self.thinning
+        affinities = np.exp(exponents) * self.density_factors
         # Not a matrix product, whose rounding would depend on how many points are placed together.
         return np.einsum("ij,jc->ic", affinities / affinities.sum(axis=1, keepdims=True), self.coordinates)
 
 
-def faint_affinities(neighbors: IntArray, lengths: FloatArray, bandwidth: float | FloatArray) -> FloatArray:
+def neighbor_affinities(neighbors: IntArray, lengths: FloatArray, bandwidth: float | FloatArray) -> FloatArray:
     """Return Gaussian affinities to the listed neighbors (m, width), never below those of the fitted edges."""
     listed = neighbors >= 0
     affinities = np.maximum(gaussian(np.where(listed, lengths, 0.0), bandwidth), MIN_EDGE_AFFINITY)
     return np.where(listed, affinities, 0.0)
 
 
-def averages(neighbors: IntArray, affinities: FloatArray, coordinates: FloatArray) -> FloatArray:
+def weighted_means(neighbors: IntArray, affinities: FloatArray, coordinates: FloatArray) -> FloatArray:
     """Return the mean of the listed rows of ``coordinates``, weighted by the affinities; NaN where there are none."""
     means = np.zeros((len(neighbors), coordinates.shape[1]))
     for column in range(neighbors.shape[1]):

@@ -60,13 +60,15 @@ class CholeskyFactor:
 Factor = SymmetricFactor | CholeskyFactor
 
 
-def proven_factor(matrix: sp.csc_array, max_negative: int = 0) -> Factor | None:
-    """Return the factor of a symmetric matrix if it proves that all but ``max_negative`` eigenvalues are positive."""
+def proven_factor(matrix: sp.csc_array, max_negative: int = 0, shift: float = 0.0) -> Factor | None:
+    """Return the factor of matrix + shift * I if it proves that all but ``max_negative`` eigenvalues are positive."""
     n = matrix.shape[0]
     try:
         if not max_negative and n <= MAX_DENSE_FACTOR_SIZE and matrix.nnz > DENSE_FACTOR_SHARE * n * n:
-            return CholeskyFactor(matrix.toarray())
-        factor = SymmetricFactor(matrix)
+            dense = matrix.toarray()
+            dense[np.diag_indices(n)] += shift
+            return CholeskyFactor(dense)
+        factor = SymmetricFactor(matrix + shift * sp.eye_array(n, format="csc") if shift else matrix)
     except (RuntimeError, np.linalg.LinAlgError):  # an exact zero among the pivots, or a negative one
         return None
     negative = factor.n_negative
@@ -75,9 +77,8 @@ def proven_factor(matrix: sp.csc_array, max_negative: int = 0) -> Factor | None:
 
 def definite_factor(matrix: sp.csc_array, unit: float, damping: float, growth: float) -> tuple[Factor, float]:
     """Return the factor of matrix + damping * unit * I, the damping raised until that is definite, and the damping."""
-    identity = sp.eye_array(matrix.shape[0])
     while np.isfinite(damping):
-        factor = proven_factor(sp.csc_array(matrix + (damping * unit) * identity))
+        factor = proven_factor(matrix, shift=damping * unit)
         if factor is not None:
             return factor, damping
         damping *= growth

@@ -195,7 +195,7 @@ def lowest_direction(S: sp.csc_array, centered: bool) -> tuple[float, FloatArray
     shift, factor = 1e-9 * unit, None
     while factor is None:
         shift *= 10
-        factor = proven_factor(sp.csc_array(S + shift * sp.eye_array(n)), int(centered and shift < 1))
+        factor = proven_factor(S, int(centered and shift < 1), shift)
 
     def solve(x: FloatArray) -> FloatArray:
         x = np.ravel(x)

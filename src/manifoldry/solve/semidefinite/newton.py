@@ -83,14 +83,15 @@ class Newton:
                 self._damping = self._schedule.least
                 return NewtonResult(system.V, values, Stop.CONVERGED, stalled=True)
             there, reached, decrease = found
-            after = problem.system(there)
-            if decrease <= problem.rounding(system.V, value):
-                flatter = np.isfinite(reached) and after.gradient_norm < system.gradient_norm
+            # The system before lives on until the next is factored, or its memory would be paged in anew at every step.
+            before, system = system, problem.system(there)
+            if decrease <= problem.rounding(before.V, value):
+                flatter = np.isfinite(reached) and system.gradient_norm < before.gradient_norm
                 if not flatter and (polishing or self._damping == self._schedule.least):
-                    return NewtonResult(system.V, values, Stop.CONVERGED)
+                    return NewtonResult(before.V, values, Stop.CONVERGED)
                 polishing, self._damping, self._indefinite = True, self._schedule.least, False
-                after = after if flatter else system
-            system, value = after, min(reached, value)
+                system = system if flatter else before
+            value = min(reached, value)
             values.append(value)
         return NewtonResult(system.V, values, Stop.CONVERGED if converged(system, decrease) else Stop.LIMIT)
 

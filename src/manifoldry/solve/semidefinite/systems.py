@@ -90,10 +90,9 @@ class FactoredSystem:
 
     def factor(self, damping: float) -> Factor | None:
         """Return the factor of the damped matrix if that is positive definite on the steps."""
-        added = damping * self._unit
-        identity = sp.eye_array(self.matrix.shape[0], format="csc")
-        max_negative = self.V.shape[1] if self._centered and added < 1 else 0
-        return proven_factor(sp.csc_array(self.matrix + added * identity), max_negative)
+        shift = damping * self._unit
+        max_negative = self.V.shape[1] if self._centered and shift < 1 else 0
+        return proven_factor(self.matrix, max_negative, shift)
 
     def solve(self, damping: float) -> NewtonStep | None:
         """Return the step of the damped equation; None if its matrix is not positive definite."""

@@ -69,9 +69,13 @@ class FitPredict(Protocol):
 ClusterEstimator = Annotated[FitPredict, Described("an estimator with fit_predict")]
 
 
-@cache
 def declared(cls: type) -> Mapping[str, Any]:
     """Return the annotation of every parameter of a dataclass estimator, in the order of its constructor."""
+    return _declared(cls)
+
+
+@cache
+def _declared(cls: type) -> Mapping[str, Any]:
     hints = get_type_hints(cls, include_extras=True)
     return {field.name: hints[field.name] for field in fields(cls)}
 

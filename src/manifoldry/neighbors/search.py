@@ -110,7 +110,8 @@ class NeighborIndex:
             graph = NeighborGraph.from_sparse(X)
             return graph if rule.radius is None else graph.with_only(graph.lengths <= rule.radius)
         if rule.n_neighbors is None:
-            return NeighborGraph.from_pairs(*self.engine.within(X, rule.radius, run), self.n_points)
+            rows, indices, distances = self.engine.within(X, rule.radius, run)
+            return NeighborGraph.from_pairs(rows, indices, distances, self.n_points)
         k = int(rule.n_neighbors)
         distances, indices = self.engine.nearest(X, k + 1, run, own=True)
         indices, distances = _without_self(indices, distances)

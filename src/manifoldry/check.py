@@ -57,15 +57,9 @@ def metric(name: Any, extra: Collection[str]) -> None:
         raise ValueError(f"metric must be one of {', '.join(sorted(known))}, or a function; got {name!r}.")
 
 
-def n_components(value: Any, n_points: int, n_samples_text: str = "points") -> int:
+def n_components(value: Any, n_points: int) -> int:
     """Return the target dimension; n points span at most n - 1 dimensions."""
-    return integer(
-        "n_components",
-        value,
-        1,
-        max(1, n_points - 1),
-        f" for {n_points} {n_samples_text} (n - 1 at the most)",
-    )
+    return integer("n_components", value, 1, max(1, n_points - 1), f" for {n_points} points (n - 1 at the most)")
 
 
 def enough_points(n_points: int, least: int = 2) -> None:

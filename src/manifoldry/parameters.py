@@ -21,15 +21,7 @@ from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origi
 
 @dataclass(frozen=True)
 class Range:
-    """The interval in which a number must lie, closed unless said otherwise; infinity only where it is the end.
-
-    Parameters
-    ----------
-    low, high : float, optional
-        The ends of the interval.
-    open_low : bool
-        Whether ``low`` itself is excluded.
-    """
+    """The interval in which a number must lie, closed unless ``open_low``; infinity only where it is the end."""
 
     low: float | None = None
     high: float | None = None

@@ -78,12 +78,19 @@ class NeighborGraph:
 
         graph = csr_array(matrix)
         rows = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
-        off = rows != graph.indices
-        rows, indices = rows[off], graph.indices[off]
-        lengths = graph.data[off].astype(np.result_type(graph.data, np.float32), copy=False)
+        lengths = graph.data.astype(np.result_type(graph.data, np.float32), copy=False)
+        return cls.from_pairs(rows, graph.indices, lengths, graph.shape[0], symmetric=symmetric)
+
+    @classmethod
+    def from_pairs(
+        cls, rows: IntArray, indices: IntArray, lengths: FloatArray, n_points: int, *, symmetric: bool = False
+    ) -> NeighborGraph:
+        """Build from a list of pairs in any order; pairs of a point with itself are dropped."""
+        off = rows != indices
+        rows, indices, lengths = rows[off], indices[off], lengths[off]
         order = np.lexsort((indices, lengths, rows))
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=graph.shape[0]))])
-        return cls(indptr.astype(np.int64), indices[order], lengths[order], symmetric=symmetric)
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n_points))])
+        return cls(indptr.astype(np.int64), indices[order], lengths[order], symmetric)
 
     @property
     def n_points(self) -> int:
@@ -118,7 +125,10 @@ class NeighborGraph:
 
     def without_duplicates(self) -> NeighborGraph:
         """Return the graph without its pairs of length 0."""
-        keep = self.lengths > 0
+        return self.with_only(self.lengths > 0)
+
+    def with_only(self, keep: Array) -> NeighborGraph:
+        """Return the graph of the pairs to ``keep``, which of a symmetric one go both ways or not at all."""
         indptr = np.concatenate([[0], np.cumsum(keep)])[self.indptr]
         return NeighborGraph(indptr, self.indices[keep], self.lengths[keep], self.symmetric)
 

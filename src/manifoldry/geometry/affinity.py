@@ -67,12 +67,9 @@ def local_bandwidths(graph: NeighborGraph) -> FloatArray:
 
 @dataclass(frozen=True)
 class Affinity:
-    r"""Symmetric non-negative affinities W between points, and the walk :math:`P = D^{-1} W` along them.
+    """Symmetric non-negative affinities W between points, and the walk :math:`P = D^{-1} W` along them.
 
-    Parameters
-    ----------
-    matrix : csr_array or ndarray of shape (n, n)
-        The affinities; no row of it is empty.
+    The matrix is sparse or dense; no row of it is empty.
 
     Examples
     --------
@@ -105,12 +102,7 @@ class Affinity:
         return _scaled(self.matrix, roots)
 
     def without_density(self, alpha: float) -> Affinity:
-        r"""Return :math:`w_{ij} / (q_i q_j)^\alpha` with the degrees q, which estimate the sampling density.
-
-        Notes
-        -----
-        References: coifman2006.
-        """
+        r"""Return :math:`w_{ij} / (q_i q_j)^\alpha` with the degrees q, estimates of the density (coifman2006)."""
         if alpha == 0:
             return self
         factors = self.degrees**-alpha
@@ -127,27 +119,16 @@ def _scaled(matrix: Any, factors: FloatArray) -> Any:
 
 
 def graph_affinity(graph: NeighborGraph, bandwidth: float | FloatArray, *, loops: bool = False) -> Affinity:
-    r"""Return the Gaussian affinities along the edges of an undirected graph.
+    """Return the Gaussian affinities along the edges of an undirected graph, 1e-10 at least: none is lost.
 
-    Parameters
-    ----------
-    graph : NeighborGraph
-        Symmetric.
-    bandwidth : float or ndarray of shape (n,)
-        One s for all, or one per point: then :math:`w_{ij} = e^{-d_{ij}^2 / (2 s_i s_j)}`.
-    loops : bool
-        Whether every point has a loop of weight 1.
+    ``bandwidth`` is one s for all, or one per point: then :math:`w_{ij} = e^{-d_{ij}^2 / (2 s_i s_j)}`. With ``loops``
+    every point has a loop of weight 1.
 
-    Returns
-    -------
-    Affinity
-        Sparse. Affinities below 1e-10 are raised to it: an edge of the graph is not lost to rounding.
-
-    Notes
-    -----
     References: belkin2003, zelnikmanor2005.
     """
-    scale = bandwidth if np.ndim(bandwidth) == 0 else _pair_bandwidths(graph, np.asarray(bandwidth))
+    scale = np.asarray(bandwidth)
+    if scale.ndim:
+        scale = np.sqrt(scale[graph.rows()] * scale[graph.indices])
     affinities = np.maximum(gaussian(graph.lengths, scale), MIN_EDGE_AFFINITY)
     n = graph.n_points
     matrix = csr_array((affinities, graph.indices, graph.indptr), shape=(n, n))
@@ -157,28 +138,16 @@ def graph_affinity(graph: NeighborGraph, bandwidth: float | FloatArray, *, loops
 def edge_affinity(
     graph: NeighborGraph, weights: str, bandwidth: float | str, strongest: float | None = None
 ) -> tuple[Affinity, float]:
-    """Return the edge weights of an undirected graph, and their bandwidth.
+    """Return the edge weights ("heat" or "binary") of an undirected graph, and their bandwidth.
 
-    Parameters
-    ----------
-    graph : NeighborGraph
-        Symmetric.
-    weights : {"heat", "binary"}
-        Binary weights are the limit of an infinite bandwidth.
-    bandwidth : float or "auto"
-        Of heat weights; "auto" is `mean_bandwidth`.
-    strongest : float, optional
-        Given where the lengths stand for affinities (see `affinity_lengths`), which are returned: that of length 0.
+    Binary weights are the limit of an infinite bandwidth; "auto" is `mean_bandwidth`. ``strongest``, the affinity of
+    length 0, is given where the lengths stand for affinities (see `affinity_lengths`), which are returned.
     """
     if strongest is not None:
         return Affinity(graph_affinity(graph, 1.0).matrix * strongest), 1.0
     heat = mean_bandwidth(graph) if isinstance(bandwidth, str) else float(bandwidth)
     s = np.inf if weights == "binary" else heat
     return graph_affinity(graph, s), s
-
-
-def _pair_bandwidths(graph: NeighborGraph, local: FloatArray) -> FloatArray:
-    return np.sqrt(local[graph.rows()] * local[graph.indices])
 
 
 def complete_affinity(distances: FloatArray, bandwidth: float | FloatArray) -> Affinity:
@@ -190,14 +159,7 @@ def complete_affinity(distances: FloatArray, bandwidth: float | FloatArray) -> A
 def affinity_lengths(W: Any, strongest: float) -> csr_array:
     r"""Return the lengths :math:`\sqrt{-2 \ln(w / w_{max})}` that a Gaussian of bandwidth 1 turns back into W.
 
-    So given affinities are treated as distances: no affinity is no edge, and the strongest has length 0.
-
-    Parameters
-    ----------
-    W : ndarray or sparse matrix of shape (m, n)
-        Non-negative affinities, clipped at ``strongest``.
-    strongest : float
-        The affinity of an edge of length 0.
+    So given affinities are treated as distances: no affinity is no edge, and ``strongest`` (or more) has length 0.
     """
     affinities = csr_array(W, dtype=np.float64, copy=True)
     affinities.eliminate_zeros()

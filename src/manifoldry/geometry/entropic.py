@@ -27,16 +27,10 @@ MAX_FLOAT64_PAIRS = 10_000_000
 
 @dataclass(frozen=True)
 class ConditionalProbabilities:
-    r"""Conditional probabilities :math:`p_{j|i}` along the lists of a neighbor graph.
+    r"""Conditional probabilities :math:`p_{j|i}` along the lists of a neighbor graph: rows of ``matrix``, with sum 1.
 
-    Parameters
-    ----------
-    matrix : csr_array of shape (n, n)
-        Row i holds the probabilities of point i's neighbors; rows sum to 1.
-    bandwidths : ndarray of shape (n,) or (n, m)
-        The :math:`\sigma_i` of :math:`e^{-d_{ij}^2 / (2 \sigma_i^2)}`, a column for each perplexity.
-    missed : int
-        Rows whose perplexity could not be reached: too many equal distances, or too few neighbors.
+    ``bandwidths`` are the :math:`\sigma_i` of :math:`e^{-d_{ij}^2 / (2 \sigma_i^2)}`, a column for each of several
+    perplexities. Of ``missed`` rows it could not be reached: too many equal distances, or too few neighbors.
     """
 
     matrix: csr_array
@@ -106,19 +100,9 @@ def conditional_probabilities(
 def perplexity_probabilities(graph: NeighborGraph, perplexities: Sequence[float], run: Run) -> ConditionalProbabilities:
     r"""Return probabilities of perplexity :math:`2^{H_i}`, :math:`H_i = -\sum_j p_{j|i} \log_2 p_{j|i}`, as wanted.
 
-    Of several perplexities the probabilities are averaged, so that near and far neighbors both count.
+    The lists must be several times longer than the perplexity. Of several perplexities the probabilities are averaged,
+    so that near and far neighbors both count.
 
-    Parameters
-    ----------
-    graph : NeighborGraph
-        Lists of neighbors, several times longer than the perplexity.
-    perplexities : sequence of float
-        At least 1 each.
-    run : Run
-        Gets the stage "affinities".
-
-    Notes
-    -----
     References: hinton2002, lee2015.
 
     Examples

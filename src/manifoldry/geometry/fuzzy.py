@@ -25,14 +25,9 @@ MIN_ABSENT, MAX_ABSENT = 1e-8, 1e-4
 
 @dataclass(frozen=True)
 class MembershipStrengths:
-    """Membership of the listed neighbors in the local fuzzy set of each point.
+    """Membership of the listed neighbors in the local fuzzy set of each point: ``values`` from 0 to 1, in float32.
 
-    Parameters
-    ----------
-    values : ndarray of float32
-        One for each listed neighbor, from 0 to 1.
-    rho, sigma : ndarray of shape (n,)
-        Distance up to which membership is 1, and the scale of its decay beyond.
+    ``rho`` is the distance up to which membership is 1, ``sigma`` the scale of its decay beyond, shape (n,).
     """
 
     values: FloatArray
@@ -45,21 +40,10 @@ def membership_strengths(
 ) -> MembershipStrengths:
     r"""Return :math:`w_{ij} = \exp(-\max(0, d_{ij} - \rho_i) / \sigma_i)`, rows summing to :math:`\log_2(k_i + 1)`.
 
-    Parameters
-    ----------
-    indptr, lengths : ndarray
-        Distances to the listed neighbors in compressed rows, ascending in each.
-    run : Run
-        Threads.
-    local_connectivity : float
-        :math:`\rho_i` is the distance to the so-many-th nearest neighbor that does not coincide with i, linear in
-        between; 0 for :math:`\rho_i = 0`. Copies of i have strength 1.
-    mean : float, optional
-        A mean distance, a thousandth of which is the least :math:`\sigma_i` where :math:`\rho_i = 0`; by default
-        `mean_length`.
+    Distances stand in compressed rows, ascending in each. :math:`\rho_i` is the distance to the
+    ``local_connectivity``-th nearest neighbor that does not coincide with i, linear in between; copies of i have
+    strength 1. Where it is 0, a thousandth of ``mean`` (by default `mean_length`) is the least :math:`\sigma_i`.
 
-    Notes
-    -----
     References: mcinnes2018.
     """
     from manifoldry.compiled.fuzzy import membership_rows
@@ -112,20 +96,9 @@ def fuzzy_union(A: csr_array, mix: float = 1.0) -> csr_array:
 
 
 def intersect_labels(fuzzy: csr_array, labels: Array, known: Array, weight: float) -> csr_array:
-    """Return a fuzzy set weakened between different labels, and a little where a label is not known.
+    """Return a fuzzy set weakened between different labels, and a little where a label is not ``known`` (mcinnes2018).
 
-    Parameters
-    ----------
-    fuzzy : csr_array of shape (n, n)
-        A fuzzy simplicial set.
-    labels, known : ndarray of shape (n,)
-        Classes, and of which points they are known.
-    weight : float
-        0 for the points to count most, 1 for the labels alone.
-
-    Notes
-    -----
-    References: mcinnes2018.
+    With a ``weight`` of 0 the points count most, with 1 the labels alone.
     """
     rows = np.repeat(np.arange(fuzzy.shape[0]), np.diff(fuzzy.indptr))
     columns = fuzzy.indices
@@ -141,11 +114,7 @@ def intersect_targets(
 ) -> csr_array:
     """Return the intersection with the fuzzy set of numeric targets (n, m), by powers of both that ``weight`` balances.
 
-    A pair with an unknown end gets the factor exp(-1), as with labels.
-
-    Notes
-    -----
-    References: mcinnes2018.
+    A pair with an unknown end gets the factor exp(-1), as with labels (mcinnes2018).
     """
     members = np.flatnonzero(known)
     n = fuzzy.shape[0]

@@ -22,18 +22,9 @@ WEIGHT_ASYMMETRY_TOL = 1e-10
 
 @dataclass(frozen=True)
 class Laplacian:
-    """A graph Laplacian with its degrees and connected components.
+    """A graph Laplacian with its degrees, self-weights included, and the connected component of each vertex, from 0.
 
-    Parameters
-    ----------
-    matrix : csr_array of shape (n, n)
-        Positive semidefinite (for the random walk: similar to a positive semidefinite matrix).
-    degrees : ndarray of shape (n,)
-        Row sums of the weights, self-weights included.
-    labels : ndarray of shape (n,)
-        Connected component of each vertex, numbered from 0.
-    kind : {"unnormalized", "symmetric", "random_walk"}
-        The normalization.
+    Positive semidefinite, or for the random walk similar to a positive semidefinite matrix.
     """
 
     matrix: csr_array
@@ -63,7 +54,7 @@ class Laplacian:
 
 
 def laplacian(W: Any, kind: LaplacianKind = "unnormalized") -> Laplacian:
-    r"""Return the Laplacian of a graph with symmetric non-negative weights.
+    r"""Return the Laplacian of a graph with symmetric non-negative weights, sparse or dense.
 
     With degrees :math:`d_i = \sum_j w_{ij}` and :math:`D = \mathrm{diag}(d)`,
 
@@ -78,17 +69,6 @@ def laplacian(W: Any, kind: LaplacianKind = "unnormalized") -> Laplacian:
     A vertex without weight has a row and a column of zeros in all three, and is a component of its own.
 
     References: chung1997, luxburg2007, belkin2003
-
-    Parameters
-    ----------
-    W : sparse matrix or ndarray of shape (n, n)
-        Weights; zero is no edge.
-    kind : {"unnormalized", "symmetric", "random_walk"}
-        Which Laplacian.
-
-    Returns
-    -------
-    Laplacian
 
     Examples
     --------

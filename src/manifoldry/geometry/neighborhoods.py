@@ -19,15 +19,7 @@ MAX_STACK_ENTRIES = 4_000_000
 
 @dataclass(frozen=True)
 class Stack:
-    """Neighborhoods of one size: their centers and members.
-
-    Parameters
-    ----------
-    centers : ndarray of shape (m,)
-        The center of each neighborhood.
-    members : ndarray of shape (m, s)
-        The members of each, in the order of the lists.
-    """
+    """Neighborhoods of one size: their centers (m,) and members (m, s), in the order of the lists."""
 
     centers: IntArray
     members: IntArray
@@ -36,14 +28,7 @@ class Stack:
 def stacks(neighbors: NeighborGraph, width: int, *, own: bool) -> Iterator[Stack]:
     """Group the lists of ``neighbors`` into stacks of equal length; with ``own`` each point is first in its list.
 
-    Parameters
-    ----------
-    neighbors : NeighborGraph
-        Lists, perhaps of different lengths. Empty ones are left out unless ``own``.
-    width : int
-        Entries per member, which bounds the size of a stack.
-    own : bool
-        Whether a point belongs to its neighborhood.
+    Empty lists are left out unless ``own``. ``width``, the entries per member, bounds the size of a stack.
     """
     degrees = neighbors.degrees
     for degree in np.unique(degrees):

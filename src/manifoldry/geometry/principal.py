@@ -20,19 +20,10 @@ def descending_eigh(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def principal_directions(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the squared singular values, descending, and the principal directions in columns.
+    """Return the squared singular values, descending, and the principal directions of centered rows (..., n, d).
 
-    Parameters
-    ----------
-    rows : ndarray of shape (..., n, d)
-        Centered points.
-
-    Returns
-    -------
-    values : ndarray of shape (..., min(n, d))
-        Divided by n they are the variances.
-    directions : ndarray of shape (..., d, min(n, d))
-        Orthonormal columns; where n < d, columns of zeros beyond the rank of the rows.
+    Divided by n the values (..., min(n, d)) are the variances. Directions are orthonormal columns (..., d, min(n, d));
+    where n < d, columns of zeros beyond the rank of the rows.
 
     Examples
     --------

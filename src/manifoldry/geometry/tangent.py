@@ -24,18 +24,10 @@ DEPENDENCE_TOL = 1e-7
 
 @dataclass(frozen=True)
 class Tangents:
-    """Local coordinates of one stack of neighborhoods.
+    """Local coordinates of a stack of m neighborhoods of s members, the center first.
 
-    Parameters
-    ----------
-    stack : Stack
-        Centers and members; each center is its neighborhood's first member.
-    basis : ndarray of shape (m, s, d)
-        Orthonormal columns: unit local coordinates; zero columns where the neighborhood has fewer dimensions.
-    lengths : ndarray of shape (m, d)
-        Their singular values: ``basis * lengths`` are the coordinates at true scale.
-    spectrum : ndarray of shape (m, s)
-        All local eigenvalues, descending.
+    ``basis`` (m, s, d) has orthonormal columns, zero where the neighborhood has fewer dimensions; ``lengths`` (m, d)
+    are their singular values, ``spectrum`` (m, s) all local eigenvalues, descending.
     """
 
     stack: Stack

@@ -14,16 +14,10 @@ from manifoldry.values import FloatArray, IntArray
 
 
 def barycentric(grams: FloatArray, reg: float) -> FloatArray:
-    r"""Return the weights of least error, :math:`w \propto (C + \alpha I)^{-1} 1`, for a stack of Gram matrices.
+    r"""Return the weights of least error, :math:`w \propto (C + \alpha I)^{-1} 1`, for Gram matrices C (m, s, s).
 
-    :math:`\alpha` is ``reg`` times the trace of C; a neighborhood of duplicates (C = 0) gets equal weights.
-
-    Parameters
-    ----------
-    grams : ndarray of shape (m, s, s)
-        Inner products of the neighbors about their center.
-    reg : float
-        Regularization; towards 0 the reconstruction is exact where neighbors outnumber dimensions.
+    They hold the inner products of the neighbors about their center; :math:`\alpha` is ``reg`` times the trace, and a
+    neighborhood of duplicates (C = 0) gets equal weights.
     """
     m, s, _ = grams.shape
     traces = np.einsum("ijj->i", grams)

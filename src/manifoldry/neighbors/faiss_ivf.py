@@ -26,16 +26,7 @@ MIN_RECALL_ROWS, MAX_RECALL_WORK = 200, 2e10
 TARGET_RECALL = 0.991
 """Required on the sample, so that the recall is above 0.99: the standard error is below 0.001."""
 SEARCH_EFFORTS = tuple((cells, 1.0) for cells in (8, 12, 16, 18, 20, 24, 32, 48, 64, 96, 128, 256))
-PROJECTED_SEARCH_EFFORTS = (
-    (16, 2.0),
-    (24, 2.0),
-    (24, 3.0),
-    (32, 3.0),
-    (48, 4.0),
-    (64, 6.0),
-    (128, 8.0),
-    (256, 12.0),
-)
+PROJECTED_SEARCH_EFFORTS = ((16, 2.0), (24, 2.0), (24, 3.0), (32, 3.0), (48, 4.0), (64, 6.0), (128, 8.0), (256, 12.0))
 """Pairs (nprobe, candidates per neighbor wanted), cheapest first."""
 
 
@@ -53,9 +44,8 @@ class FaissIVF:
         self.mean = X.mean(axis=0, dtype=np.float64)
         self.basis = None
         if columns > IVF_MAX_COLUMNS:
-            self.basis = projection_basis(
-                X[rng.choice(n, min(n, 10_000), replace=False)] - self.mean, IVF_PROJECTED_COLUMNS
-            )
+            some = X[rng.choice(n, min(n, 10_000), replace=False)]
+            self.basis = projection_basis(some - self.mean, IVF_PROJECTED_COLUMNS)
         Z = self._project(X)
         n_cells = int(2 * np.sqrt(n))
         self.index = faiss.IndexIVFFlat(faiss.IndexFlatL2(Z.shape[1]), Z.shape[1], n_cells)

@@ -27,25 +27,10 @@ MAX_POINTS_PER_SOURCE = 8
 def geodesic_lengths(
     graph: NeighborGraph, run: Run, sources: IntArray | None = None, at_least: int = 1
 ) -> tuple[FloatArray, IntArray]:
-    r"""Return shortest-path lengths :math:`d_G` from ``sources`` (all points if None) to every point.
+    """Return shortest-path lengths :math:`d_G` from ``sources`` (all points if None), and the sources of the rows.
 
-    Parameters
-    ----------
-    graph : NeighborGraph
-        Edges of length 0 are edges; pairs without a path are infinitely far.
-    run : Run
-        Threads and progress. If its callback asks to stop, the rows finished by then come back.
-    sources : ndarray of shape (m,), optional
-        Points where the paths begin.
-    at_least : int
-        Rows to finish even if asked to stop before.
-
-    Returns
-    -------
-    lengths : ndarray of shape (m, n)
-        Row r holds the lengths from ``sources[r]``; float32 above a gigabyte.
-    sources : ndarray of shape (m,)
-        The sources of those rows: all, unless stopped.
+    Shape (m, n), float32 above a gigabyte. Edges of length 0 are edges; pairs without a path are infinitely far. If the
+    callback asks to stop, the rows finished by then come back, no fewer than ``at_least``.
     """
     sources = np.arange(graph.n_points) if sources is None else np.asarray(sources, dtype=np.int64)
     with run.stage("geodesics"):
@@ -54,24 +39,12 @@ def geodesic_lengths(
 
 
 def geodesics_from_outside(graph: NeighborGraph, neighbors: IntArray, offsets: FloatArray, run: Run) -> FloatArray:
-    """Return geodesic distances from new points to every fitted one, through each new point's listed neighbors.
+    """Return geodesic distances (m, n) from new points to every fitted one, infinite where there is no path.
 
-    Parameters
-    ----------
-    graph : NeighborGraph
-        Of the fitted points.
-    neighbors, offsets : ndarray of shape (m, width)
-        Fitted neighbors of each new point and the distances to them; -1 and infinity pad short lists.
-    run : Run
-        Threads.
-
-    Returns
-    -------
-    ndarray of shape (m, n)
-        Infinite where a new point has no neighbor or no path.
+    Paths begin with a listed neighbor of the new point: ``neighbors`` and ``offsets``, the distances to them, have
+    shape (m, width); -1 and infinity pad short lists.
     """
-    lengths, _ = _lengths_from(graph, neighbors, offsets, Run(0, run.n_jobs), len(neighbors))
-    return lengths
+    return _lengths_from(graph, neighbors, offsets, Run(0, run.n_jobs), len(neighbors))[0]
 
 
 def nearest_source(graph: NeighborGraph, sources: IntArray) -> tuple[FloatArray, IntArray]:

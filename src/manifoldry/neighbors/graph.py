@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule
 from manifoldry.run import Run
-from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
+from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
 MAX_SMALL_COMPONENT = 64
 MAX_EDGES_TESTED = 200_000
@@ -50,24 +50,11 @@ def components(graph: NeighborGraph) -> list[IntArray]:
 
 
 def label_pieces(labels: IntArray, graph: NeighborGraph) -> tuple[IntArray, IntArray]:
-    """Return the connected piece of its own label that each point is in, and the label of each piece.
+    """Return the connected piece of its own label that each point is in (n,), and the label of each piece.
 
     Two points are in the same piece if a path of the graph, in whichever direction its edges are listed, leads from
-    one to the other over points of their label alone. Pieces are numbered in the order of their first points.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n_points,)
-        Any integers.
-    graph : NeighborGraph
-        The neighbor graph; edges of length zero connect too.
-
-    Returns
-    -------
-    pieces : ndarray of shape (n_points,)
-        From 0 on.
-    owners : ndarray of shape (n_pieces,)
-        The labels of the pieces: a label is in as many pieces as it occurs here.
+    one to the other over points of their label alone. Pieces are numbered in the order of their first points; a label
+    is in as many pieces as it has entries in the second array.
 
     Examples
     --------
@@ -77,7 +64,7 @@ def label_pieces(labels: IntArray, graph: NeighborGraph) -> tuple[IntArray, IntA
     >>> pieces.tolist(), owners.tolist()
     ([0, 1, 1, 2], [7, 5, 7])
     """
-    inside = _with_only(graph, labels[graph.rows()] == labels[graph.indices])
+    inside = graph.with_only(labels[graph.rows()] == labels[graph.indices])
     count, pieces = connected_components(inside.to_sparse(), directed=False)
     owners = np.empty(count, dtype=labels.dtype)
     owners[pieces] = labels
@@ -254,10 +241,4 @@ def _without_edges(graph: NeighborGraph, i: IntArray, j: IntArray) -> NeighborGr
     n = graph.n_points
     edges = graph.rows().astype(np.int64) * n + graph.indices
     gone = np.concatenate([i.astype(np.int64) * n + j, j.astype(np.int64) * n + i])
-    return _with_only(graph, np.isin(edges, gone, invert=True))
-
-
-def _with_only(graph: NeighborGraph, keep: Array) -> NeighborGraph:
-    """Return the graph of the edges to ``keep``, which of a symmetric one go both ways or not at all."""
-    indptr = np.concatenate([[0], np.cumsum(keep)])[graph.indptr]
-    return NeighborGraph(indptr, graph.indices[keep], graph.lengths[keep], graph.symmetric)
+    return graph.with_only(np.isin(edges, gone, invert=True))

@@ -211,9 +211,8 @@ class NNDescent:
         recall = float(np.mean(found[:, -1] == 0))
         if unsure.any():
             found, sample = found[unsure], sample[unsure]
-            truth, _ = self._rerank(
-                self.X, self.order[sample], self._possible_within(sample, found[:, -1], run), k + 1, run
-            )
+            possible = self._possible_within(sample, found[:, -1], run)
+            truth, _ = self._rerank(self.X, self.order[sample], possible, k + 1, run)
             recall += float(np.mean(unsure)) * recall_by_distance(found, truth)
         return recall
 
@@ -277,20 +276,16 @@ class NNDescent:
         Z = np.empty((len(self.X), self.X.shape[1] if self.basis is None else NND_PROJECTED_COLUMNS), np.float32)
 
         def block(lo: int, hi: int) -> None:
-            centered = np.clip(
-                (self.X[lo:hi] - self.center) / self.X.dtype.type(self.unit),
-                -MAX_SCALED_COORDINATE,
-                MAX_SCALED_COORDINATE,
-            )
+            centered = (self.X[lo:hi] - self.center) / self.X.dtype.type(self.unit)
+            np.clip(centered, -MAX_SCALED_COORDINATE, MAX_SCALED_COORDINATE, out=centered)
             Z[lo:hi] = centered if self.basis is None else centered @ self.basis
 
         run.map(block, run.ranges(len(self.X), 1024), blas=True)
         return Z
 
     def _project_new(self, Q: Array) -> Array:
-        centered = np.clip(
-            np.subtract(Q, self.center, dtype=np.float64) / self.unit, -MAX_SCALED_COORDINATE, MAX_SCALED_COORDINATE
-        )
+        centered = np.subtract(Q, self.center, dtype=np.float64) / self.unit
+        np.clip(centered, -MAX_SCALED_COORDINATE, MAX_SCALED_COORDINATE, out=centered)
         if self.basis is None:
             return centered.astype(np.float32)
         from manifoldry.compiled.beam import project

@@ -14,20 +14,10 @@ from manifoldry.values import IntArray, NeighborGraph
 
 @dataclass(frozen=True)
 class Sample:
-    """Sampled points with their neighbors.
+    """Sampled points with the neighbor list of each as the search found it, and the index for those of new points.
 
-    Parameters
-    ----------
-    X : array, sparse matrix or None
-        Rows (n, D); pairwise distances (n, n) if ``pairwise``; None where only a graph was given.
-    neighbors : NeighborGraph
-        The neighbor list of each point, as the search found it.
-    graph : NeighborGraph
-        The undirected graph of the lists, with the bridges that joined its components.
-    index : NeighborIndex
-        Finds the neighbors of new points.
-    pairwise : bool
-        Whether ``X`` holds distances.
+    ``X`` holds rows (n, D), distances (n, n) if ``pairwise``, or None where only a graph was given; ``graph`` is the
+    undirected graph of the lists, with the bridges that joined its components.
     """
 
     X: Any
@@ -47,6 +37,5 @@ class Sample:
         if self.X is None:
             return Sample(None, neighbors, graph, NeighborIndex.of_graph(len(members)))
         rows = self.X[np.ix_(members, members)] if self.pairwise else self.X[members]
-        return Sample(
-            rows, neighbors, graph, NeighborIndex(rows, self.index.rule.capped(len(members)), run), self.pairwise
-        )
+        index = NeighborIndex(rows, self.index.rule.capped(len(members)), run)
+        return Sample(rows, neighbors, graph, index, self.pairwise)

@@ -65,15 +65,10 @@ class NeighborRule:
         if k is None and self.radius is None:
             raise ValueError("A neighborhood needs n_neighbors or radius; got None for both.")
         if k is not None:
-            k = check.integer(
-                "n_neighbors",
-                k,
-                1,
-                n_points - 1,
-                f" for {n_points} points (a point is not its own neighbor)",
-            )
+            because = f" for {n_points} points (a point is not its own neighbor)"
+            k = check.integer("n_neighbors", k, 1, n_points - 1, because)
         radius = None if self.radius is None else check.number("radius", self.radius, 0.0, open_low=True)
-        return NeighborRule(k, radius, self.metric, self.metric_params, self.search)
+        return replace(self, n_neighbors=k, radius=radius)
 
     def at_least(self, n_neighbors: int, n_points: int) -> NeighborRule:
         """Return the resolved rule with as many neighbors as a method needs, or as there are; a radius alone stays."""
@@ -85,20 +80,13 @@ class NeighborRule:
         """Return the resolved rule for a component that may have fewer points than neighbors asked for."""
         k = self.n_neighbors
         cap = min(int(k), n_points - 1) if isinstance(k, numbers.Integral) else k
-        return NeighborRule(cap, self.radius, self.metric, self.metric_params, self.search).resolve(n_points)
+        return replace(self, n_neighbors=cap).resolve(n_points)
 
 
 class NeighborIndex:
     """A search engine built over the fitted points: their graph, and the neighbors of new points among them.
 
-    Parameters
-    ----------
-    X : array or sparse matrix of shape (n, D), square distances, or sparse graph of lengths
-        What ``rule.metric`` says.
-    rule : NeighborRule
-        Resolved for these points.
-    run : Run
-        Seed and threads.
+    ``X`` holds what the resolved rule's metric says: rows (n, D), square distances, or a sparse graph of lengths.
     """
 
     def __init__(self, X: Any, rule: NeighborRule, run: Run) -> None:
@@ -117,20 +105,20 @@ class NeighborIndex:
 
     def graph(self, X: Any, run: Run) -> NeighborGraph:
         """Return the directed graph of the fitted points: row i never lists i, duplicates are listed at 0."""
-        if self.engine is None:
-            return _given_graph(X, self.rule)
         rule = self.rule
+        if self.engine is None:
+            graph = NeighborGraph.from_sparse(X)
+            return graph if rule.radius is None else graph.with_only(graph.lengths <= rule.radius)
         if rule.n_neighbors is None:
             rows, indices, distances = self.engine.within(X, rule.radius, run)
-            return _from_pairs(rows, indices, distances, self.n_points)
+            return NeighborGraph.from_pairs(rows, indices, distances, self.n_points)
         k = int(rule.n_neighbors)
         distances, indices = self.engine.nearest(X, k + 1, run, own=True)
         indices, distances = _without_self(indices, distances)
         if rule.radius is None:
             return NeighborGraph.from_rows(indices, distances)
-        rows = np.repeat(np.arange(self.n_points), k)
-        near = distances.reshape(-1) <= rule.radius
-        return _from_pairs(rows[near], indices.reshape(-1)[near], distances.reshape(-1)[near], self.n_points)
+        near = distances <= rule.radius
+        return NeighborGraph.from_pairs(np.nonzero(near)[0], indices[near], distances[near], self.n_points)
 
     def query(self, X: Any, run: Run) -> tuple[IntArray, FloatArray]:
         """Return neighbors of new points: indices and distances of shape (m, width), padded with -1 and infinity.
@@ -274,23 +262,6 @@ def _without_self(indices: IntArray, distances: FloatArray) -> tuple[IntArray, F
     crowded = keep.all(axis=1)
     keep[crowded, -1] = False
     return indices[keep].reshape(n, width - 1), distances[keep].reshape(n, width - 1)
-
-
-def _from_pairs(rows: IntArray, indices: IntArray, distances: FloatArray, n: int) -> NeighborGraph:
-    off = rows != indices
-    rows, indices, distances = rows[off], indices[off], distances[off]
-    order = np.lexsort((indices, distances, rows))
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]).astype(np.int64)
-    return NeighborGraph(indptr, indices[order], distances[order])
-
-
-def _given_graph(X: Any, rule: NeighborRule) -> NeighborGraph:
-    """Return a precomputed sparse graph, restricted to the radius if one is given."""
-    graph = NeighborGraph.from_sparse(X)
-    if rule.radius is None:
-        return graph
-    near = graph.lengths <= rule.radius
-    return _from_pairs(graph.rows()[near], graph.indices[near], graph.lengths[near], graph.n_points)
 
 
 def _padded(rows: IntArray, indices: IntArray, distances: FloatArray, m: int) -> tuple[IntArray, FloatArray]:

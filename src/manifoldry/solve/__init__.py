@@ -1,1 +1,1 @@
-"""solve."""
+"""Optimization: eigenproblems, scaling, gradient descent on layouts, semidefinite programs."""

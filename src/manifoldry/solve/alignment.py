@@ -13,14 +13,8 @@ from manifoldry.values import Array, FloatArray
 class Alignment:
     """The map ``y -> scale * y @ matrix + shift``; calling it moves points of shape (n, p) to (n, q).
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (p, q)
-        For rigid and similarity maps a rotation or reflection, ``matrix @ matrix.T = I``.
-    scale : float
-        One factor for all directions; 1 for rigid and affine maps.
-    shift : ndarray of shape (q,)
-        The image of the origin.
+    The matrix of rigid and similarity maps is a rotation or reflection, ``matrix @ matrix.T = I``; the scale of rigid
+    and affine maps is 1.
     """
 
     matrix: FloatArray
@@ -40,27 +34,11 @@ class Alignment:
 
 
 def rigid_fit(source: Array, target: Array) -> Alignment:
-    r"""Return the rotation or reflection and shift that bring ``source`` closest to ``target``.
+    r"""Return the rotation or reflection and shift that bring ``source`` (n, p) closest to ``target`` (n, q).
 
     Minimizes :math:`\sum_i |R^\top y_i + t - z_i|^2` over orthogonal R: with the singular value
-    decomposition :math:`Y_c^\top Z_c = U S V^\top` of the centered points, :math:`R = U V^\top`.
-
-    Parameters
-    ----------
-    source : ndarray of shape (n, p)
-        The points to move.
-    target : ndarray of shape (n, q)
-        Where they should go, row by row. If p and q differ, the narrower set is filled up with columns
-        of zeros, so the image has ``max(p, q)`` columns.
-
-    Returns
-    -------
-    Alignment
-        With scale 1.
-
-    Notes
-    -----
-    References: schonemann1966
+    decomposition :math:`Y_c^\top Z_c = U S V^\top` of the centered points, :math:`R = U V^\top` (schonemann1966).
+    If p and q differ, the narrower set is filled up with columns of zeros, so the image has ``max(p, q)`` columns.
 
     Examples
     --------
@@ -78,23 +56,7 @@ def similarity_fit(source: Array, target: Array) -> Alignment:
     r"""Return the rotation or reflection, scale and shift that bring ``source`` closest to ``target``.
 
     As `rigid_fit`, with the best factor :math:`s = \operatorname{tr} S / |Y_c|^2` (1 if all points of
-    ``source`` coincide).
-
-    Parameters
-    ----------
-    source : ndarray of shape (n, p)
-        The points to move.
-    target : ndarray of shape (n, q)
-        Where they should go; filled up as in `rigid_fit`.
-
-    Returns
-    -------
-    Alignment
-        With a non-negative scale.
-
-    Notes
-    -----
-    References: schonemann1970
+    ``source`` coincide), which is not negative (schonemann1970).
 
     Examples
     --------
@@ -107,22 +69,10 @@ def similarity_fit(source: Array, target: Array) -> Alignment:
 
 
 def affine_fit(source: Array, target: Array) -> Alignment:
-    r"""Return the linear map and shift that bring ``source`` closest to ``target``.
+    r"""Return the linear map and shift that bring ``source`` (n, p) closest to ``target`` (n, q), row by row.
 
     Minimizes :math:`\sum_i |A^\top y_i + t - z_i|^2` over all A of shape (p, q); of several minimizers
     the one of least norm.
-
-    Parameters
-    ----------
-    source : ndarray of shape (n, p)
-        The points to move.
-    target : ndarray of shape (n, q)
-        Where they should go, row by row.
-
-    Returns
-    -------
-    Alignment
-        With scale 1.
 
     Examples
     --------

@@ -30,23 +30,11 @@ class Optimizer(Protocol):
 
 @dataclass(frozen=True)
 class Phase:
-    """Some steps of one optimizer.
+    """Some steps of one optimizer, ``max_iter`` at the most; the name is told with the progress.
 
-    Parameters
-    ----------
-    name : str
-        Told with the progress.
-    optimizer : Optimizer
-        What a step does.
-    max_iter : int
-        Maximum number of steps.
-    tol : float
-        The phase has converged when the objective falls by less than this share of itself between two computations
-        of it; 0 for never.
-    check_every : int
-        The objective is computed every so many steps, and after the last; 0 for only then.
-    stop_when : callable, optional
-        Called after each step; tells whether the layout ends the phase.
+    The objective is computed every ``check_every`` steps (0: never) and after the last. The phase has converged when it
+    falls by less than the share ``tol`` of itself between two computations (0: never). ``stop_when`` is called after
+    each step and tells whether the layout ends the phase.
     """
 
     name: str
@@ -58,14 +46,10 @@ class Phase:
 
 
 def descend(Y: FloatArray, phases: Sequence[Phase], run: Run) -> Trace:
-    """Move ``Y``, in place, through the phases.
+    """Move ``Y``, in place, through the phases; return the objective where it was computed.
 
-    A callback's request to stop or Ctrl-C ends the descent; the layout reached so far stays.
-
-    Returns
-    -------
-    Trace
-        The objective where it was computed. It is the objective of the phase, so it may jump between phases.
+    It is the objective of the phase, so it may jump between phases. A callback's request to stop or Ctrl-C ends the
+    descent; the layout reached so far stays.
 
     Examples
     --------
@@ -142,24 +126,12 @@ class Momentum:
 
     A gain g grows by 0.2 where the velocity still points downhill and shrinks by a fifth where it does not. The layout
     is kept centered. Momentum that leads uphill is taken away: from the whole layout, as soon as it does so for the sum
-    of all points, which lets it be large without oscillating about the minimum; or by half from each point for which it
-    does, which keeps layouts steady that hardly move yet.
+    of all points ("global" ``restart``), which lets it be large without oscillating about the minimum; or by half from
+    each point for which it does ("per_point"), which keeps layouts steady that hardly move yet.
 
-    Parameters
-    ----------
-    gradient, value : callable
-        Of the layout.
-    learning_rate : float or ndarray of shape (n, 1)
-        Step length, of all points or of each.
-    momentum : float
-        Share of the velocity that is kept.
-    restart : {"global", "per_point"}
-        From which points momentum that leads uphill is taken.
-    max_move : float
-        Longest move of a coordinate in one step.
+    ``learning_rate`` is one for all points or one for each, shape (n, 1); no coordinate moves by more than ``max_move``
+    in one step.
 
-    Notes
-    -----
     References: jacobs1988, vandermaaten2008, odonoghue2015.
     """
 

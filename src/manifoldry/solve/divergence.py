@@ -20,7 +20,7 @@ from manifoldry.run import Run
 from manifoldry.solve.descent import Momentum, Phase, descend
 from manifoldry.solve.order import local_order, renumbered
 from manifoldry.solve.repulsion import LayoutKernel, Repulsion, choose_repulsion
-from manifoldry.values import FloatArray, Trace
+from manifoldry.values import FloatArray, IntArray, Trace
 
 LAYOUT_ROWS_PER_TASK = 2048
 MIN_POTENTIAL = 1e-30
@@ -40,18 +40,8 @@ MAX_MOVE = 5.0
 class Divergence(ABC):
     """A divergence from given probabilities, its gradient and its value.
 
-    Parameters
-    ----------
-    joint : csr_array of shape (n, n)
-        Joint probabilities: symmetric, with sum 1.
-    information : float
-        Sum of p ln p, in the scale of the divergence.
-    kernel : LayoutKernel
-        The kernel of the layout.
-    repulsion : Repulsion
-        Gives the potential and its gradient; where it is exact all is computed in double precision.
-    run : Run
-        Threads.
+    ``joint`` holds the joint probabilities: symmetric, with sum 1; ``information`` is the sum of p ln p, in the scale
+    of the divergence. Where the repulsion is exact all is computed in double precision.
     """
 
     joint: csr_array
@@ -163,16 +153,10 @@ class ConditionalDivergence(Divergence):
 
 @dataclass(frozen=True)
 class ExaggerationPhase:
-    """Some steps down a divergence, as `descent.Phase`.
+    """Some steps down a divergence, as `descent.Phase`, with the probabilities multiplied by ``exaggeration``.
 
-    Parameters
-    ----------
-    name, max_iter, tol
-        Of the `Phase`; while probabilities are exaggerated there is no ``tol``.
-    exaggeration : float
-        Factor on the probabilities.
-    min_width : float
-        The phase ends when every column of the layout has a smaller standard deviation.
+    While that is above 1 there is no ``tol``. The phase ends when the standard deviation of every column of the layout
+    is below ``min_width``.
     """
 
     name: str
@@ -213,11 +197,11 @@ def minimize_divergence(
     run: Run,
 ) -> tuple[FloatArray, Trace]:
     """Return the layout that the phases lead to from ``start``, and the trace of the descent."""
-    # Passes over all pairs are exact for few points, and else spend their time on fetching coordinates.
-    order = np.arange(len(start)) if divergence.repulsion.exact else local_order(divergence.joint)
-    ordered = (
-        divergence if divergence.repulsion.exact else replace(divergence, joint=renumbered(divergence.joint, order))
-    )
+    order: IntArray = np.arange(len(start))
+    ordered = divergence
+    if not divergence.repulsion.exact:  # else the points are few; many spend their time on fetching coordinates
+        order = local_order(divergence.joint)
+        ordered = replace(divergence, joint=renumbered(divergence.joint, order))
     with run.stage("descent"):
         moving = start[order]
         steps = [phase.optimizing(ordered, learning_rate) for phase in phases if phase.max_iter > 0]

@@ -15,13 +15,7 @@ DENSE_FACTOR_SHARE, MAX_DENSE_FACTOR_SIZE = 0.08, 8000
 
 
 class SymmetricFactor:
-    """L D L' of a sparse symmetric matrix, without row exchanges.
-
-    Parameters
-    ----------
-    matrix : csc_array of shape (n, n)
-        Symmetric; definite, or at least with no zero pivot.
-    """
+    """L D L' of a sparse symmetric matrix, definite or at least with no zero pivot, without row exchanges."""
 
     def __init__(self, matrix: sp.csc_array) -> None:
         self._lu = splu(sp.csc_array(matrix), **SYMMETRIC_MODE)
@@ -39,13 +33,7 @@ class SymmetricFactor:
 
 
 class CholeskyFactor:
-    """The Cholesky factor of a dense positive definite matrix.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (n, n)
-        Symmetric positive definite; another raises `numpy.linalg.LinAlgError`.
-    """
+    """The Cholesky factor of a dense positive definite matrix; another raises `numpy.linalg.LinAlgError`."""
 
     n_negative = 0
 

@@ -20,20 +20,9 @@ from manifoldry.values import FloatArray, NeighborGraph, Spectrum
 
 
 def laplacian_eigenpairs(W: Any, count: int, kind: LaplacianKind, run: Run) -> Spectrum:
-    r"""Return the lowest eigenpairs of a Laplacian after the null vector.
+    r"""Return the lowest eigenpairs, after the null vector, of a Laplacian of the edge weights W of a connected graph.
 
     Those of the random-walk Laplacian come from :math:`L v = \lambda D v`.
-
-    Parameters
-    ----------
-    W : csr_array of shape (n, n)
-        Edge weights of a connected graph.
-    count : int
-        Number of pairs.
-    kind : {"random_walk", "symmetric", "unnormalized"}
-        Which Laplacian.
-    run : Run
-        Threads.
     """
     if kind == "random_walk":
         L = laplacian(W)

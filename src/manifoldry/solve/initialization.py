@@ -51,20 +51,8 @@ def initial_layout(
 ) -> FloatArray:
     """Return a given layout as it is, any other centered and with standard deviation 1 of its widest column.
 
-    Parameters
-    ----------
-    init : {"auto", "pca", "spectral", "random"} or array of shape (n, n_components)
-        "auto" is "pca" where there are rows or all distances, of which it is classical scaling, else "spectral".
-    X : array or sparse matrix of shape (n, D), array or sparse graph of shape (n, n) if ``pairwise``, or NeighborGraph
-        The rows, distances or graph.
-    affinities : csr_array of shape (n, n)
-        Symmetric non-negative affinities.
-    n_components : int
-        Number of columns.
-    run : Run
-        Gets the stage "initialization".
-    pairwise : bool
-        Whether ``X`` holds distances.
+    "auto" is "pca" where ``X`` holds rows or (if ``pairwise``) all distances, of which it is classical scaling; of a
+    graph it is "spectral". ``affinities`` are symmetric and non-negative.
     """
     if not isinstance(init, str):
         return np.array(init, dtype=np.float64)
@@ -136,11 +124,9 @@ def _eigenmap(affinities: csr_array, n_components: int, run: Run) -> FloatArray:
     L = laplacian(csr_array(affinities, dtype=np.float64))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a rough answer is what is asked for
-        vectors = smallest(
-            L.matrix, found, B=L.degrees, null=L.null, tol=EIGENVECTOR_TOL, tolerable=np.inf, run=run
-        ).vectors
+        slow = smallest(L.matrix, found, B=L.degrees, null=L.null, tol=EIGENVECTOR_TOL, tolerable=np.inf, run=run)
     # Columns of one size: an eigenvector of a few outlying points would else leave the others in a heap.
-    vectors = vectors / np.maximum(vectors.std(axis=0), np.finfo(float).tiny)
+    vectors = slow.vectors / np.maximum(slow.vectors.std(axis=0), np.finfo(float).tiny)
     return np.pad(vectors, ((0, 0), (0, n_components - found)))
 
 

@@ -24,18 +24,11 @@ MIN_EIGENPAIRS = 10
 
 @dataclass(frozen=True)
 class FeatureRows:
-    """The rows that a linear map is applied to: the points themselves, or their rows of a kernel.
+    """The rows (n, f) that a linear map is applied to: the points themselves, or their rows of a kernel.
 
-    Parameters
-    ----------
-    table : ndarray of shape (n, f)
-        One row per point.
-    loadings : ndarray of shape (f, q), optional
-        ``table @ loadings`` are, up to a shift, coordinates with the right inner products; None: the table itself.
-    features : callable, optional
-        Computes the rows of new points; None: they are the points.
-    rank_tol : float
-        Share of the largest singular value below which a direction counts as rounding.
+    ``table @ loadings`` (None: the table itself) are, up to a shift, coordinates with the right inner products;
+    ``features`` computes the rows of new points (None: they are the points). A direction below the share ``rank_tol``
+    of the largest singular value counts as rounding.
     """
 
     table: FloatArray
@@ -58,20 +51,11 @@ def kernel_feature_rows(K: FloatArray, features: Extension, run: Run, rank_tol: 
 
 @dataclass(frozen=True)
 class PrincipalSpan:
-    r"""The span of the feature rows in principal coordinates P, weighted by D.
+    r"""The span of the feature rows in principal coordinates P (n, r), weighted by D.
 
-    Parameters
-    ----------
-    mean : ndarray of shape (f,)
-        Weighted mean of the rows.
-    directions : ndarray of shape (f, r)
-        ``(rows - mean) @ directions`` are the coordinates; orthonormal where the rows are the points.
-    coordinates : ndarray of shape (n, r)
-        Of the fitted points, :math:`P^T D P = \mathrm{diag}(\sigma^2)`.
-    singular_values : ndarray of shape (r,)
-        :math:`\sigma`, descending, none of them rounding.
-    features : callable, optional
-        As in `FeatureRows`.
+    :math:`P^T D P = \mathrm{diag}(\sigma^2)`, the singular values descending and none of them rounding. Coordinates are
+    ``(rows - mean) @ directions``, with the weighted mean; directions (f, r) are orthonormal where the rows are the
+    points. ``features`` as in `FeatureRows`.
     """
 
     mean: FloatArray
@@ -108,16 +92,7 @@ def principal_span(
 ) -> PrincipalSpan:
     """Return the span of the rows, cut where the leading directions hold the share ``variance`` of all variance.
 
-    Parameters
-    ----------
-    rows : FeatureRows
-        Of the points.
-    run : Run
-        Gets the stage "span".
-    weights : ndarray of shape (n,), optional
-        Non-negative weights of the points; equal if not given.
-    variance : float
-        At 1, all directions above rounding.
+    At 1 these are all directions above rounding. ``weights`` (n,) are not negative; equal if not given.
     """
     with run.stage("span"):
         D = np.ones(len(rows.table)) if weights is None else weights

@@ -35,20 +35,10 @@ def sampling_rates(weights: FloatArray, strongest: FloatArray | float) -> FloatA
 
 @dataclass(frozen=True)
 class LayoutParameters:
-    r"""The parameters of a layout by negative sampling, with UMAP's names.
+    """The parameters of a layout by negative sampling, with UMAP's names.
 
-    Parameters
-    ----------
-    a, b : float
-        Of the layout's kernel :math:`q = 1 / (1 + a s^b)`, s the squared distance.
-    negative_sample_rate : int
-        Negative samples for each sample of an edge from its own end.
-    repulsion_strength : float
-        Factor of their repulsion.
-    learning_rate : float
-        The first step length; it falls linearly to 0 in ``n_epochs``.
-    n_epochs : int
-        Number of steps.
+    a, b are those of the layout's kernel :math:`q = 1 / (1 + a s^b)`, s the squared distance. ``negative_sample_rate``
+    is per sample of an edge from its own end; the learning rate falls linearly to 0 in ``n_epochs``.
     """
 
     a: float
@@ -75,7 +65,7 @@ class LayoutParameters:
 
 @dataclass
 class NegativeSampling:
-    r"""The optimizer of UMAP; one step is one epoch.
+    r"""The optimizer of UMAP for symmetric positive weights; one step is one epoch.
 
     The expected moves descend on
 
@@ -85,17 +75,6 @@ class NegativeSampling:
     :math:`\gamma`. An epoch is two sweeps, because each edge is sampled from both ends. In a sweep all points move at
     once, from where all were; random numbers depend on the point and the sweep only.
 
-    Parameters
-    ----------
-    weights : csr_array of shape (n, n)
-        Symmetric, positive.
-    parameters : LayoutParameters
-        Kernel, rates and number of epochs.
-    run : Run
-        Seed and threads.
-
-    Notes
-    -----
     References: mcinnes2018, damrich2021.
     """
 

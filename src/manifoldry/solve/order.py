@@ -42,8 +42,7 @@ def renumbered(affinities: csr_array, order: IntArray) -> csr_array:
     for lo in range(0, n, ROWS_PER_BLOCK):  # the places of all entries at once would be larger than the affinities
         rows = slice(lo, lo + ROWS_PER_BLOCK)
         block = slice(ends[lo], ends[min(lo + ROWS_PER_BLOCK, n)])
-        entries = np.arange(block.start, block.stop) + np.repeat(
-            affinities.indptr[order[rows]] - ends[:-1][rows], counts[rows]
-        )
+        shifts = affinities.indptr[order[rows]] - ends[:-1][rows]
+        entries = np.arange(block.start, block.stop) + np.repeat(shifts, counts[rows])
         data[block], indices[block] = affinities.data[entries], place[affinities.indices[entries]]
     return csr_array((data, indices, ends.astype(affinities.indptr.dtype)), shape=affinities.shape)

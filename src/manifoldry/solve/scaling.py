@@ -52,25 +52,10 @@ class Scaling:
 
 
 def classical_scaling(lengths: FloatArray, n_components: int, run: Run, *, overwrite: bool = False) -> Scaling:
-    r"""Return the top eigenpairs of :math:`B = -\frac12 H D^{(2)} H`, H = I - 11'/n.
+    r"""Return the top eigenpairs of :math:`B = -\frac12 H D^{(2)} H`, H = I - 11'/n, from symmetric distances (n, n).
 
-    Parameters
-    ----------
-    lengths : ndarray of shape (n, n)
-        Symmetric distances, not squared.
-    n_components : int
-        Number of pairs.
-    run : Run
-        Threads.
-    overwrite : bool
-        Turn ``lengths`` itself into B instead of a copy of it.
+    With ``overwrite``, ``lengths`` itself is turned into B instead of a copy of it.
 
-    Returns
-    -------
-    Scaling
-
-    Notes
-    -----
     References: torgerson1952, gower1966.
     """
     with run.stage("double centering"):
@@ -108,22 +93,9 @@ def _center(matrix: FloatArray, means: FloatArray, factor: float, run: Run) -> N
 
 
 def landmark_scaling(lengths: FloatArray, landmarks: IntArray, n_components: int, run: Run) -> Scaling:
-    """Return the classical scaling of the landmarks; `Scaling.place` then places all points.
+    """Return the classical scaling of the landmarks (desilva2004); `Scaling.place` then places all points.
 
-    Parameters
-    ----------
-    lengths : ndarray of shape (l, n)
-        Distances from each landmark to all points.
-    landmarks : ndarray of shape (l,)
-        Which points the landmarks are.
-    n_components : int
-        Target dimension, below l.
-    run : Run
-        Threads.
-
-    Notes
-    -----
-    References: desilva2004.
+    ``lengths`` (l, n) are the distances from the landmarks, which are the points ``landmarks`` (l,), to all points.
     """
     among = lengths[:, landmarks].astype(np.float64)
     return classical_scaling((among + among.T) / 2, n_components, run, overwrite=True)
@@ -161,10 +133,8 @@ def principal_scaling(X: Array, n_components: int, run: Run) -> tuple[Scaling, F
     directions[:, :k] = (centered.T @ pairs.vectors) * inverse if wide else pairs.vectors * real
     directions *= column_signs(centered @ directions)
     scores = centered @ directions
-    values = np.zeros(n_components)
-    values[:k] = np.where(real, pairs.values, 0.0)
-    residuals = np.zeros(n_components)
-    residuals[:k] = pairs.residuals
+    values, residuals = np.zeros(n_components), np.zeros(n_components)
+    values[:k], residuals[:k] = np.where(real, pairs.values, 0.0), pairs.residuals
     unit = scores / np.where(values > 0, np.sqrt(np.where(values > 0, values, 1.0)), 1.0)
     squares = (centered**2).sum(axis=1)
     spectrum = Spectrum(values, unit, residuals, "largest", pairs.solver)
@@ -220,8 +190,6 @@ def additive_constant(lengths: FloatArray, run: Run) -> float:
     larger root of its quadratic climbs to c from below, as Newton's method does. Points at distance 0 from each
     other count once.
 
-    Notes
-    -----
     References: cailliez1983, choi2007.
     """
     with run.stage("additive constant"):

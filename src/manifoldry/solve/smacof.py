@@ -88,8 +88,6 @@ def majorize(step: GuttmanMap, start: FloatArray, run: Run, *, max_iter: int, to
 
     Returns the coordinates and the trace of stresses, which never rises.
 
-    Notes
-    -----
     References: deleeuw1977, borg2005, walker2011.
     """
     Y = start - start.mean(axis=0)
@@ -147,10 +145,8 @@ class _Anderson:
 class MonotoneFit:
     """Disparities of non-metric scaling: the distances closest to the present ones, monotone in the dissimilarities.
 
-    Parameters
-    ----------
-    dissimilarities : ndarray of shape (n, n)
-        Only their order matters. Equal ones may get different targets (the primary approach to ties).
+    Of the dissimilarities (n, n) only the order matters; equal ones may get different targets (the primary approach to
+    ties).
     """
 
     def __init__(self, dissimilarities: FloatArray) -> None:
@@ -197,8 +193,6 @@ def rank_majorize(
     Each round fits the targets, then takes one Guttman step towards them. Returns the coordinates, the trace and
     the monotone curve.
 
-    Notes
-    -----
     References: kruskal1964, borg2005.
     """
     Y = start - start.mean(axis=0)

@@ -1,4 +1,4 @@
-"""BlockOperator Davidson: the lowest pairs of a symmetric problem, with or without an approximate inverse."""
+"""Block Davidson: the lowest pairs of a symmetric problem, with or without an approximate inverse."""
 
 from __future__ import annotations
 
@@ -24,18 +24,9 @@ MAX_HALVING_STEPS = 100
 class Tolerance:
     """When a residual, relative to the norm of H, is small enough.
 
-    Parameters
-    ----------
-    aim : float
-        Iterate until this.
-    accept : float
-        Required of an answer.
-    angle : float
-        Wanted error residual / gap of the span of the vectors, where rounding allows it.
-    rounding : float
-        A residual of the size of rounding.
-    tolerable : float
-        Returned with a warning where nothing better was found; 0 for never.
+    Iterate until ``aim``; ``accept`` is required of an answer. ``angle`` is the wanted error residual / gap of the span
+    of the vectors, where ``rounding`` allows it. ``tolerable`` is returned with a warning where nothing better was
+    found; 0 for never.
     """
 
     aim: float
@@ -56,18 +47,10 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Ritz:
-    """Approximate lowest pairs of H, ascending.
+    """Approximate lowest pairs of H, ascending: Rayleigh quotients and orthonormal vectors.
 
-    Parameters
-    ----------
-    values, residuals : ndarray of shape (m,)
-        Rayleigh quotients and ``|H u - theta u|``, the known vectors projected out of the latter.
-    vectors : ndarray of shape (n, m)
-        Orthonormal columns.
-    norm : float
-        Estimate of the norm of H.
-    settled : bool
-        Whether the iteration converged before its maximum number of steps.
+    ``residuals`` are ``|H u - theta u|``, the known vectors projected out; ``norm`` is an estimate of that of H;
+    ``settled`` says whether the iteration converged before its maximum number of steps.
     """
 
     values: FloatArray

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +14,7 @@ from manifoldry.solve.eigen.davidson import Tolerance
 from manifoldry.solve.eigen.pencil import Pencil, product
 from manifoldry.solve.eigen.solvers import MAX_LAPACK_SIZE, lowest
 from manifoldry.values import Array, FloatArray, IntArray, Spectrum
+from manifoldry.warnings import warn
 
 SIGN_TIE_TOL = 1e-6
 """Entries this close to the largest magnitude count as equal, so that rounding does not decide the sign."""
@@ -33,7 +33,7 @@ def smallest(
     tolerable: float = 0.0,
     run: Run,
 ) -> Spectrum:
-    r"""Return the k algebraically smallest eigenpairs of A, or of the pencil (A, B).
+    r"""Return the k algebraically smallest eigenpairs of A, or of the pencil (A, B), ascending.
 
     .. math:: A v = \lambda B v, \qquad v_i^\top B v_j = \delta_{ij}.
 
@@ -58,19 +58,10 @@ def smallest(
         Residual wanted, relative to the norm of the (mass-scaled) matrix. By default the iteration goes
         on to about 1e-14, or to rounding where close eigenvalues ask for it, and 1e-12 is required.
     tolerable : float
-        Relative residual at which the best pairs found are returned with a warning where none reach ``tol``.
+        Relative residual at which the best pairs found are returned with a warning where none reach ``tol``;
+        otherwise `numpy.linalg.LinAlgError` tells the best residual.
     run : Run
         Gets the stage "eigenproblem". The result depends on neither its seed nor its threads.
-
-    Returns
-    -------
-    Spectrum
-        Values ascending; ``solver`` is the name of the solver.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If no solver reaches the tolerance; the message has the best residual.
 
     Examples
     --------
@@ -85,38 +76,12 @@ def smallest(
 
 
 def largest(
-    A: Any,
-    k: int,
-    *,
-    B: Any = None,
-    known: Array | None = None,
-    tol: float | None = None,
-    run: Run,
+    A: Any, k: int, *, B: Any = None, known: Array | None = None, tol: float | None = None, run: Run
 ) -> Spectrum:
     """Return the k algebraically largest eigenpairs of A, or of the pencil (A, B), values descending.
 
-    As `smallest`, at the other end of the spectrum. A dense A is only multiplied with, not copied, unless
-    it is small or all other solvers fail.
-
-    Parameters
-    ----------
-    A : ndarray, sparse matrix or LinearOperator of shape (n, n)
-        Symmetric; it may be indefinite.
-    k : int
-        Number of pairs.
-    B : ndarray of shape (n,) or (n, n), or sparse matrix, optional
-        Symmetric positive definite; a vector is a diagonal.
-    known : ndarray of shape (n,) or (n, m), optional
-        Known eigenvectors, not to be returned.
-    tol : float, optional
-        Relative residual wanted.
-    run : Run
-        Gets the stage "eigenproblem".
-
-    Returns
-    -------
-    Spectrum
-        Values descending.
+    As `smallest`, at the other end of the spectrum, with ``known`` for ``null``; A may be indefinite. A dense A is only
+    multiplied with, not copied, unless it is small or all other solvers fail.
 
     Examples
     --------
@@ -162,24 +127,16 @@ def _spectrum(pencil: Pencil, k: int, known: Array | None, tolerance: Tolerance,
         defects = product(pencil.A, vectors) - _mass_times(pencil, vectors) * values
         residuals = np.linalg.norm(defects, axis=0)
         _warn_of(residuals / max(norm, np.finfo(float).tiny), tolerance)
-        return Spectrum(
-            values,
-            vectors,
-            residuals,
-            order="smallest" if pencil.sign > 0 else "largest",
-            solver=solver,
-            dropped=_quotients(pencil, known),
-        )
+        order = "smallest" if pencil.sign > 0 else "largest"
+        return Spectrum(values, vectors, residuals, order, solver, _quotients(pencil, known))
 
 
 def _warn_of(residuals: FloatArray, tolerance: Tolerance) -> None:
     worst = float(residuals.max())
     if tolerance.tolerable and worst > 10 * tolerance.accept:
-        warnings.warn(
+        warn(
             f"The eigenvectors are approximate: no solver that fits here got below a relative residual of {worst:.0e}. "
-            "Fewer points or neighbors make the problem easier.",
-            UserWarning,
-            stacklevel=2,
+            "Fewer points or neighbors make the problem easier."
         )
 
 

@@ -29,13 +29,7 @@ MAX_MATRIX_NORM = 1e140
 
 @dataclass(frozen=True)
 class Root:
-    """A square root C of the mass matrix, B = C C', as operators on blocks of columns.
-
-    Parameters
-    ----------
-    times, times_t, solve, solve_t : callable
-        Multiply by C, by C', by the inverse of C, and by the inverse of C'.
-    """
+    """A square root C of the mass matrix, B = C C': multiply blocks of columns by C, C', C^-1 and C'^-1."""
 
     times: BlockOperator
     times_t: BlockOperator
@@ -125,20 +119,9 @@ def _same(X: FloatArray) -> FloatArray:
 class Pencil:
     """The ordinary problem H u = theta u with H = sign * C^-1 A C^-T, B = C C', u = C' v.
 
-    Its *lowest* pairs are wanted: the sign turns the largest pairs of A into those.
-
-    Parameters
-    ----------
-    A : ndarray, csr_array or LinearOperator of shape (n, n)
-        Symmetric.
-    B : None, ndarray of shape (n,) or (n, n), or csr_array
-        Symmetric positive definite mass; None for the identity, a vector for a diagonal.
-    sign : {1.0, -1.0}
-        1 for the smallest pairs of (A, B), -1 for the largest.
-    root : Root
-        The root C of B.
-    known : ndarray of shape (n, m)
-        Orthonormal eigenvectors of H to keep out of the search.
+    Its *lowest* pairs are wanted: the sign turns the largest pairs of A into those. A is dense, csr_array or a
+    LinearOperator; the mass B is None for the identity, a vector for a diagonal, dense or csr_array. ``known`` are
+    orthonormal eigenvectors of H to keep out of the search.
     """
 
     A: Any

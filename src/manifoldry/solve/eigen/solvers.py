@@ -132,12 +132,12 @@ def _search(
 
 
 def _krylov(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Run, *, steps: int) -> Ritz:
-    """BlockOperator Lanczos: products with A only."""
+    """Block Lanczos: products with A only."""
     return _search(pencil, best, k, lambda R: R, steps, tolerance, run)
 
 
 def _shift_invert(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Run) -> Ritz | None:
-    """BlockOperator Lanczos on the inverse of A - sigma B, with sigma just below the spectrum."""
+    """Block Lanczos on the inverse of A - sigma B, with sigma just below the spectrum."""
     factor = _factor(pencil, run)
     if factor is None:
         return None

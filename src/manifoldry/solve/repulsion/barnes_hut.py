@@ -31,20 +31,10 @@ MORTON_SPREADS = (
 class BarnesHutPotential:
     """A frozen layout in a tree of cells, and its potential at any place.
 
-    Parameters
-    ----------
-    kernel : LayoutKernel
-        The kernel w.
-    angle : float
-        Size over distance up to which a cell acts as a whole.
-    points : ndarray of shape (4, n)
-        Coordinates and charges, in the order of the tree.
-    order : ndarray of shape (n,)
-        The index of each of them in the layout.
-    cells : ndarray of shape (n_cells, 3)
-        First point, end, and the cell after all parts of this one.
-    moments : ndarray of shape (n_cells, 11)
-        Center, charge, second moments and squared size.
+    ``points`` (4, n) are coordinates and charges in the order of the tree, ``order`` their indices in the layout. A row
+    of ``cells`` has the first point, the end, and the cell after all parts of this one; ``moments`` (n_cells, 11) the
+    center, charge, second moments and squared size. Cells of a size up to ``angle`` times their distance act as a
+    whole.
     """
 
     kernel: LayoutKernel
@@ -122,12 +112,7 @@ def morton_codes(unit: FloatArray) -> IntArray:
 class BarnesHutRepulsion:
     """The repulsion of layouts in up to three dimensions, by Barnes-Hut.
 
-    Parameters
-    ----------
-    kernel : LayoutKernel
-        The kernel of the layout.
-    error : float
-        Relative error of the gradient (norm of the difference over the norm) to stay below.
+    ``error`` is the relative error of the gradient (norm of the difference over the norm) to stay below.
     """
 
     kernel: LayoutKernel

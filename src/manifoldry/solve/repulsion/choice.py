@@ -70,22 +70,9 @@ def choose_repulsion(
 ) -> Repulsion:
     """Return the way to sum the repulsion of ``n`` points in ``d`` dimensions.
 
-    Parameters
-    ----------
-    kernel : LayoutKernel
-        The kernel of the layout.
-    n, d : int
-        Number of points and of dimensions.
-    repulsion : {"auto", "exact", "barnes_hut", "fft"}
-        Which summation; "auto" takes the fastest that keeps the accuracy.
-    accuracy : float, optional
-        Relative error of the gradient that is allowed, by default 1e-2.
-
-    Returns
-    -------
-    Repulsion
-        It may keep arrays between calls, but its results depend on the arguments of the call only. One thread at a
-        time may call it; it takes its own threads from the run.
+    "auto" takes the fastest that keeps the ``accuracy``, the relative error of the gradient, by default 1e-2. What is
+    returned may keep arrays between calls, but its results depend on the arguments of the call only. One thread at a
+    time may call it; it takes its own threads from the run.
 
     Examples
     --------

@@ -17,17 +17,7 @@ PAIRS_PER_TASK = 500_000
 
 @dataclass(frozen=True)
 class ExactPotential:
-    """The exact potential of a frozen layout, at any place.
-
-    Parameters
-    ----------
-    kernel : LayoutKernel
-        The kernel w.
-    columns : ndarray of shape (d, n)
-        The points, one row per dimension.
-    charges : ndarray of shape (n,)
-        Their weights in the sum.
-    """
+    """The exact potential of a frozen layout at any place, from its coordinates (d, n) and charges (n,)."""
 
     kernel: LayoutKernel
     columns: FloatArray
@@ -61,11 +51,6 @@ class ExactPotential:
 @dataclass(frozen=True)
 class ExactRepulsion:
     """The repulsion summed over all pairs.
-
-    Parameters
-    ----------
-    kernel : LayoutKernel
-        The kernel of the layout.
 
     Examples
     --------

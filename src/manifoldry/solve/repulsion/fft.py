@@ -31,18 +31,8 @@ MARGIN_SHARE = 0.1
 class FFTPotential:
     """The potential of a frozen layout, interpolated on a mesh; outside of it and where it is faint, the exact sum.
 
-    Parameters
-    ----------
-    mesh : Mesh
-        Place and spacing of the nodes.
-    nodes : ndarray of shape (rows, columns)
-        Coefficients of the spline.
-    offset, factor : float
-        The potential is offset + factor times the spline.
-    faint : float
-        The potential below which the error of the mesh would show.
-    layout : ExactPotential
-        The exact sum.
+    It is offset + factor times the spline with the coefficients ``nodes``. Below ``faint`` the error of the mesh would
+    show; ``layout`` has the exact sum.
     """
 
     mesh: Mesh
@@ -84,22 +74,12 @@ def in_plane(columns: FloatArray) -> FloatArray:
 class FFTRepulsion:
     """The repulsion of layouts on a line or in the plane, by FFT on a particle mesh.
 
-    A few points are summed exactly as a check. Where they disagree (points crowd in a place much smaller than a cell
-    of the mesh, which others far away make wide), and where the mesh would be larger than a tree is slow, Barnes-Hut is
-    used. All of that is decided by the layout alone: the same arguments give the same bits whatever was computed
-    before, and the transform of the kernel is kept only because a growing layout needs it again.
-
-    Parameters
-    ----------
-    kernel : LayoutKernel
-        The kernel of the layout.
-    error : float
-        Relative error of the gradient (norm of the difference over the norm) to stay below.
-
-    Attributes
-    ----------
-    n_barnes_hut : int
-        Number of calls that were left to Barnes-Hut.
+    A few points are summed exactly as a check. Where they disagree (points crowd in a place much smaller than a cell of
+    the mesh, which others far away make wide), and where the mesh would be larger than a tree is slow, Barnes-Hut is
+    used, and ``n_barnes_hut`` counts those calls. All of that is decided by the layout alone: the same arguments give
+    the same bits whatever was computed before, and the transform of the kernel is kept only because a growing layout
+    needs it again. ``error`` is the relative error of the gradient (norm of the difference over the norm) to stay
+    below.
     """
 
     name = "fft"

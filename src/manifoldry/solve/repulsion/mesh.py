@@ -45,16 +45,10 @@ class Workspace:
 
 @dataclass(frozen=True)
 class Mesh:
-    """Place, spacing and size of a regular mesh in the plane.
+    """Place of node (0, 0), spacing and size of a regular mesh in the plane.
 
-    Parameters
-    ----------
-    corner : tuple of float
-        Where node (0, 0) is.
-    spacing : float
-        Distance of nodes.
-    halves : tuple of int
-        Half the length of the transforms along both axes: fast lengths, so that few sizes serve a growing layout.
+    ``halves`` are half the lengths of the transforms along both axes: fast lengths, so that few sizes serve a growing
+    layout.
     """
 
     corner: tuple[float, float]
@@ -92,13 +86,8 @@ class Mesh:
 class KernelTransform:
     """The Fourier transform of a kernel on a mesh, divided by that of the splines.
 
-    Parameters
-    ----------
-    values : ndarray of shape (half + 1, half + 1)
-        Of (w - far) / span, where w is the kernel, far its value at the farthest corner and span = 1 - far: so
-        that float32 has its digits where the kernel varies, however small the mesh. Even, so a quarter is all.
-    far, span : float
-        As above.
+    Of (w - far) / span, where w is the kernel, far its value at the farthest corner and span = 1 - far: so that float32
+    has its digits where the kernel varies, however small the mesh. Even, so a quarter (half + 1, half + 1) is all.
     """
 
     values: FloatArray
@@ -124,14 +113,8 @@ class KernelTransform:
 class SortedPoints:
     """Points in the order of their rows of cells.
 
-    Parameters
-    ----------
-    order : ndarray of shape (n,)
-        Which point is where.
-    first : ndarray of shape (rows + 1,)
-        Where each row of cells begins.
-    cell, part : ndarrays of shape (n, 2)
-        The cell of each, and its place in it.
+    ``order`` (n,) says which point is where, ``first`` where each row of cells begins; ``cell`` and ``part`` (n, 2) are
+    the cell of each and its place in it.
     """
 
     order: IntArray

@@ -15,14 +15,10 @@ from manifoldry.values import Array, FloatArray
 
 @dataclass(frozen=True)
 class Bands:
-    r"""Squared lengths :math:`|b_e V|^2` that have to stay between two bounds, their band.
+    """Squared lengths :math:`|b_e V|^2` that have to stay between two bounds, their band.
 
-    Parameters
-    ----------
-    differences : csr_array of shape (E, m)
-        Row e gives the difference of two points, divided by the wanted distance, as a combination of the rows of V.
-    lower, upper : ndarray of shape (E,)
-        The bounds; minus infinity where there is no lower bound.
+    Row e of ``differences`` gives the difference of two points, divided by the wanted distance, as a combination of the
+    rows of V. ``lower`` is minus infinity where there is no lower bound.
     """
 
     differences: sp.csr_array
@@ -101,15 +97,6 @@ class Barrier:
     It is convex in :math:`A = V V^\top`. The multipliers of the bounds are :math:`\nu/(u - l)` and
     :math:`\nu/(l - o)`; at its minimum they prove that the stretch is within :math:`\nu` times the number of bounds of
     the largest.
-
-    Parameters
-    ----------
-    stretch : Stretch
-        W.
-    bands : Bands
-        The bounds of the squared lengths.
-    nu : float
-        The barrier parameter.
     """
 
     stretch: Stretch
@@ -146,13 +133,7 @@ class Barrier:
 
 @dataclass(frozen=True)
 class Misfit:
-    r"""Half the sum of squared errors of the squared lengths, :math:`\tfrac12 \sum_e (l_e - 1)^2`.
-
-    Parameters
-    ----------
-    bands : Bands
-        The lengths; their bounds do not matter here.
-    """
+    r"""Half the sum of squared errors of the squared lengths, :math:`\tfrac12 \sum_e (l_e - 1)^2`."""
 
     bands: Bands
 

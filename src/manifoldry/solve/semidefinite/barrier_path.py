@@ -42,20 +42,11 @@ SHRUNK_LENGTH = 0.9
 
 @dataclass(frozen=True)
 class Stretched:
-    """Frames and shifts of the largest stretch.
+    """Frames and shifts V of the largest stretch.
 
-    Parameters
-    ----------
-    V : ndarray of shape (m, p)
-        Frames and shifts.
-    certificate : Certificate
-        Objective and bound are of minus the stretch; ``violation`` is the largest error of a squared distance.
-    trace : Trace
-        Minus the stretch from stage to stage.
-    multipliers : ndarray of shape (E,)
-        Multipliers of the distances.
-    error : float
-        Mean squared relative error of the squared distances (3.3).
+    Objective and bound of the certificate are of minus the stretch, its ``violation`` is the largest error of a squared
+    distance; the trace is of minus the stretch from stage to stage. ``multipliers`` are those of the distances,
+    ``error`` is the mean squared relative error of the squared distances (3.3).
     """
 
     V: FloatArray
@@ -69,16 +60,8 @@ class Stretched:
 class StretchOptions:
     """Tolerances and limits of `stretch_out`.
 
-    Parameters
-    ----------
-    tol : float
-        Relative gap at which to stop.
-    slack : float
-        Half-width of the bands where lengths are kept.
-    max_rank : int
-        Maximum number of dimensions.
-    max_iter : int
-        Maximum number of Newton steps at one barrier parameter.
+    The relative gap at which to stop, the half-width of the bands where lengths are kept, and the maximum numbers of
+    dimensions and of Newton steps at one barrier parameter.
     """
 
     tol: float = 1e-6
@@ -94,22 +77,7 @@ def stretch_out(
 
     First :math:`\sum_e (l_e - 1)^2` is minimized: convex in :math:`A = V V^\top`, with unique optimal lengths. Then the
     stretch is maximized with all lengths within ``slack`` of those. With upper bounds alone the start is shrunk until
-    it is inside instead.
-
-    Parameters
-    ----------
-    stretch : Stretch
-        The form W.
-    bands : Bands
-        Lengths to keep, within ``options.slack``, if lower bounds are finite; if none is, only not to exceed.
-    layout : FrameLayout
-        Which rows of V are frames and which are shifts.
-    start : ndarray of shape (m, p)
-        Initial frames and shifts.
-    options : StretchOptions
-        Tolerances and limits.
-    run : Run
-        Progress; a callback that asks to stop gets what is reached.
+    it is inside instead. A callback that asks to stop gets what is reached.
     """
     kept = bool(bands.bounded_below.any())
     V = layout.orthonormal(_widened(start, options.max_rank if kept else start.shape[1], layout, run))

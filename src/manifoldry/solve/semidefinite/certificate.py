@@ -111,18 +111,11 @@ def certify_stretch(barrier: Barrier, layout: FrameLayout, V: FloatArray, violat
 
 
 def certify_basis(differences: FloatArray, P: FloatArray) -> Certificate:
-    r"""Return how far P can be from the largest trace less penalty over an orthonormal basis.
+    r"""Return how far P, from `smooth_stretch`, can be from the largest trace less penalty over an orthonormal basis.
 
     The multipliers :math:`u = \kappa (l - 1) / E` of the errors are raised by equal ones until
     :math:`\sum_e u_e q_e q_e^\top \succeq I`. Then trace less penalty is nowhere more than
     :math:`\sum_e u_e + \frac{E}{2 \kappa} \sum_e u_e^2`.
-
-    Parameters
-    ----------
-    differences : ndarray of shape (E, m)
-        As in `smooth_stretch`, with distances kept.
-    P : ndarray of shape (m, m)
-        What it found.
     """
     count, m = differences.shape
     kappa = penalty_weight(differences, np.eye(m)) / count

@@ -27,23 +27,9 @@ def cutting_plane_stretch(
 ) -> tuple[FloatArray, Certificate, Trace]:
     """Return rows V of the largest stretch with no length above 1, the certificate, and minus the stretch by rounds.
 
-    Only the ``first`` pairs are constrained at first; the longest of those that exceed 1 join, until none does. The
-    multipliers of a part of the pairs prove a bound for all.
-
-    Parameters
-    ----------
-    differences : ndarray of shape (E, m)
-        Differences of pairs of points as combinations of the rows, divided by the distances.
-    form : ndarray of shape (m, m)
-        The form W to maximize; it does not change with shifts.
-    start : ndarray of shape (m, p)
-        Initial rows.
-    first : ndarray
-        The pairs to begin with.
-    options : StretchOptions
-        Tolerances and limits.
-    run : Run
-        Progress.
+    Rows of ``differences`` are those of pairs of points as combinations of the rows of V, divided by the distances; the
+    form W does not change with shifts. Only the ``first`` pairs are constrained at first; the longest of those that
+    exceed 1 join, until none does. The multipliers of a part of the pairs prove a bound for all.
     """
     layout, stretch = FrameLayout.of_points(len(form)), PairStretch(sp.csr_array(form))
     joined = np.zeros(len(differences), dtype=bool)

@@ -12,17 +12,7 @@ from manifoldry.values import FloatArray
 
 @dataclass(frozen=True)
 class Variance:
-    """The total variance of n points: W = I - 11'/n, kept as I because steps are centered.
-
-    Parameters
-    ----------
-    n_points : int
-        n.
-
-    Notes
-    -----
-    References: weinberger2006
-    """
+    """The total variance of n points (weinberger2006): W = I - 11'/n, kept as I because steps are centered."""
 
     n_points: int
     centered = True
@@ -43,13 +33,7 @@ class Variance:
 
 @dataclass(frozen=True)
 class PairStretch:
-    """A weighted sum of squared distances of pairs, or any other form that does not change with shifts.
-
-    Parameters
-    ----------
-    matrix : csr_array of shape (m, m)
-        W, symmetric positive semidefinite.
-    """
+    """A weighted sum of squared distances of pairs, or any other form W >= 0 that does not change with shifts."""
 
     matrix: sp.csr_array
     centered = False

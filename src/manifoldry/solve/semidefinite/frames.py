@@ -14,12 +14,8 @@ class FrameLayout:
     r"""Which rows of the unknowns V belong to which patch.
 
     Patch i has :math:`r_i` rows :math:`R_i^\top` with :math:`R_i^\top R_i = I`, its frame; below the frames of all
-    patches it has one free row :math:`t_i^\top`, its shift. Its point f goes to :math:`R_i f + t_i`.
-
-    Parameters
-    ----------
-    sizes : ndarray of shape (c,)
-        The dimension of each patch; 0 for a single point, which has a shift only.
+    patches it has one free row :math:`t_i^\top`, its shift. Its point f goes to :math:`R_i f + t_i`. ``sizes`` are the
+    dimensions :math:`r_i` of the patches; 0 for a single point, which has a shift only.
     """
 
     def __init__(self, sizes: IntArray) -> None:

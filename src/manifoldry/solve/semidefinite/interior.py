@@ -28,24 +28,11 @@ BLOCK = 512
 
 @dataclass(frozen=True)
 class GramSolution:
-    r"""The Gram matrix of the largest stretch, and what proves it.
+    r"""The Gram matrix A = T T' of the largest stretch, and what proves it.
 
-    Parameters
-    ----------
-    root : ndarray of shape (m, m)
-        T with A = T T': the points as rows.
-    stretch : float
-        :math:`\operatorname{tr}(W A)`.
-    bound : float
-        No Gram matrix with lengths inside the bands has a larger stretch.
-    objective : ndarray
-        Minus the stretch from step to step.
-    multipliers : ndarray of shape (E,)
-        Multipliers of the lengths.
-    lengths : ndarray of shape (E,)
-        Squared relative lengths reached.
-    stop : Stop
-        Why it ended.
+    The rows of the root T (m, m) are the points, the stretch is :math:`\operatorname{tr}(W A)`, and no Gram matrix with
+    lengths inside the bands exceeds the bound. ``objective`` is minus the stretch from step to step; ``multipliers``
+    are those of the squared relative ``lengths`` reached.
     """
 
     root: FloatArray
@@ -65,8 +52,8 @@ def unfold_gram(
     With :math:`l_e = b_e A b_e^\top`, first :math:`\tfrac12 \sum_e (l_e - 1)^2` is minimized; the minimizer's lengths
     :math:`l^*` are unique. Then the stretch is maximized with :math:`|l_e - l^*_e| \le s`. Both are solved by a
     primal-dual interior-point method with Mehrotra's corrector in the direction of Helmberg, Rendl, Vanderbei and
-    Wolkowicz. As every constraint has rank one, Newton's matrix for the multipliers is the entrywise product
-    :math:`(B A B^\top) \circ (B S^{-1} B^\top)`.
+    Wolkowicz (helmberg1996). As every constraint has rank one, Newton's matrix for the multipliers is the entrywise
+    product :math:`(B A B^\top) \circ (B S^{-1} B^\top)`.
 
     Parameters
     ----------
@@ -76,16 +63,10 @@ def unfold_gram(
         Rows b_e: differences of points divided by the wanted distances; of full column rank.
     run : Run
         Progress; a callback that asks to stop gets what is reached.
-    slack : float
-        Half-width s of the bands.
-    tol : float
-        Relative gap at which to stop.
+    slack, tol : float
+        Half-width s of the bands, and the relative gap at which to stop.
     fits : bool
         Whether lengths of 1 are known to be possible, so that there are no errors to minimize.
-
-    Notes
-    -----
-    References: helmberg1996
     """
     operator = _GramOperator(differences, stretch, run)
     center = np.ones(operator.n_lengths)

@@ -20,19 +20,10 @@ DISTANCE_TOL = 1e-6
 class DistanceConstraints:
     r"""Wanted squared distances :math:`|b_e V|^2 = s_e`, or :math:`\le s_e`, or :math:`\ge s_e`.
 
-    Parameters
-    ----------
-    differences : sparse array of shape (E, n_rows)
-        Row e gives the difference of two points as a combination of the rows of V.
-    squares : ndarray of shape (E,)
-        The squared distances :math:`s_e`.
-    upper : ndarray of bool of shape (E,)
-        Whether that is only an upper bound.
-    lower : ndarray of bool of shape (E,), optional
-        Whether that is only a lower bound; by default of none.
-    tol : float
-        Largest error of a squared distance, relative to its unit. A tolerance above the default also loosens those of
-        gradient and optimality: for a start of another problem.
+    Row :math:`b_e` of ``differences`` gives the difference of two points as a combination of the rows of V; ``upper``
+    and ``lower`` (default: none) tell where :math:`s_e` is only such a bound. ``tol`` is the largest error of a squared
+    distance, relative to its unit; above the default it also loosens those of gradient and optimality: for a start of
+    another problem.
     """
 
     differences: sp.csr_array
@@ -78,22 +69,11 @@ class DistanceConstraints:
 
 @dataclass(frozen=True)
 class AugmentedLagrangian:
-    r"""The augmented Lagrangian :math:`\langle V, Q V\rangle + \sum_e \psi_e(h_e)`.
+    r"""The augmented Lagrangian :math:`\langle V, Q V\rangle + \sum_e \psi_e(h_e)`, Q symmetric.
 
     With relative errors :math:`h_e` of the squares, multipliers :math:`\lambda_e` and a penalty :math:`\mu`,
     :math:`\psi = (\lambda_+^2 - \lambda^2)/2\mu` with the next multiplier :math:`\lambda_+ = \lambda + \mu h`, clipped
     at zero on the side that a bound excludes. Without distances it is the quadratic form alone.
-
-    Parameters
-    ----------
-    quadratic : sparse array of shape (n_rows, n_rows)
-        Q, symmetric.
-    distances : DistanceConstraints, optional
-        The distances to keep.
-    multipliers : ndarray of shape (E,)
-        One per distance.
-    penalty : float
-        The weight of a squared relative error.
     """
 
     quadratic: sp.csr_array

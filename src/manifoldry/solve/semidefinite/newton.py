@@ -20,17 +20,11 @@ SUFFICIENT_DECREASE = 0.01
 class Damping:
     """Multiples of the identity added to Newton's matrix, in units of the problem.
 
-    Parameters
-    ----------
-    least, most : float
-        The range. The least makes moving all patches together, which costs nothing, definite.
-    growth : float
-        Factor where the matrix is not positive definite or the step does not decrease the objective.
-    decay : float
-        Divisor from one iteration to the next.
-    restart : float
-        If positive, the damping tried first where the matrix is not positive definite; the damping that sufficed is
-        then kept for one more iteration and, divided by ``growth``, becomes the next restart.
+    The least makes moving all patches together, which costs nothing, definite. The damping grows by the factor
+    ``growth`` where the matrix is not positive definite or the step does not decrease the objective, and is divided by
+    ``decay`` from one iteration to the next. A positive ``restart`` is tried first where the matrix is not positive
+    definite; the damping that sufficed is then kept for one more iteration and, divided by ``growth``, becomes the next
+    restart.
     """
 
     least: float

@@ -21,17 +21,7 @@ REFINE_TOL = 1e-9
 
 @dataclass(frozen=True)
 class PairDistances:
-    """Pairs of points and the distances between them: to be kept, or to be stretched relative to.
-
-    Parameters
-    ----------
-    i, j : ndarray of shape (E,)
-        The ends.
-    lengths : ndarray of shape (E,)
-        The distances, positive.
-    n_points : int
-        Number of points.
-    """
+    """Pairs (i, j) of points and the positive distances between them: to be kept, or to be stretched relative to."""
 
     i: IntArray
     j: IntArray
@@ -75,22 +65,10 @@ class PairDistances:
 def refine(pairs: PairDistances, Y: FloatArray, weight: float, max_iter: int, run: Run) -> tuple[FloatArray, Trace]:
     r"""Return points moved until they keep their distances, while a weak variance term pulls them apart.
 
-    Minimizes :math:`\tfrac12 \sum_e (l_e - 1)^2 - \nu \sum_i |y_i - \bar y|^2` by conjugate gradients
-    (Polak-Ribière). The preconditioner is the Laplacian of the pairs, which keeps the number of steps from growing with
-    the number of points. Along a line the function is a quartic, whose minimum is found exactly.
-
-    Parameters
-    ----------
-    pairs : PairDistances
-        The distances.
-    Y : ndarray of shape (n, d)
-        Initial points.
-    weight : float
-        By how much the variance term lengthens squared distances on the whole, relative.
-    max_iter : int
-        Maximum number of steps.
-    run : Run
-        Progress.
+    Minimizes :math:`\tfrac12 \sum_e (l_e - 1)^2 - \nu \sum_i |y_i - \bar y|^2` by conjugate gradients (Polak-Ribière).
+    The preconditioner is the Laplacian of the pairs, which keeps the number of steps from growing with the number of
+    points. Along a line the function is a quartic, whose minimum is found exactly. ``weight`` is by how much the
+    variance term lengthens squared distances on the whole, relative.
     """
     B = pairs.matrix()
     laplacian = sp.csc_array(B.T @ B)

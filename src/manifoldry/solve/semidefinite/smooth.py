@@ -33,30 +33,10 @@ def smooth_stretch(
 
     - lengths :math:`l_e = q_e^\top P q_e \le 1` by a barrier too, or
     - if distances are to be ``kept``, a penalty :math:`\tfrac{\kappa}{2} \operatorname{mean}_e (l_e - 1)^2` of the
-      errors: a few basis functions cannot keep all.
+      errors: a few basis functions cannot keep all (weinberger2006b).
 
-    Parameters
-    ----------
-    differences : ndarray of shape (E, m)
-        Differences of pairs of points in the basis, divided by the wanted distances.
-    stretch : ndarray of shape (m, m)
-        The form W, positive semidefinite.
-    run : Run
-        Progress.
-    kept : bool
-        Whether distances are kept, or only not exceeded.
-    tol : float
-        Relative gap at which to stop.
-    penalty : float
-        Weight of the errors where distances are kept, in units of the largest stretch.
-
-    Returns
-    -------
-    ndarray of shape (m, m)
-
-    Notes
-    -----
-    References: weinberger2006b
+    ``differences`` (E, m) are those of pairs of points in the basis, divided by the wanted distances; the ``penalty``
+    is in units of the largest stretch; ``tol`` is the relative gap at which to stop.
     """
     m = differences.shape[1]
     problem = _SmoothProblem(differences, stretch, penalty_weight(differences, stretch, penalty) if kept else None)

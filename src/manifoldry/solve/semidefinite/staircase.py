@@ -45,19 +45,9 @@ INEXACTNESS = 1e-2
 class Placement:
     """Rigid patches placed, and the proof.
 
-    Parameters
-    ----------
-    frames : ndarray of shape (c, r, p)
-        ``frames[i].T`` is R_i: the point f of patch i goes to ``f @ frames[i] + shifts[i]``. Rows beyond the
-        patch's own dimension are zero.
-    shifts : ndarray of shape (c, p)
-        The images of the patches' origins.
-    certificate : Certificate
-        How far from the best placement in any number of dimensions this can be.
-    trace : Trace
-        The objective from step to step.
-    multipliers : ndarray of shape (E,)
-        Multipliers of the distances' relative errors: zero where a bound is not active.
+    The point f of patch i goes to ``f @ frames[i] + shifts[i]``; ``frames`` (c, r, p) have rows of zeros beyond the
+    patch's own dimension. ``multipliers`` are those of the distances' relative errors: zero where a bound is not
+    active.
     """
 
     frames: FloatArray
@@ -113,6 +103,8 @@ def place(
     dimensions p as the optimum needs, which with :math:`A = R^\top R` and the shifts eliminated is the semidefinite
     program :math:`\min \operatorname{tr}(A K), A \succeq 0, A_{ii} = I`.
 
+    References: khajehpour2013, burer2003, boumal2016
+
     Parameters
     ----------
     quadratic : sparse array of shape (m, m)
@@ -130,14 +122,6 @@ def place(
         Maximum number of dimensions; the certificate then tells what that costs. None for as many as are needed.
     tol : float
         The gradient at which to stop, relative to the mean diagonal of Q.
-
-    Returns
-    -------
-    Placement
-
-    Notes
-    -----
-    References: khajehpour2013, burer2003, boumal2016
     """
     layout = FrameLayout(np.asarray(sizes))
     with run.stage("placement"):

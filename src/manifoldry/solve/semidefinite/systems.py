@@ -45,18 +45,9 @@ class NewtonStep(NamedTuple):
 class FactoredSystem:
     """Newton's equation in an orthonormal basis of the tangent space, solved by a factor.
 
-    Parameters
-    ----------
-    layout, V, slope
-        Frames and shifts, and half the Riemannian gradient there.
-    hessian : callable
-        Returns half the Riemannian Hessian in the basis given to it.
-    unit : float
-        What the damping is multiplied by.
-    centered : bool
-        Whether the Hessian holds for steps that leave the mean shift where it is; moving all has curvature -1 in it.
-    curving : callable, optional
-        Returns the second-order change of the gradient along a move.
+    ``slope`` is half the Riemannian gradient at V, ``hessian(basis)`` half the Riemannian Hessian in a basis, ``unit``
+    what the damping is multiplied by. A ``centered`` Hessian holds for steps that leave the mean shift where it is;
+    moving all has curvature -1 in it. ``curving`` returns the second-order change of the gradient along a move.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ points, for every library alike; with the memory it added and what became of the
 k = 15), the labels (15 nearest, in the layout) and, for t-SNE, the divergence of every layout from the same
 probabilities (perplexity 30). ``transform``: 10,000 new digits into 60,000. ``million``: a million points, ours alone.
 MNIST is left out when the folder has no mnist.npz; ``--quick`` takes the 1,797 digits and 20,000 points. Every part
-stores its table, ``fits`` unless ``--data`` chooses a part of it. Needs the extra ``peers``.
+stores its table. Needs the extra ``peers``.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def divergence(X: np.ndarray):
     return JointDivergence(joint, negative_entropy(joint.data), kernel, repulsion, run).value
 
 
-def fits(names: list[str], *, store: bool) -> None:
+def fits(names: list[str]) -> None:
     """Compare fits of the sets, each library in a process of its own."""
     caption = (
         "Neighbor embeddings with two threads, in a process that has fitted 1,500 points before, the best of two up to "
@@ -159,8 +159,6 @@ def fits(names: list[str], *, store: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
             compare_fits(table, name, Path(folder))
-    if store:
-        table.store()
 
 
 def compare_fits(table: Table, name: str, folder: Path) -> None:
@@ -219,7 +217,6 @@ def transforms(quick: bool) -> None:
             times_ours=found["seconds"] / base,
             labels_of_the_new=found["labels"],
         )
-    table.store()
 
 
 def _in_new_process(*words: str) -> dict[str, float] | str:
@@ -256,7 +253,6 @@ def million(quick: bool) -> None:
             table.add(data=data, method=method, error=found)
         else:
             table.add(data=data, method=method, **found)
-    table.store()
 
 
 def million_cell(data: str, method: str, n: int) -> None:
@@ -310,7 +306,7 @@ def run_parts(options: argparse.Namespace) -> None:
     has_mnist = "mnist" in datasets.available()
     if "fits" in options.part:
         names = options.data or (["digits"] if options.quick else DATA)
-        fits([name for name in names if name == "digits" or has_mnist], store=not options.data)
+        fits([name for name in names if name == "digits" or has_mnist])
     for part, work in PARTS.items():
         if part in options.part and (has_mnist or options.quick or part == "million"):
             work(options.quick)

@@ -135,7 +135,6 @@ def main() -> None:
                 print(f"{data} is left out: set MANIFOLDRY_DATA to a folder with mnist.npz")
                 continue
             compare(table, data, engines, Path(folder))
-    table.store()
 
 
 def run_cell(engine: str, data: str, save: str) -> None:

@@ -143,8 +143,6 @@ def main() -> None:
             if n > options.max_points or (options.methods and method not in options.methods):
                 continue
             compare(table, method, data, n, libraries, Path(folder))
-    if not options.methods:
-        table.store()
 
 
 def compare(table: Table, method: str, data: str, n: int, libraries: tuple[str, ...], folder: Path) -> None:

@@ -1,4 +1,6 @@
-"""Tables of measurements: printed row by row, then stored in benchmarks/results with the machine, versions and commit.
+"""Tables of measurements: printed and stored row by row, in benchmarks/results, with machine, versions and commit.
+
+A run that ends early leaves the rows that it has measured.
 
 ``docs/build.py`` includes the stored tables in the pages that name them, so no number of a page is typed by hand.
 """
@@ -53,8 +55,9 @@ class Table:
             raise ValueError(f"{self.name} has no column {sorted(unknown)}.")
         self.rows.append({**row, "error": error} if error else row)
         print(_line(self._cells(self.rows[-1])), flush=True)
+        self._store()
 
-    def store(self) -> None:
+    def _store(self) -> None:
         """Write the table as Markdown, for the pages, and as JSON, for programs."""
         RESULTS.mkdir(exist_ok=True)
         found = {**circumstances(self.packages), "load_before": self.load}

@@ -96,7 +96,6 @@ def main() -> None:
                 gap=cell["gap"],
                 rigid_error=quality.procrustes(cell["Y"], truth).error,
             )
-    table.store()
 
 
 if __name__ == "__main__":

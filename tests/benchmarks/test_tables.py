@@ -28,7 +28,6 @@ def test_a_table_is_stored_with_its_rows_and_circumstances(load, tmp_path, monke
     )
     table.add(library="a", points=2000, times_ours=1.04)
     table.add(library="b", points=2000, error="failed | badly")
-    table.store()
     lines = (tmp_path / "speed.md").read_text(encoding="utf-8").splitlines()
     assert lines[:7] == [
         "What it is.",

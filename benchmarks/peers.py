@@ -38,8 +38,15 @@ def measure(fit: Callable[[np.ndarray], np.ndarray], X: np.ndarray, repeats: int
         start = time.perf_counter()
         Y = fit(X)
         best = min(best, time.perf_counter() - start)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return {"seconds": best, "added_mb": (peak - before) / 1e6, "Y": Y}
+    return {"seconds": best, "added_mb": (peak_memory() - before) / 1e6, "Y": Y}
+
+
+def peak_memory() -> int:
+    """Return the most bytes that this process has held; on Linux ``ru_maxrss`` would begin with the parent's."""
+    with suppress(OSError):
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def in_own_process(script: str, cell: list[str], folder: Path) -> dict[str, Any]:

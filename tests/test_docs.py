@@ -173,6 +173,12 @@ def test_the_python_of_the_readme_runs():
         assert "trustworthiness" in said.getvalue()
 
 
+def test_the_readme_takes_a_minute():
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) < 90, "tables of methods and of speed belong to the docs"
+    assert lines[-1].strip()
+
+
 def test_targets_named_in_texts_are_in_the_makefile():
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
     command = re.compile(r"(?:`|^    |run: |entry: )make ([a-z]+)", flags=re.MULTILINE)

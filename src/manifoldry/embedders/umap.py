@@ -149,8 +149,8 @@ class UMAP(Embedder):
             raise ValueError(f"min_dist must be at most spread = {self.spread:g}; got {self.min_dist:g}.")
 
     def _rule(self, n_points: int) -> NeighborRule:
-        listed = min(DEFAULT_NEIGHBORS, n_points - 1) if self.n_neighbors == "auto" else self.n_neighbors
-        return NeighborRule(listed, None, self.metric, self.metric_params, self.search).resolve(n_points)
+        rule = NeighborRule(self.n_neighbors, None, self.metric, self.metric_params, self.search)
+        return rule.resolve(n_points, DEFAULT_NEIGHBORS)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         return self._embed_with(X, None, run)

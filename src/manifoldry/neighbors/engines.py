@@ -75,7 +75,7 @@ class Brute:
         self.shift = None
         if self.euclidean and not issparse(X):
             self.shift = np.median(X[:: max(1, len(X) // N_CENTER_ROWS)], axis=0)
-        algorithm = "brute" if self.euclidean or issparse(X) else "auto"
+        algorithm = "brute" if self.euclidean or issparse(X) or not _is_metric(metric) else "auto"
         params = dict(metric_params or {})
         p = params.pop("p", 2)  # scikit-learn warns when it finds p among the others
         self.search = NearestNeighbors(algorithm=algorithm, metric=metric, p=p, metric_params=params or None)
@@ -102,7 +102,7 @@ class Brute:
         with one_blas_thread(openmp=False), self._bounded():
             distances, indices = self.search.kneighbors(centered, k)
         if not self.euclidean:
-            return distances, indices
+            return self._rounded_off(distances), indices
         distances, indices = rerank(Q, self.X, indices, k, run)
         if self.shift is not None:
             farthest = distances[:, -1] ** 2
@@ -124,7 +124,14 @@ class Brute:
         with one_blas_thread(openmp=False), self._bounded():
             distances, lists = self.search.radius_neighbors(centered, radius)
         rows = np.repeat(np.arange(len(lists)), [len(row) for row in lists])
-        return rows, np.concatenate(lists).astype(np.int64), np.concatenate(distances)
+        return rows, np.concatenate(lists).astype(np.int64), self._rounded_off(np.concatenate(distances))
+
+    def _rounded_off(self, distances: FloatArray) -> FloatArray:
+        """Set cosine and correlation distances that are rounding errors of 1 - u.v to 0: a row is at itself."""
+        if isinstance(self.search.metric, str) and self.search.metric in ("cosine", "correlation"):
+            terms = int(np.diff(self.X.indptr).max()) if issparse(self.X) else self.X.shape[1]
+            distances[distances <= (terms + 4) * np.finfo(np.float64).eps] = 0.0
+        return distances
 
 
 class Precomputed:
@@ -178,6 +185,14 @@ def recall_by_distance(found: FloatArray, truth: FloatArray) -> float:
     By distance, not by index: a tie at the k-th place is a hit whichever of the equals was found.
     """
     return float(np.mean(found[:, 1:] <= truth[:, -1:] * (1 + 1e-6)))
+
+
+def _is_metric(metric: Any) -> bool:
+    """Tell whether the triangle inequality holds, without which a tree prunes neighbors; of a function nobody knows.
+
+    Nor need a function be defined at the centers of a tree's balls, which are no rows of the data.
+    """
+    return isinstance(metric, str) and metric not in ("braycurtis", "dice")
 
 
 def _sorted(distances: FloatArray, indices: IntArray) -> tuple[FloatArray, IntArray]:

@@ -17,7 +17,7 @@ from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray
 
 RowMap = Callable[[Any], Any]
-"""Rows to rows whose Euclidean distances are those of the metric; a row's image depends on that row alone, to the bit."""
+"""Rows to rows whose Euclidean distances are those of the metric; an image depends on its own row alone, to the bit."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def _whitening(params: dict[str, Any], X: Any) -> FloatArray:
     rounding = size * np.finfo(np.float64).eps * float(np.abs(values).max())
     if values[0] < -rounding or (name == "V" and values[0] <= rounding):
         raise ValueError(
-            f"metric='mahalanobis' needs a {name} with positive eigenvalues; the least is {values[0]:.3g} and the largest "
+            f"metric='mahalanobis' needs a {name} with positive eigenvalues; they are {values[0]:.3g} to "
             f"{values[-1]:.3g}: leave out columns that follow from others, or pass VI."
         )
     roots = np.sqrt(np.maximum(values, 0.0))
@@ -139,3 +139,17 @@ def like(rows: Any, fitted: Any) -> Any:
     if issparse(rows) == issparse(fitted):
         return rows
     return csr_array(rows) if issparse(fitted) else rows.toarray()
+
+
+def without_rounding(distances: FloatArray, A: Any, B: Any, metric: Any) -> FloatArray:
+    """Set distances computed from inner products that their rounding explains to 0, so that equal rows are 0 apart."""
+    eps = np.finfo(np.float64).eps
+    if not isinstance(metric, str) or metric not in ("euclidean", "cosine", "correlation"):
+        return distances
+    terms = int(np.diff(B.indptr).max()) if issparse(B) else B.shape[1]
+    if metric != "euclidean":
+        distances[distances <= (terms + 4) * eps] = 0.0
+        return distances
+    sums = np.add.outer(*(np.asarray(rows.multiply(rows).sum(axis=1)).reshape(-1) for rows in (A, B)))
+    distances[distances**2 <= 2.0 * (terms + 4) * eps * sums] = 0.0
+    return distances

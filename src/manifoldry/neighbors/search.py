@@ -68,14 +68,18 @@ class NeighborRule:
         """Return the rule with "auto" resolved for ``n_points``, or refuse it."""
         check.choice("search", self.search, ("auto", "exact", "approximate"))
         k = self.n_neighbors
+        everywhere = isinstance(self.radius, float) and self.radius == np.inf
         if k == "auto":
             k = None if self.radius is not None else min(auto, n_points - 1)
+        if k is None and everywhere:
+            k = n_points - 1
         if k is None and self.radius is None:
             raise ValueError("A neighborhood needs n_neighbors or radius; got None for both.")
         if k is not None:
             because = f" for {n_points} points (a point is not its own neighbor)"
             k = check.integer("n_neighbors", k, 1, n_points - 1, because)
-        radius = None if self.radius is None else check.number("radius", self.radius, 0.0, open_low=True)
+        unbounded = self.radius is None or everywhere
+        radius = None if unbounded else check.number("radius", self.radius, 0.0, open_low=True)
         return replace(self, n_neighbors=k, radius=radius, automatic=self.automatic or self.n_neighbors == "auto")
 
     def at_least(self, n_neighbors: int, n_points: int) -> NeighborRule:
@@ -120,7 +124,7 @@ class NeighborIndex:
             graph = NeighborGraph.from_sparse(X)  # rows in ascending order of length
             keep = graph.lengths <= (np.inf if rule.radius is None else rule.radius)
             if rule.n_neighbors is not None:
-                keep &= np.arange(graph.n_edges) - graph.indptr[graph.rows()] < rule.n_neighbors
+                keep &= np.arange(graph.n_edges) - graph.indptr[graph.rows()] < int(rule.n_neighbors)
             return graph.with_only(keep)
         if rule.n_neighbors is None:
             rows, indices, distances = self.engine.within(X, rule.radius, run)
@@ -171,11 +175,14 @@ class NeighborIndex:
 
     def narrowed(self, n_neighbors: int) -> NeighborIndex:
         """Return the same index for queries of at most ``n_neighbors``."""
+        known = self.rule.n_neighbors
+        return self.widened(n_neighbors if known is None else min(n_neighbors, int(known)))
+
+    def widened(self, n_neighbors: int) -> NeighborIndex:
+        """Return the same index for queries of ``n_neighbors``."""
         index = NeighborIndex.__new__(NeighborIndex)
         index.n_points, index.sparse, index.engine = self.n_points, self.sparse, self.engine
-        known = self.rule.n_neighbors
-        width = n_neighbors if known is None else min(n_neighbors, int(known))
-        index.rule = replace(self.rule, n_neighbors=width)
+        index.rule = replace(self.rule, n_neighbors=n_neighbors)
         return index
 
     def nearest(self, X: Any, run: Run) -> IntArray:

@@ -52,7 +52,7 @@ def metric(name: Any, extra: Collection[str]) -> None:
     from sklearn.neighbors import VALID_METRICS
 
     # "matching" is scipy's other name of "hamming", which scikit-learn's distances take and its neighbors do not list.
-    known = ({*VALID_METRICS["brute"], "matching"} - {"precomputed"}) | {*extra}
+    known = ({*VALID_METRICS["brute"], "matching", "hellinger"} - {"precomputed"}) | {*extra}
     if name not in known:
         raise ValueError(f"metric must be one of {', '.join(sorted(known))}, or a function; got {name!r}.")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numbers
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from math import inf
+from typing import Annotated, Any, ClassVar, Literal
 
 from scipy.sparse import issparse
 
@@ -16,7 +17,7 @@ from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
-from manifoldry.parameters import Positive, PositiveInt
+from manifoldry.parameters import PositiveInt, Range
 from manifoldry.run import Run
 from manifoldry.values import Embedding, NeighborGraph
 from manifoldry.warnings import warn
@@ -31,7 +32,7 @@ class GraphEmbedder(Embedder):
     """
 
     n_neighbors: PositiveInt | Literal["auto"] | None = "auto"
-    radius: Positive | None = None
+    radius: Annotated[float, Range(0, inf, open_low=True)] | None = None
     metric: Metric = "euclidean"
     metric_params: dict[str, Any] | None = None
     search: Literal["auto", "exact", "approximate"] = "auto"

@@ -42,7 +42,7 @@ class NeighborEmbedding(Embedder):
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
-        rule = self._rule(n_points).resolve(n_points)
+        rule = self._rule(n_points)
         if self.n_neighbors != "auto" and self.bandwidth is None:
             check_list_length(self.perplexity, int(rule.n_neighbors or 0), n_points)
         if self.bandwidth is not None:
@@ -56,8 +56,6 @@ class NeighborEmbedding(Embedder):
 
     def _rule(self, n_points: int) -> NeighborRule:
         """Return which neighbors are listed: by default three times the largest perplexity."""
-        listed = self.n_neighbors
-        if listed == "auto":
-            largest = max(resolve_perplexities(self.perplexity, n_points))
-            listed = min(n_points - 1, int(np.ceil(NEIGHBORS_PER_PERPLEXITY * largest)))
-        return NeighborRule(listed, None, self.metric, self.metric_params, self.search)
+        largest = max(resolve_perplexities(self.perplexity, n_points))
+        rule = NeighborRule(self.n_neighbors, None, self.metric, self.metric_params, self.search)
+        return rule.resolve(n_points, int(np.ceil(NEIGHBORS_PER_PERPLEXITY * largest)))

@@ -72,10 +72,8 @@ CONVERSIONS = {
 _SOLVERS = "eigensolvers are chosen by the size of the problem"
 
 NOT_NEEDED = {
-    "a": "a and b of the layout's kernel follow from min_dist and spread, and are kept as a_ and b_",
     "angular_rp_forest": "the search suits the metric by itself",
     "arpack_options": _SOLVERS,
-    "b": "a and b of the layout's kernel follow from min_dist and spread, and are kept as a_ and b_",
     "copy_X": "X is never written into",
     "dens_lambda": "densMAP is not implemented",
     "densmap": "densMAP is not implemented",
@@ -95,16 +93,14 @@ NOT_NEEDED = {
     "min_num_intervals": "the mesh of the FFT follows from accuracy",
     "modified_tol": _SOLVERS,
     "n_interpolation_points": "the mesh of the FFT follows from accuracy",
-    "normalized_stress": "diagnostics_ has both the stress and the normalized one",
+    "normalized_stress": "stress_ is the stress; diagnostics_ has the normalized one and Kruskal's stress_1",
     "output_dens": "densMAP is not implemented",
     "output_metric": "layouts are Euclidean",
     "path_method": "shortest paths are found by the way that suits the size of the graph",
-    "precomputed_knn": "pass the graph itself as X, with metric='precomputed'",
+    "precomputed_knn": "pass a sparse graph of distances as X, with metric='precomputed', or a NeighborGraph",
     "remove_zero_eig": "components that the data do not have are columns of zeros",
-    "target_n_neighbors": "numeric targets have the n_neighbors of the points",
     "transform_queue_size": "neighbors of new points are searched for as those of the fit were",
     "transform_seed": "random_state seeds transform too",
-    "unique": "copies of a point stay together by themselves",
 }
 """Words for which there is no parameter here, and why."""
 
@@ -119,6 +115,10 @@ NOT_NEEDED_BY = {
         "max_iter": _SOLVERS,
         "method": "each method is a class of its own here: LLE, ModifiedLLE, HessianEigenmaps, LTSA",
         "tol": _SOLVERS,
+    },
+    "UMAP": {
+        "disconnection_distance": "pass a sparse graph without the pairs beyond it as X, with metric='precomputed', "
+        "as NearestNeighbors(radius=...).radius_neighbors_graph gives it",
     },
 }
 """The same for words that other estimators have."""

@@ -9,12 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.base import GraphEmbedder, estimator
-from manifoldry.extend.nystrom import (
-    GeodesicNystrom,
-    embed_by_landmarks,
-    embed_by_scaling,
-    geodesic_residual_variances,
-)
+from manifoldry.extend.geodesic_matrix import geodesic_matrix, reconstruction_error
+from manifoldry.extend.nystrom import GeodesicNystrom, embed_by_landmarks, embed_by_scaling, geodesic_residual_variances
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import local_scale, rescaled, short_circuits
 from manifoldry.neighbors.sample import Sample
@@ -113,6 +109,8 @@ class Isomap(GraphEmbedder):
         Eigenpairs of the doubly centered squared geodesics.
     graph_ : NeighborGraph
         The graph whose shortest paths were taken.
+    dist_matrix_ : ndarray of shape (n_samples, n_samples)
+        The geodesic distances, computed when they are asked for; infinite between pieces set apart.
     diagnostics_ : dict
         Seconds, memory, components, bridges, suspected short circuits, resolved "auto" parameters.
 
@@ -131,6 +129,8 @@ class Isomap(GraphEmbedder):
 
     _invertible = _local_inverse = True
 
+    dist_matrix_ = property(geodesic_matrix)
+    reconstruction_error = reconstruction_error
     residual_variances = residual_variances
     suggest_n_components = suggest_n_components
 

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import issparse
+from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.base import Embedder, Metric, estimator
 from manifoldry.extend.linear import LinearMap
-from manifoldry.extend.placement import FittedDistances, GramPlacement, ScalingPlacement, StressPlacement
+from manifoldry.extend.placement import (
+    FittedDistances,
+    GramPlacement,
+    ScalingPlacement,
+    StressPlacement,
+    fitted_dissimilarities,
+)
 from manifoldry.parameters import ArrayLike, NonNegative, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.eigen import largest
 from manifoldry.solve.scaling import Scaling, center_gram, classical_scaling, negative_part, principal_scaling
-from manifoldry.solve.smacof import MonotoneFit, guttman_transform, majorize, rank_majorize
+from manifoldry.solve.smacof import (
+    MonotoneFit,
+    best_start,
+    guttman_transform,
+    majorize,
+    rank_majorize,
+    sum_of_squares,
+)
 from manifoldry.solve.spectrum import Suggestion, elbow
 from manifoldry.values import Embedding, FloatArray
 
@@ -180,7 +193,12 @@ class MDS(Embedder):
     trace_ : Trace
         Stress after every iteration of the best run, never rising, and why it stopped.
     diagnostics_ : dict
-        ``stress`` and ``normalized_stress``, the root of stress over the sum of squared dissimilarities.
+        ``stress``; ``normalized_stress``, the root of stress over the sum of squared dissimilarities (scikit-learn's);
+        ``stress_1``, Kruskal's, over that of the squared distances of the embedding: 0.2 poor, 0.1 fair, 0.05 good.
+    stress_ : float
+        The stress reached.
+    dissimilarity_matrix_ : ndarray of shape (n_samples, n_samples)
+        The distances of the rows, computed when it is asked for; a given matrix is not kept.
 
     Notes
     -----
@@ -203,6 +221,7 @@ class MDS(Embedder):
     tol: NonNegative = 1e-06
 
     _invertible = _local_inverse = True
+    dissimilarity_matrix_ = property(fitted_dissimilarities)
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
@@ -215,15 +234,20 @@ class MDS(Embedder):
         weights = None if self.weights is None else np.asarray(self.weights, dtype=np.float64)
         with run.stage("majorization"):
             step = guttman_transform(wanted, weights, run)
-            Y, trace = _best_start(
+            Y, trace = best_start(
                 lambda start: majorize(step, start, run, max_iter=self.max_iter, tol=self.tol),
                 _starts(self, wanted, run),
                 run,
             )
         stress = float(trace.objective[-1])
-        spread = float(((wanted**2) if weights is None else weights * wanted**2).sum() / 2)
-        notes = {"stress": stress, "normalized_stress": float(np.sqrt(stress / spread))}
-        return Embedding(Y, trace=trace, extension=StressPlacement(distances, Y), notes=notes)
+        given, reached = (sum_of_squares(lengths, weights) for lengths in (wanted, cdist(Y, Y)))
+        notes = {
+            "stress": stress,
+            "normalized_stress": float(np.sqrt(stress / given)),
+            "stress_1": float(np.sqrt(stress / reached)) if reached > 0 else float("inf"),
+        }
+        extension = StressPlacement(distances, Y)
+        return Embedding(Y, trace=trace, extension=extension, notes=notes, fitted={"stress_": stress})
 
 
 @register(
@@ -267,6 +291,10 @@ class NonmetricMDS(Embedder):
         Stress-1 after every iteration of the best run, and why it stopped.
     diagnostics_ : dict
         ``stress``, Kruskal's stress-1: 0.2 poor, 0.1 fair, 0.05 good.
+    stress_ : float
+        The same.
+    dissimilarity_matrix_ : ndarray of shape (n_samples, n_samples)
+        As in `MDS`.
 
     Notes
     -----
@@ -288,6 +316,7 @@ class NonmetricMDS(Embedder):
     tol: NonNegative = 1e-06
 
     _invertible = _local_inverse = True
+    dissimilarity_matrix_ = property(fitted_dissimilarities)
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
@@ -297,13 +326,13 @@ class NonmetricMDS(Embedder):
         given, distances = _distances(self, X, run)
         with run.stage("majorization"):
             fit = MonotoneFit(given)
-            Y, trace, curve = _best_start(
+            Y, trace, curve = best_start(
                 lambda start: rank_majorize(fit, start, run, max_iter=self.max_iter, tol=self.tol),
                 _starts(self, given, run),
                 run,
             )
-        notes = {"stress": float(trace.objective[-1])}
-        return Embedding(Y, trace=trace, extension=StressPlacement(distances, Y, curve), notes=notes)
+        stress, extension = float(trace.objective[-1]), StressPlacement(distances, Y, curve)
+        return Embedding(Y, trace=trace, extension=extension, notes={"stress": stress}, fitted={"stress_": stress})
 
 
 def _check_init(model: MDS | NonmetricMDS, n_points: int) -> None:
@@ -329,13 +358,3 @@ def _starts(model: MDS | NonmetricMDS, wanted: FloatArray, run: Run) -> list[Flo
     elif model.init == "classical":
         starts[0] = classical_scaling(wanted, model.n_components, run).coordinates
     return starts
-
-
-def _best_start(descend: Callable[[FloatArray], Any], starts: list[FloatArray], run: Run) -> Any:
-    """Descend from each initial layout until asked to stop, and return the result of lowest objective."""
-    best = descend(starts[0])
-    for start in starts[1:]:
-        if run.stopped:
-            break
-        best = min(best, descend(start), key=lambda found: float(found[1].objective[-1]))
-    return best

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
+
+from scipy.sparse import csr_array
 
 from manifoldry.base import estimator
 from manifoldry.base.embedder import count_points
 from manifoldry.base.neighbor_embedding import NeighborEmbedding
 from manifoldry.extend.divergence_placement import DivergencePlacement
-from manifoldry.geometry.entropic import conditional_probabilities, negative_entropy, resolve_perplexities
+from manifoldry.geometry.entropic import (
+    conditional_probabilities,
+    joint_probabilities,
+    negative_entropy,
+    resolve_perplexities,
+)
 from manifoldry.neighbors.lists import list_neighbors
 from manifoldry.parameters import NonNegativeInt, Positive, Range
 from manifoldry.registry import register
@@ -96,7 +104,8 @@ class TSNE(NeighborEmbedding):
         Initial layout; "auto" is "pca" for rows, classical scaling for distances, "spectral" for graphs. All but a
         given one are scaled to a standard deviation of 1e-4.
     metric, metric_params
-        As in scikit-learn; or "precomputed": ``X`` holds pairwise distances, or a sparse graph of lengths.
+        As in scikit-learn; or "precomputed": ``X`` holds pairwise distances, or a sparse graph of lengths; or
+        "affinity": ``X`` holds the joint probabilities p themselves, symmetric, dense or sparse, up to a factor.
     search : {"auto", "exact", "approximate"}
         How neighbors are found; approximate searches report their recall in ``diagnostics_``.
     random_state : int, Generator or None
@@ -119,9 +128,11 @@ class TSNE(NeighborEmbedding):
     affinity_matrix_ : csr_array of shape (n_samples, n_samples)
         The joint probabilities p.
     bandwidths_ : ndarray
-        The :math:`\sigma_i`, with a column for each perplexity if there are several.
+        The :math:`\sigma_i`, with a column for each perplexity if there are several; not of given affinities.
+    learning_rate_ : float
+        The learning rate of the main phase.
     graph_ : NeighborGraph
-        Each point's list of neighbors.
+        Each point's list of neighbors; not of given affinities.
     trace_ : Trace
         The divergence every 50 iterations, and why the descent ended.
     n_iter_ : int
@@ -151,13 +162,32 @@ class TSNE(NeighborEmbedding):
     late_exaggeration: Annotated[float, Range(1)] = 1.0
     late_exaggeration_iter: NonNegativeInt = 250
 
+    _extra_metrics = ("affinity",)
+
     def _embed(self, X: Any, run: Run) -> Embedding:
+        if self.metric == "affinity":
+            joint = joint_probabilities(X)
+            return self._lay_out(joint, joint, run)[0]
         n = count_points(X)
         check_init(self.init, X, self.n_components, self._pairwise)
         graph, index = list_neighbors(X, self._rule(n), run)
         conditional = conditional_probabilities(graph, self.perplexity, self.bandwidth, run)
         joint, bandwidths, missed = conditional.joint(), conditional.bandwidths, conditional.missed
         del conditional  # as large as the graph
+        embedding, kernel = self._lay_out(X, joint, run)
+        perplexity = min(MAX_NEW_PERPLEXITY, *resolve_perplexities(self.perplexity, n))
+        return replace(
+            embedding,
+            graph=graph,
+            extension=DivergencePlacement.of(index, embedding.coordinates, kernel, perplexity, run),
+            notes={**index.notes, "perplexity_missed": missed, **embedding.notes},
+            fitted={**embedding.fitted, "bandwidths_": bandwidths},
+        )
+
+    def _lay_out(self, X: Any, joint: csr_array, run: Run) -> tuple[Embedding, LayoutKernel]:
+        """Return the layout of joint probabilities, and its kernel."""
+        n = joint.shape[0]
+        check_init(self.init, X, self.n_components, self._pairwise)
         start = initial_layout(self.init, X, joint, self.n_components, run, pairwise=self._pairwise)
         if isinstance(self.init, str):
             start *= TSNE_INITIAL_STD
@@ -166,21 +196,14 @@ class TSNE(NeighborEmbedding):
         divergence = JointDivergence(joint, negative_entropy(joint.data), kernel, repulsion, run)
         layout, trace = minimize_divergence(divergence, start, self._phases(start), self.learning_rate, run)
         value, how = divergence.final_value(layout)
-        perplexity = min(MAX_NEW_PERPLEXITY, *resolve_perplexities(self.perplexity, n))
-        return Embedding(
+        rate = n / 2 if self.learning_rate == "auto" else float(self.learning_rate)
+        embedding = Embedding(
             layout,
-            graph=graph,
             trace=trace,
-            extension=DivergencePlacement.of(index, layout, kernel, perplexity, run),
-            notes={
-                **index.notes,
-                "perplexity_missed": missed,
-                "repulsion": repulsion.name,
-                "kl_divergence": how,
-                "stop": trace.stop.value,
-            },
-            fitted={"kl_divergence_": value, "affinity_matrix_": joint, "bandwidths_": bandwidths},
+            notes={"repulsion": repulsion.name, "kl_divergence": how, "stop": trace.stop.value},
+            fitted={"kl_divergence_": value, "affinity_matrix_": joint, "learning_rate_": rate},
         )
+        return embedding, kernel
 
     def _phases(self, start: FloatArray) -> list[ExaggerationPhase]:
         # Exaggerated probabilities of a graph that is connected too well (all eigenvalues of its normalized Laplacian

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -11,7 +12,7 @@ from manifoldry.base.embedder import Embedder, count_points
 from manifoldry.base.estimator import estimator
 from manifoldry.extend.umap_placement import UMAPPlacement
 from manifoldry.geometry.fuzzy import find_ab_params, fuzzy_simplicial_set, intersect_labels, intersect_targets
-from manifoldry.neighbors.lists import list_neighbors
+from manifoldry.neighbors.lists import distinct_rows, list_neighbors
 from manifoldry.neighbors.search import NeighborRule
 from manifoldry.parameters import Fraction, NonNegative, NonNegativeInt, Positive, PositiveInt
 from manifoldry.registry import register
@@ -60,12 +61,15 @@ class UMAP(Embedder):
     n_components : int
         Target dimension.
     n_neighbors : int or "auto"
-        Number of neighbors, the point itself not counted; "auto" is 15, or n - 1 for fewer points. (umap-learn counts
-        the point itself and needs one more for the same fuzzy set.)
+        Number of neighbors, the point itself not counted; "auto" is 15, or n - 1 for fewer points, or what a given
+        graph lists; of a graph that lists more the shortest. (umap-learn counts the point itself and needs one more
+        for the same fuzzy set.)
     min_dist : float
         Distance in the layout up to which points count as neighbors; at most ``spread``.
     spread : float
         Scale of the layout: the distance over which membership decays.
+    a, b : float, optional
+        Parameters of the layout's kernel q, both or none; by default they follow from ``min_dist`` and ``spread``.
     n_epochs : int, "auto" or None
         Number of epochs; "auto" and None are 500, or 200 for more than 10,000 points.
     learning_rate : float
@@ -82,6 +86,11 @@ class UMAP(Embedder):
         What ``y`` holds, if it is given: classes, or numbers whose differences matter.
     target_weight : float
         Weight of the targets: 0 for (nearly) the points alone, 1 for the targets alone.
+    target_n_neighbors : int or "auto"
+        Number of neighbors among numeric targets; "auto" is ``n_neighbors``.
+    unique : bool
+        Whether equal rows are embedded once, at one place; ``graph_`` and ``affinity_matrix_`` are then those of the
+        distinct rows, in the order of their first occurrence, and of their targets the first counts.
     init : {"auto", "spectral", "pca", "random"} or array of shape (n_samples, n_components)
         Initial layout: slow eigenvectors of the fuzzy set, principal components, random, or a given layout, which is
         taken as it is. "auto" is "pca" where there are rows or distances, else "spectral".
@@ -137,6 +146,10 @@ class UMAP(Embedder):
     local_connectivity: NonNegative = 1.0
     target_metric: Literal["categorical", "numeric"] = "categorical"
     target_weight: Fraction = 0.5
+    target_n_neighbors: PositiveInt | Literal["auto"] = "auto"
+    a: Positive | None = None
+    b: Positive | None = None
+    unique: bool = False
 
     _takes_graphs: ClassVar[bool] = True
     _invertible: ClassVar[bool] = True
@@ -147,24 +160,34 @@ class UMAP(Embedder):
         self._rule(n_points)
         if self.min_dist > self.spread:
             raise ValueError(f"min_dist must be at most spread = {self.spread:g}; got {self.min_dist:g}.")
+        if (self.a is None) != (self.b is None):
+            raise ValueError(f"a and b belong together: give both or none; got a={self.a!r} and b={self.b!r}.")
 
     def _rule(self, n_points: int) -> NeighborRule:
-        listed = min(DEFAULT_NEIGHBORS, n_points - 1) if self.n_neighbors == "auto" else self.n_neighbors
-        return NeighborRule(listed, None, self.metric, self.metric_params, self.search).resolve(n_points)
+        rule = NeighborRule(self.n_neighbors, None, self.metric, self.metric_params, self.search)
+        return rule.resolve(n_points, DEFAULT_NEIGHBORS)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         return self._embed_with(X, None, run)
 
     def _embed_with(self, X: Any, y: Any, run: Run) -> Embedding:
-        n = count_points(X)
         check_init(self.init, X, self.n_components, self._pairwise)
+        if not self.unique or not self._has_rows(X):
+            return self._lay_out(X, y, self.init, run)
+        first, inverse = distinct_rows(X)
+        init = self.init if isinstance(self.init, str) else np.asarray(self.init)[first]
+        embedding = self._lay_out(X[first], None if y is None else np.asarray(y)[first], init, run)
+        return replace(embedding, coordinates=embedding.coordinates[inverse])
+
+    def _lay_out(self, X: Any, y: Any, init: Any, run: Run) -> Embedding:
+        n = count_points(X)
         graph, index = list_neighbors(X, self._rule(n), run)
         with run.stage("affinities"):
             fuzzy = fuzzy_simplicial_set(graph, run, self.local_connectivity, self.set_op_mix_ratio)
             if y is not None:
                 fuzzy = self._intersected(fuzzy, y, run)
-        start = initial_layout(self.init, X, fuzzy, self.n_components, run, pairwise=self._pairwise)
-        if isinstance(self.init, str):
+        start = initial_layout(init, X, fuzzy, self.n_components, run, pairwise=self._pairwise)
+        if isinstance(init, str):
             start = _stretched(start)
         parameters = self._layout_parameters(n)
         layout, trace = optimize_layout(start, fuzzy, parameters, run)
@@ -179,8 +202,11 @@ class UMAP(Embedder):
 
     def _layout_parameters(self, n_points: int) -> LayoutParameters:
         epochs = FEW_POINTS_EPOCHS if n_points <= FEW_POINTS else MANY_POINTS_EPOCHS
+        kernel = find_ab_params(self.min_dist, self.spread)
+        if self.a is not None and self.b is not None:
+            kernel = float(self.a), float(self.b)
         return LayoutParameters(
-            *find_ab_params(self.min_dist, self.spread),
+            *kernel,
             negative_sample_rate=self.negative_sample_rate,
             repulsion_strength=self.repulsion_strength,
             learning_rate=self.learning_rate,
@@ -196,7 +222,8 @@ class UMAP(Embedder):
         targets, known = _numbers(y, n)
         if known.sum() < 2:
             return fuzzy
-        return intersect_targets(fuzzy, targets, known, self.target_weight, int(self._rule(n).n_neighbors or 1), run)
+        k = self._rule(n).n_neighbors if self.target_n_neighbors == "auto" else self.target_n_neighbors
+        return intersect_targets(fuzzy, targets, known, self.target_weight, int(k or 1), run)
 
 
 def _stretched(Y: FloatArray) -> FloatArray:

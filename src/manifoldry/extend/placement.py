@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
+from sklearn.utils.validation import check_is_fitted
 
+from manifoldry.neighbors.metrics import like, row_map, without_rounding
 from manifoldry.run import Run
 from manifoldry.solve.scaling import Scaling
 from manifoldry.values import Array, FloatArray
@@ -40,6 +42,10 @@ def pairwise(A: Any, B: Any, metric: Any, metric_params: dict[str, Any] | None, 
     from scipy.sparse import issparse
     from sklearn.metrics import pairwise_distances
 
+    A = like(A, B)
+    mapped = row_map(metric, metric_params, B)
+    if mapped is not None:
+        return pairwise(mapped(A), mapped(B), "euclidean", None, run)
     if metric == "euclidean" and not issparse(A):
         distances = np.empty((A.shape[0], B.shape[0]))
 
@@ -49,7 +55,8 @@ def pairwise(A: Any, B: Any, metric: Any, metric_params: dict[str, Any] | None, 
         run.map(block, run.ranges(A.shape[0], max(1, 1_000_000 // B.shape[0])))
         return distances
     params = metric_params or {}
-    return np.asarray(pairwise_distances(A, B, metric=metric, **params), dtype=np.float64)
+    distances = np.asarray(pairwise_distances(A, B, metric=metric, **params), dtype=np.float64)
+    return without_rounding(distances, A, B, metric)
 
 
 @dataclass(frozen=True)
@@ -135,6 +142,16 @@ class StressPlacement:
             if len(moving) == 0:
                 break
         return places
+
+
+def fitted_dissimilarities(model: Any) -> FloatArray:
+    """Return the distances between the fitted rows, computed again: an n x n matrix is not kept in a model."""
+    check_is_fitted(model, "embedding_")
+    distances = model._extension.distances
+    if distances.X is None:
+        raise AttributeError("dissimilarity_matrix_ is the matrix that fit was given, of which no copy is kept.")
+    wanted: FloatArray = distances(distances.X, model._run())
+    return wanted
 
 
 def _monotone(wanted: FloatArray, knots: FloatArray, levels: FloatArray) -> FloatArray:

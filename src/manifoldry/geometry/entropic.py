@@ -53,6 +53,22 @@ class ConditionalProbabilities:
         return both
 
 
+def joint_probabilities(affinities: Any) -> csr_array:
+    """Return given symmetric affinities as joint probabilities: without the diagonal, with sum 1.
+
+    Examples
+    --------
+    >>> joint_probabilities(np.array([[5.0, 3.0], [3.0, 0.0]])).toarray().tolist()
+    [[0.0, 0.5], [0.5, 0.0]]
+    """
+    joint = csr_array(affinities, dtype=np.float64, copy=True)
+    joint.setdiag(0.0)
+    joint.eliminate_zeros()
+    joint.sort_indices()
+    joint.data /= joint.sum()
+    return joint
+
+
 def resolve_perplexities(perplexity: Any, n_points: int) -> list[float]:
     """Return the perplexities for so many points; refuse those that no choice among all the others can have."""
     if isinstance(perplexity, str):

@@ -21,6 +21,11 @@ from manifoldry.values import Array, FloatArray, IntArray
 # at recall 0.99, unprojected 12 s; 50 columns unprojected 1.1 s.
 IVF_MAX_COLUMNS = 128
 IVF_PROJECTED_COLUMNS = 96
+IVF_PRINCIPAL_ROWS = 10_000
+MIN_PROJECTION_ROWS, MAX_PROJECTION_ENTRIES = 1_000, 50_000_000
+"""Entries of the rows of which principal directions are computed: 400 MB, or this many rows."""
+MAX_COVARIANCE_COLUMNS, N_SPARE_DIRECTIONS = 2_000, 16
+"""Columns beyond which no covariance matrix is formed: its eigenproblem takes columns^3, at 20,000 ten minutes."""
 MIN_RECALL_ROWS, MAX_RECALL_WORK = 200, 2e10
 """The exact neighbors of a sample cost rows x n x columns; about half a second is spent on them."""
 TARGET_RECALL = 0.991
@@ -44,8 +49,8 @@ class FaissIVF:
         self.mean = X.mean(axis=0, dtype=np.float64)
         self.basis = None
         if columns > IVF_MAX_COLUMNS:
-            some = X[rng.choice(n, min(n, 10_000), replace=False)]
-            self.basis = projection_basis(some - self.mean, IVF_PROJECTED_COLUMNS)
+            some = X[rng.choice(n, projection_rows(n, columns, IVF_PRINCIPAL_ROWS), replace=False)]
+            self.basis = projection_basis(some - self.mean, IVF_PROJECTED_COLUMNS, run.rng("projection"))
         Z = self._project(X)
         n_cells = int(2 * np.sqrt(n))
         self.index = faiss.IndexIVFFlat(faiss.IndexFlatL2(Z.shape[1]), Z.shape[1], n_cells)
@@ -103,13 +108,26 @@ class FaissIVF:
         return Z
 
 
-def projection_basis(centered: Array, m: int) -> FloatArray:
-    """Return the ``m`` leading principal directions in columns."""
+def projection_rows(n: int, columns: int, most: int) -> int:
+    """Return how many of n rows are enough to find the principal directions: ``most``, fewer where they are wide."""
+    return min(n, most, max(MIN_PROJECTION_ROWS, MAX_PROJECTION_ENTRIES // columns))
+
+
+def projection_basis(centered: Array, m: int, rng: np.random.Generator) -> FloatArray:
+    """Return ``m`` leading principal directions in columns, ascending; of many columns they are nearly those."""
     from scipy.linalg import eigh
 
     size = centered.shape[1]
-    _, vectors = eigh(centered.T @ centered, subset_by_index=(size - m, size - 1))
-    return np.ascontiguousarray(vectors)
+    if size <= MAX_COVARIANCE_COLUMNS:
+        _, vectors = eigh(centered.T @ centered, subset_by_index=(size - m, size - 1))
+        return np.ascontiguousarray(vectors)
+    # No matrix of columns x columns: one step of subspace iteration from random directions, with a few to spare, keeps
+    # 0.99 of the variance that the leading directions have.
+    start = rng.standard_normal((len(centered), m + N_SPARE_DIRECTIONS))
+    span, _ = np.linalg.qr(centered.T @ (centered @ (centered.T @ start.astype(centered.dtype))))
+    scores = centered @ span
+    _, turn = np.linalg.eigh(scores.T @ scores)
+    return np.ascontiguousarray(span @ turn[:, -m:])
 
 
 @contextmanager

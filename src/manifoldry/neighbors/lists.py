@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.run import Run
-from manifoldry.values import NeighborGraph
+from manifoldry.values import IntArray, NeighborGraph
+
+
+def distinct_rows(X: Any) -> tuple[IntArray, IntArray]:
+    """Return the first occurrences of the distinct rows, ascending, and of each row the place of its own among them.
+
+    Examples
+    --------
+    >>> first, inverse = distinct_rows(np.array([[2.0], [1.0], [2.0]]))
+    >>> first.tolist(), inverse.tolist()
+    ([0, 1], [0, 1, 0])
+    """
+    if issparse(X):
+        X = csr_array(X, copy=True)
+        X.sum_duplicates()
+        X.eliminate_zeros()
+        keys = [X.indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in pairwise(X.indptr)]
+    else:
+        keys = [row.tobytes() for row in np.ascontiguousarray(X) + 0.0]  # -0.0 is 0.0
+    places: dict[bytes, int] = {}
+    inverse = np.array([places.setdefault(key, len(places)) for key in keys])
+    first = np.unique(inverse, return_index=True)[1]
+    return first, inverse
 
 
 def list_neighbors(X: Any, rule: NeighborRule, run: Run) -> tuple[NeighborGraph, NeighborIndex]:

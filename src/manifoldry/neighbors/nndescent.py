@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from manifoldry.neighbors.engines import N_CENTER_ROWS, N_RECALL_ROWS, Brute, recall_by_distance
-from manifoldry.neighbors.faiss_ivf import TARGET_RECALL, projection_basis
+from manifoldry.neighbors.faiss_ivf import TARGET_RECALL, projection_basis, projection_rows
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
 
@@ -116,8 +116,10 @@ class NNDescent:
         self.unit = float(np.abs(some - self.center).max()) or 1.0
         self.basis = None
         if columns > NND_MAX_COLUMNS:
-            sample = X[rng.choice(n, min(n, N_PRINCIPAL_ROWS), replace=False)] - self.center
-            self.basis = np.ascontiguousarray(projection_basis(sample, NND_PROJECTED_COLUMNS)[:, ::-1])
+            rows = projection_rows(n, columns, N_PRINCIPAL_ROWS)
+            sample = X[rng.choice(n, rows, replace=False)] - self.center
+            basis = projection_basis(sample, NND_PROJECTED_COLUMNS, run.rng("projection"))
+            self.basis = np.ascontiguousarray(basis[:, ::-1])
         seeds = rng.integers(2**63, size=N_TREES)
         Z = self._project_fitted(run)
         first = ProjectionTree.build(Z, seeds[0])

@@ -7,9 +7,11 @@ from math import isqrt
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 from scipy.spatial.distance import cdist
 
 from manifoldry import check
+from manifoldry.neighbors.metrics import row_map
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
 
@@ -28,14 +30,19 @@ def as_points(name: str, points: Any) -> FloatArray:
     return _finite_table(name, np.asarray(points, dtype=np.float64, order="C"))
 
 
-def as_pair(X: Any, Y: Any, metric: str) -> tuple[FloatArray, FloatArray]:
-    """Return X and Y checked: finite, one row of Y per row of X, distances if ``metric`` says so."""
-    # A matrix of distances keeps its type: a copy in another would be the largest array of all.
-    X = _finite_table("X", np.asarray(X)) if metric == "precomputed" else as_points("X", X)
+def as_pair(X: Any, Y: Any, metric: str) -> tuple[Any, FloatArray]:
+    """Return X and Y checked: finite, one row of Y per row of X, distances if ``metric`` says so; X may be sparse."""
+    if issparse(X):
+        X = _sparse_table(X, metric)
+    else:
+        # A matrix of distances keeps its type: a copy in another would be the largest array of all.
+        X = _finite_table("X", np.asarray(X)) if metric == "precomputed" else as_points("X", X)
     Y = as_points("Y", Y)
-    if len(X) != len(Y):
-        raise ValueError(f"X and Y must have one row per point; got {len(X)} and {len(Y)} rows: pass the points of Y.")
-    check.enough_points(len(X))
+    if X.shape[0] != len(Y):
+        raise ValueError(
+            f"X and Y must have one row per point; got {X.shape[0]} and {len(Y)} rows: pass the points of Y."
+        )
+    check.enough_points(len(Y))
     if metric == "precomputed":
         check.square_distances(X)
     return X, Y
@@ -48,14 +55,20 @@ def sample_rows(n: int, sample: int | None, random_state: Any) -> IntArray:
     return np.sort(Run(random_state).rng("quality rows").choice(n, size=sample, replace=False))
 
 
-def distance_rows(points: FloatArray, metric: str = "euclidean") -> DistanceRows:
-    """Return the function that gives rows of the distance matrix of ``points``."""
+def distance_rows(points: Any, metric: str = "euclidean") -> DistanceRows:
+    """Return the function that gives rows of the distance matrix of ``points``, dense or sparse."""
     if metric == "precomputed":
         return lambda rows: points[rows].astype(np.float64, copy=False)
+    mapped = row_map(metric, None, points)
+    if mapped is not None:
+        return distance_rows(mapped(points))
     if metric != "euclidean":
         from sklearn.metrics import pairwise_distances
 
         return lambda rows: pairwise_distances(points[rows], points, metric=metric)
+    if issparse(points):
+        squares = np.asarray(points.multiply(points).sum(axis=1), dtype=np.float64).reshape(-1)
+        return lambda rows: _distances_by_products(points, squares, rows)
     if points.shape[1] <= MAX_DIFFERENCE_COLUMNS:
         return lambda rows: cdist(points[rows], points)
     centered = points - points.mean(axis=0)
@@ -99,9 +112,20 @@ def _finite_table(name: str, table: Array) -> Array:
     return table
 
 
-def _distances_by_products(centered: Array, squares: Array, rows: IntArray) -> FloatArray:
+def _sparse_table(X: Any, metric: str) -> csr_array:
+    if metric == "precomputed":
+        raise ValueError(
+            "metric='precomputed' needs all pairwise distances; got a sparse matrix, which leaves pairs out."
+        )
+    table = csr_array(X, dtype=np.float64)
+    _finite_table("X", table.data[:, None] if table.nnz else np.zeros(table.shape))
+    return table
+
+
+def _distances_by_products(centered: Any, squares: Array, rows: IntArray) -> FloatArray:
     sums = squares[rows, None] + squares
-    result = sums - 2.0 * (centered[rows] @ centered.T)
+    products = centered[rows] @ centered.T
+    result = sums - 2.0 * (products.toarray() if issparse(products) else products)
     # What rounding can leave of |x|^2 + |y|^2 - 2 x.y for x = y counts as zero: duplicates stay duplicates.
     result[result <= 2.0 * centered.shape[1] * np.finfo(np.float64).eps * sums] = 0.0
     return np.sqrt(result, out=result)

@@ -11,7 +11,8 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from manifoldry import check
-from manifoldry.neighbors.engines import Brute, KDTree, Precomputed, PyNNDescent
+from manifoldry.neighbors.engines import Brute, KDTree, PairList, Precomputed, PyNNDescent
+from manifoldry.neighbors.metrics import MappedSearch, row_map
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
@@ -22,6 +23,9 @@ MAX_TREE_COLUMNS = 8
 # scikit-learn's brute search takes about n^2 (1.2 + 0.02 columns) nanoseconds there (MNIST 70,000 rows: 10.7 s
 # with 50 columns, 86 s with 784); what it can do in a second or two is done exactly.
 MAX_EXACT_SECONDS = 1.5
+# Of very wide rows the exact distances to the candidates, which any approximate search ends with, cost as much as all
+# pairs do unless rows are many: 3,000 x 20,000, k = 10, 22 s of FAISS and 11 s of all pairs, one thread.
+MIN_WIDE_COLUMNS, WIDE_NANOSECONDS = 2_000, 10.0
 # NN-descent and FAISS, seconds of one thread, k = 15 and 70,000 rows unless said, at recall 0.99 unless said:
 #   MNIST, 50 columns: 1.6 and 2.9; k = 5 1.3 and 2.2, 30 2.6 and 4.0, 90 4.0 and 7.1, 150 6.7 and 11, 200 9.5 and 13
 #   MNIST, 784 columns: 3.8 and 8.8;  20,000 rows of 50: 0.35 and 0.55;  a million on a curved cube: 72 and 142
@@ -41,13 +45,16 @@ class NeighborRule:
     Parameters
     ----------
     n_neighbors : int, "auto" or None
-        Number of neighbors; "auto" is 10 (or n - 1 for fewer points) unless a radius is given.
+        Number of neighbors; "auto" is 10 (or n - 1 for fewer points) unless a radius is given, and all neighbors that
+        a given sparse graph lists.
     radius : float, optional
         Maximum distance. With a number of neighbors too: at most that many, none beyond.
     metric, metric_params
         As in scikit-learn, or "precomputed".
     search : {"auto", "exact", "approximate"}
         "auto" is exact wherever that takes about a second; approximate answers report their recall.
+    automatic : bool
+        Whether ``n_neighbors`` was "auto" before it was resolved.
     """
 
     n_neighbors: int | str | None = "auto"
@@ -55,20 +62,25 @@ class NeighborRule:
     metric: Any = "euclidean"
     metric_params: dict[str, Any] | None = None
     search: str = "auto"
+    automatic: bool = False
 
     def resolve(self, n_points: int, auto: int = DEFAULT_N_NEIGHBORS) -> NeighborRule:
         """Return the rule with "auto" resolved for ``n_points``, or refuse it."""
         check.choice("search", self.search, ("auto", "exact", "approximate"))
         k = self.n_neighbors
+        everywhere = isinstance(self.radius, float) and self.radius == np.inf
         if k == "auto":
             k = None if self.radius is not None else min(auto, n_points - 1)
+        if k is None and everywhere:
+            k = n_points - 1
         if k is None and self.radius is None:
             raise ValueError("A neighborhood needs n_neighbors or radius; got None for both.")
         if k is not None:
             because = f" for {n_points} points (a point is not its own neighbor)"
             k = check.integer("n_neighbors", k, 1, n_points - 1, because)
-        radius = None if self.radius is None else check.number("radius", self.radius, 0.0, open_low=True)
-        return replace(self, n_neighbors=k, radius=radius)
+        unbounded = self.radius is None or everywhere
+        radius = None if unbounded else check.number("radius", self.radius, 0.0, open_low=True)
+        return replace(self, n_neighbors=k, radius=radius, automatic=self.automatic or self.n_neighbors == "auto")
 
     def at_least(self, n_neighbors: int, n_points: int) -> NeighborRule:
         """Return the resolved rule with as many neighbors as a method needs, or as there are; a radius alone stays."""
@@ -90,10 +102,12 @@ class NeighborIndex:
     """
 
     def __init__(self, X: Any, rule: NeighborRule, run: Run) -> None:
-        self.rule = rule
         self.n_points = X.shape[0]
         self.sparse = issparse(X)
         self.engine: Any = _engine(X, rule, run)
+        if self.engine is None and rule.automatic:
+            rule = replace(rule, n_neighbors=_listed_by_all(X))
+        self.rule = rule
 
     @classmethod
     def of_graph(cls, n_points: int) -> NeighborIndex:
@@ -107,8 +121,11 @@ class NeighborIndex:
         """Return the directed graph of the fitted points: row i never lists i, duplicates are listed at 0."""
         rule = self.rule
         if self.engine is None:
-            graph = NeighborGraph.from_sparse(X)
-            return graph if rule.radius is None else graph.with_only(graph.lengths <= rule.radius)
+            graph = NeighborGraph.from_sparse(X)  # rows in ascending order of length
+            keep = graph.lengths <= (np.inf if rule.radius is None else rule.radius)
+            if rule.n_neighbors is not None:
+                keep &= np.arange(graph.n_edges) - graph.indptr[graph.rows()] < int(rule.n_neighbors)
+            return graph.with_only(keep)
         if rule.n_neighbors is None:
             rows, indices, distances = self.engine.within(X, rule.radius, run)
             return NeighborGraph.from_pairs(rows, indices, distances, self.n_points)
@@ -139,7 +156,9 @@ class NeighborIndex:
                 )
             graph = X.tocsr()
             rows = np.repeat(np.arange(m), np.diff(graph.indptr))
-            return _padded(rows, graph.indices, graph.data, m)
+            order = np.lexsort((graph.indices, graph.data, rows))
+            found = _padded(rows, graph.indices[order], graph.data[order], m)
+            return found[0][:, : rule.n_neighbors], found[1][:, : rule.n_neighbors]
         X = self._like_fitted(X)
         if rule.n_neighbors is None:
             rows, indices, distances = self.engine.within(X, rule.radius, run)
@@ -156,11 +175,14 @@ class NeighborIndex:
 
     def narrowed(self, n_neighbors: int) -> NeighborIndex:
         """Return the same index for queries of at most ``n_neighbors``."""
+        known = self.rule.n_neighbors
+        return self.widened(n_neighbors if known is None else min(n_neighbors, int(known)))
+
+    def widened(self, n_neighbors: int) -> NeighborIndex:
+        """Return the same index for queries of ``n_neighbors``."""
         index = NeighborIndex.__new__(NeighborIndex)
         index.n_points, index.sparse, index.engine = self.n_points, self.sparse, self.engine
-        known = self.rule.n_neighbors
-        width = n_neighbors if known is None else min(n_neighbors, int(known))
-        index.rule = self.rule if self.engine is None else replace(self.rule, n_neighbors=width)
+        index.rule = replace(self.rule, n_neighbors=n_neighbors)
         return index
 
     def nearest(self, X: Any, run: Run) -> IntArray:
@@ -194,17 +216,21 @@ def _engine(X: Any, rule: NeighborRule, run: Run) -> Any:
     n, columns = X.shape
     if isinstance(rule.metric, str) and rule.metric == "precomputed":
         return None if issparse(X) else Precomputed()
+    mapped = row_map(rule.metric, rule.metric_params, X)
+    if mapped is not None:
+        return MappedSearch(mapped, _engine(mapped(X), _euclidean(rule), run))
+    if rule.metric == "cosine" and not issparse(X) and X.any(axis=1).all():
+        return CosineSearch(_engine(unit_rows(X), _euclidean(rule), run))
     if rule.metric == "euclidean" and not issparse(X) and columns <= MAX_TREE_COLUMNS:
         return KDTree(X)
+    k = int(rule.n_neighbors or 0)
     exact_seconds = 1e-9 * n * n * (1.2 + 0.02 * columns)
-    takes_long = rule.search == "auto" and exact_seconds > MAX_EXACT_SECONDS
+    approximate_seconds = 1e-9 * WIDE_NANOSECONDS * n * k * columns if columns > MIN_WIDE_COLUMNS else 0.0
+    takes_long = rule.search == "auto" and exact_seconds > max(MAX_EXACT_SECONDS, approximate_seconds)
     if rule.n_neighbors is None or not (takes_long or rule.search == "approximate"):
         return Brute(X, rule.metric, rule.metric_params)
-    k = int(rule.n_neighbors)
     if rule.metric == "euclidean" and not issparse(X):
         return _approximate(X, k, run)
-    if rule.metric == "cosine" and not issparse(X) and X.any(axis=1).all():
-        return CosineSearch(_approximate(unit_rows(X), k, run))
     if takes_long:
         return Brute(X, rule.metric, rule.metric_params)
     if importlib.util.find_spec("pynndescent") is None:
@@ -214,6 +240,10 @@ def _engine(X: Any, rule: NeighborRule, run: Run) -> Any:
         )
     seed = int(run.rng("pynndescent").integers(2**31 - 1))
     return PyNNDescent(X, rule.metric, rule.metric_params, k + 1, seed)
+
+
+def _euclidean(rule: NeighborRule) -> NeighborRule:
+    return replace(rule, metric="euclidean", metric_params=None)
 
 
 def _approximate(X: Array, k: int, run: Run) -> Any:
@@ -233,12 +263,22 @@ class CosineSearch:
     """Search by cosine distance, 1 - cos = |u - v|^2 / 2, through a Euclidean engine over unit rows."""
 
     def __init__(self, engine: Any) -> None:
-        self.engine, self.name, self.recall = engine, engine.name, engine.recall
+        self.engine, self.name = engine, engine.name
+        if hasattr(engine, "recall"):
+            self.recall = engine.recall
 
     def nearest(self, Q: Array, k: int, run: Run, own: bool = False) -> tuple[FloatArray, IntArray]:
         """Return k near fitted points of each row of Q; a row of zeros has distance 1 to all."""
         distances, indices = self.engine.nearest(unit_rows(Q), k, run, own)
         return np.where(np.any(Q, axis=1, keepdims=True), distances**2 / 2, 1.0), indices
+
+    def within(self, Q: Array, radius: float, run: Run) -> PairList:
+        """Return all pairs at most ``radius`` apart; a row of zeros is near to none below 1."""
+        rows, indices, distances = self.engine.within(unit_rows(Q), float(np.sqrt(2 * radius)), run)
+        near = np.any(Q, axis=1)[rows]
+        if radius < 1:
+            return rows[near], indices[near], distances[near] ** 2 / 2
+        return rows, indices, np.where(near, distances**2 / 2, 1.0)
 
 
 def unit_rows(X: Array) -> FloatArray:
@@ -253,6 +293,15 @@ def neighbor_graph(X: Any, rule: NeighborRule, run: Run) -> tuple[NeighborGraph,
     with run.stage("neighbors"):
         index = NeighborIndex(X, rule, run)
         return index.graph(X, run), index
+
+
+def _listed_by_all(graph: Any) -> int | None:
+    """Return the number of others that every row of a sparse graph lists, None if they are not equally many.
+
+    scikit-learn's KNeighborsTransformer lists k others of a fitted point and k + 1 of a new one, which has no self.
+    """
+    degrees = NeighborGraph.from_sparse(graph).degrees
+    return int(degrees[0]) if degrees[0] > 0 and (degrees == degrees[0]).all() else None
 
 
 def _without_self(indices: IntArray, distances: FloatArray) -> tuple[IntArray, FloatArray]:

@@ -62,7 +62,7 @@ def score(
 
     Parameters
     ----------
-    X : array-like of shape (n, d)
+    X : array-like or sparse matrix of shape (n, d)
         The data.
     Y : array-like of shape (n, p)
         The embedding.
@@ -92,10 +92,10 @@ def score(
     """
     X, Y = as_pair(X, Y, "euclidean")
     k = check.integer("n_neighbors", n_neighbors, 1)
-    require_below_half(k, len(X))
-    rows = sample_rows(len(X), sample, random_state)
+    require_below_half(k, len(Y))
+    rows = sample_rows(len(Y), sample, random_state)
     found = neighbor_ranks(X, Y, rows, k, metric="euclidean", n_jobs=n_jobs)
-    measures = measures_of(found, k, len(X))
+    measures = measures_of(found, k, len(Y))
     names = ("trustworthiness", "continuity", "knn_kept", "mrre_x", "mrre_y")
     figures = {name: float(getattr(measures, name)) for name in names}
     pairs = rows.repeat(k), found.x_neighbors.ravel(), found.x_lengths.ravel()

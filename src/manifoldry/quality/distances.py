@@ -40,7 +40,7 @@ def distance_error(
 
     Parameters
     ----------
-    X : array-like of shape (n, d), or (n, n) for ``metric="precomputed"``
+    X : array-like or sparse matrix of shape (n, d), or array (n, n) for ``metric="precomputed"``
         The data, or the distances between the points.
     Y : array-like of shape (n, p)
         The embedding.
@@ -155,7 +155,7 @@ def stretch(
 
     Parameters
     ----------
-    X : array-like of shape (n, d), or (n, n) for ``metric="precomputed"``
+    X : array-like or sparse matrix of shape (n, d), or array (n, n) for ``metric="precomputed"``
         The data, or the distances between the points.
     Y : array-like of shape (n, p)
         The embedding.
@@ -178,8 +178,8 @@ def stretch(
     4.0
     """
     X, Y = as_pair(X, Y, metric)
-    k = check.integer("n_neighbors", n_neighbors, 1, len(X) - 2, " (some pairs must not be neighbors)")
-    rows = sample_rows(len(X), sample, random_state)
+    k = check.integer("n_neighbors", n_neighbors, 1, len(Y) - 2, " (some pairs must not be neighbors)")
+    rows = sample_rows(len(Y), sample, random_state)
     in_x, in_y = distance_rows(X, metric), distance_rows(Y)
     run = Run(n_jobs=n_jobs)
 
@@ -190,7 +190,7 @@ def stretch(
         ratios = in_y(rows[lo:hi])[far] / from_x[far]
         return float(np.vdot(ratios, ratios)), ratios.size
 
-    sums, counts = zip(*run.map(block, run.ranges(len(rows), block_rows(len(X))), blas=True), strict=True)
+    sums, counts = zip(*run.map(block, run.ranges(len(rows), block_rows(len(Y))), blas=True), strict=True)
     if not sum(counts):
         raise ValueError("No pair beyond the neighbors has a distance above 0 in X; take fewer neighbors.")
     return sum(sums) / sum(counts)
@@ -205,8 +205,8 @@ def _neighbor_pairs(
     X: Any, Y: Any, n_neighbors: int, metric: str, sample: int | None, random_state: Any, n_jobs: int | None
 ) -> tuple[FloatArray, tuple[IntArray, IntArray, FloatArray]]:
     X, Y = as_pair(X, Y, metric)
-    k = check.integer("n_neighbors", n_neighbors, 1, len(X) - 1, f" for {len(X)} points")
-    rows = sample_rows(len(X), sample, random_state)
+    k = check.integer("n_neighbors", n_neighbors, 1, len(Y) - 1, f" for {len(Y)} points")
+    rows = sample_rows(len(Y), sample, random_state)
     in_x = distance_rows(X, metric)
     run = Run(n_jobs=n_jobs)
 
@@ -215,7 +215,7 @@ def _neighbor_pairs(
         near = nearest(from_x, k)
         return near, np.take_along_axis(from_x, near, axis=1)
 
-    near, lengths = zip(*run.map(block, run.ranges(len(rows), block_rows(len(X))), blas=True), strict=True)
+    near, lengths = zip(*run.map(block, run.ranges(len(rows), block_rows(len(Y))), blas=True), strict=True)
     return Y, (np.repeat(rows, k), np.concatenate(near).ravel(), np.concatenate(lengths).ravel())
 
 

@@ -83,7 +83,7 @@ def rank_measures(
 
     Parameters
     ----------
-    X : array-like of shape (n, d), or (n, n) for ``metric="precomputed"``
+    X : array-like or sparse matrix of shape (n, d), or array (n, n) for ``metric="precomputed"``
         The data, or the distances between the points.
     Y : array-like of shape (n, p)
         The embedding, compared by Euclidean distance.
@@ -118,10 +118,10 @@ def rank_measures(
     (2,)
     """
     X, Y = as_pair(X, Y, metric)
-    sizes = neighborhood_sizes(n_neighbors, len(X))
-    rows = sample_rows(len(X), sample, random_state)
+    sizes = neighborhood_sizes(n_neighbors, len(Y))
+    rows = sample_rows(len(Y), sample, random_state)
     found = neighbor_ranks(X, Y, rows, int(sizes.max()), metric=metric, n_jobs=n_jobs)
-    return measures_of(found, n_neighbors, len(X))
+    return measures_of(found, n_neighbors, len(Y))
 
 
 def neighborhood_sizes(n_neighbors: Sizes, n: int) -> IntArray:
@@ -156,7 +156,7 @@ def neighbor_ranks(
         lengths = np.take_along_axis(from_x, near_x, axis=1)
         return near_x, near_y, lengths, ranks_of(from_y, near_x), ranks_of(from_x, near_y)
 
-    blocks = run.map(block, run.ranges(len(rows), block_rows(len(X))), blas=True)
+    blocks = run.map(block, run.ranges(len(rows), block_rows(len(Y))), blas=True)
     return NeighborRanks(rows, *(np.concatenate(part) for part in zip(*blocks, strict=True)))
 
 

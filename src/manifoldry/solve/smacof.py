@@ -222,3 +222,18 @@ def rank_majorize(
             break
         Y = image / len(Y)
     return best, Trace(np.array(trace), stop), curve
+
+
+def best_start(descend: Callable[[FloatArray], Any], starts: list[FloatArray], run: Run) -> Any:
+    """Descend from each initial layout until asked to stop, and return the result of lowest objective."""
+    best = descend(starts[0])
+    for start in starts[1:]:
+        if run.stopped:
+            break
+        best = min(best, descend(start), key=lambda found: float(found[1].objective[-1]))
+    return best
+
+
+def sum_of_squares(lengths: FloatArray, weights: FloatArray | None) -> float:
+    """Return the weighted sum over all pairs i < j."""
+    return float((lengths**2 if weights is None else weights * lengths**2).sum() / 2)

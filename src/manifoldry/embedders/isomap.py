@@ -16,8 +16,9 @@ from manifoldry.extend.nystrom import (
     geodesic_residual_variances,
 )
 from manifoldry.neighbors.geodesic import geodesic_lengths
-from manifoldry.neighbors.graph import local_scale, rescaled, short_circuits
+from manifoldry.neighbors.graph import local_scale, rescaled
 from manifoldry.neighbors.sample import Sample
+from manifoldry.neighbors.short_circuits import short_circuit_notes
 from manifoldry.parameters import ArrayLike, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
@@ -114,7 +115,7 @@ class Isomap(GraphEmbedder):
     graph_ : NeighborGraph
         The graph whose shortest paths were taken.
     diagnostics_ : dict
-        Seconds, memory, components, bridges, suspected short circuits, resolved "auto" parameters.
+        Seconds, memory, components, bridges, ``short_circuits``, advice, resolved "auto" parameters.
 
     Notes
     -----
@@ -139,8 +140,8 @@ class Isomap(GraphEmbedder):
         if len(sources) < sample.n_points:  # stopped by the callback
             return embed_by_landmarks(sample.index, lengths, sources, n_components, run)
         scaling = classical_scaling(lengths, n_components, run, overwrite=True)
-        suspects = short_circuits(sample.graph, run)
-        return embed_by_scaling(GeodesicNystrom(sample.index, sample.graph, scaling), short_circuits=suspects)
+        notes = short_circuit_notes(sample, run)
+        return embed_by_scaling(GeodesicNystrom(sample.index, sample.graph, scaling), **notes)
 
 
 @register(
@@ -229,7 +230,8 @@ class LandmarkIsomap(GraphEmbedder):
             n = sample.n_points
             chosen = run.rng("landmarks").choice(n, min(self.n_landmarks, n), replace=False)
         lengths, landmarks = geodesic_lengths(sample.graph, run, np.unique(chosen), at_least=n_components + 2)
-        return embed_by_landmarks(sample.index, lengths, landmarks, n_components, run)
+        found = embed_by_landmarks(sample.index, lengths, landmarks, n_components, run)
+        return replace(found, notes={**found.notes, **short_circuit_notes(sample, run)})
 
 
 @register(
@@ -290,7 +292,8 @@ class ConformalIsomap(GraphEmbedder):
         if len(sources) < graph.n_points:
             return replace(embed_by_landmarks(sample.index, lengths, sources, n_components, run, scale), graph=graph)
         scaling = classical_scaling(lengths, n_components, run, overwrite=True)
-        return embed_by_scaling(GeodesicNystrom(sample.index, graph, scaling, scale=scale))
+        notes = short_circuit_notes(sample, run)
+        return embed_by_scaling(GeodesicNystrom(sample.index, graph, scaling, scale=scale), **notes)
 
 
 @register(
@@ -347,4 +350,5 @@ class KernelIsomap(GraphEmbedder):
         shift = additive_constant(lengths, run)
         lengths[lengths > 0] += shift
         scaling = classical_scaling(lengths, n_components, run, overwrite=True)
-        return embed_by_scaling(GeodesicNystrom(sample.index, sample.graph, scaling, shift), additive_constant=shift)
+        notes = {"additive_constant": shift, **short_circuit_notes(sample, run)}
+        return embed_by_scaling(GeodesicNystrom(sample.index, sample.graph, scaling, shift), **notes)

@@ -7,7 +7,6 @@ import pytest
 from scipy.sparse import coo_array, csr_array
 
 from helpers import bytes_of, distances_by_differences, knn_lists
-from manifoldry import datasets
 from manifoldry.neighbors.graph import (
     MAX_SMALL_COMPONENT,
     bridge,
@@ -17,7 +16,6 @@ from manifoldry.neighbors.graph import (
     rescaled,
     symmetrize,
 )
-from manifoldry.run import Run
 from manifoldry.values import NeighborGraph
 
 

@@ -10,7 +10,6 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra, minimum_spanning_tree
 
 from manifoldry.neighbors.geodesic import geodesic_lengths
-from manifoldry.neighbors.sample import Sample
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
@@ -105,10 +104,10 @@ def short_circuits(graph: NeighborGraph, run: Run) -> ShortCircuits:
         )
 
 
-def short_circuit_notes(sample: Sample, run: Run) -> dict[str, Any]:
+def short_circuit_notes(graph: NeighborGraph, run: Run) -> dict[str, Any]:
     """Return what a geodesic method notes of its graph: the short circuits, and advice if they rule the distances."""
-    found = short_circuits(sample.graph, run)
-    return {"short_circuits": found, "advice": short_circuit_advice(found, sample.graph.n_edges // 2)}
+    found = short_circuits(graph, run)
+    return {"short_circuits": found, "advice": short_circuit_advice(found, graph.n_edges // 2)}
 
 
 def short_circuit_advice(found: ShortCircuits, n_edges: int) -> tuple[str, ...]:

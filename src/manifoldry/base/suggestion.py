@@ -77,7 +77,7 @@ def by_dimension(measured: IntrinsicDimension | None) -> Suggestion | None:
         return Suggestion(1, "No point has three neighbors at different distances, as more dimensions would give it.")
     return Suggestion(
         int(measured),
-        f"Around its points the data have about {measured.value:.1f} dimensions (at most points between "
+        f"Around its points the data have about {measured.value:.1f} dimensions (half of the points between "
         f"{measured.low:.1f} and {measured.high:.1f}), by how the number of neighbors grows with their distance.",
     )
 

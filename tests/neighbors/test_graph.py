@@ -7,7 +7,6 @@ import pytest
 from scipy.sparse import coo_array, csr_array
 
 from helpers import bytes_of, distances_by_differences, knn_lists
-from manifoldry import datasets
 from manifoldry.neighbors.graph import (
     MAX_SMALL_COMPONENT,
     bridge,
@@ -15,10 +14,8 @@ from manifoldry.neighbors.graph import (
     label_pieces,
     local_scale,
     rescaled,
-    short_circuits,
     symmetrize,
 )
-from manifoldry.run import Run
 from manifoldry.values import NeighborGraph
 
 
@@ -265,77 +262,3 @@ def test_rescaled_lengths_are_in_units_of_both_ends():
     assert scaled.symmetric
     larger = rescaled(symmetrize(knn_lists(X * 1024, 4)), 1024 * scale)
     np.testing.assert_array_equal(larger.lengths, scaled.lengths)  # 1024 is a power of two: no rounding
-
-
-# Short circuits
-
-
-def with_edges(graph, pairs, X):
-    i, j = np.array(pairs).T
-    rows, columns = np.concatenate([graph.rows(), i, j]), np.concatenate([graph.indices, j, i])
-    lengths = np.linalg.norm(X[rows] - X[columns], axis=1)
-    n = graph.n_points
-    return NeighborGraph.from_sparse(csr_array((lengths, (rows, columns)), shape=(n, n)), symmetric=True)
-
-
-def across_layers(roll, count):
-    """Pairs of points on neighboring layers, close in space and far apart on the sheet, no two near each other."""
-    D = distances_by_differences(roll.X)
-    D[np.abs(roll.truth[:, :1] - roll.truth[:, 0]) < 15] = np.inf
-    pairs = []
-    while len(pairs) < count:
-        i, j = map(int, np.unravel_index(D.argmin(), D.shape))
-        pairs.append((min(i, j), max(i, j)))
-        near = np.linalg.norm(roll.truth - roll.truth[i], axis=1) < 8
-        near |= np.linalg.norm(roll.truth - roll.truth[j], axis=1) < 8
-        D[near], D[:, near] = np.inf, np.inf
-    return pairs
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_planted_short_circuits_are_on_top_and_nearly_alone(seed):
-    roll = datasets.swiss_roll(1000, random_state=seed)
-    graph = symmetrize(knn_lists(roll.X, 10))
-    clean = short_circuits(graph, Run(0, 1))
-    assert len(clean) <= 2
-    planted = across_layers(roll, 5)
-    found = short_circuits(with_edges(graph, planted, roll.X), Run(0, 1))
-    assert sorted(map(tuple, found.pairs[:5].tolist())) == sorted(planted)
-    assert len(found) <= 5 + 2
-    np.testing.assert_allclose(
-        found.lengths, np.linalg.norm(roll.X[found.pairs[:, 0]] - roll.X[found.pairs[:, 1]], axis=1), rtol=1e-15
-    )
-    ratio = found.detours / found.lengths
-    assert (np.diff(ratio) <= 0).all()
-    # Without the planted edges the way along the sheet is at least as long as the sheet between them.
-    apart = np.linalg.norm(roll.truth[found.pairs[:5, 0]] - roll.truth[found.pairs[:5, 1]], axis=1)
-    assert (found.detours[:5] > 0.95 * apart).all()
-
-
-@pytest.mark.parametrize("columns", [2, 3, 5])
-@pytest.mark.parametrize("k", [10, 15])
-def test_uniform_points_raise_no_alarm(columns, k):
-    X = np.random.default_rng(columns).uniform(size=(1000, columns))
-    found = short_circuits(symmetrize(knn_lists(X, k)), Run(0, 1))
-    assert len(found) <= 2  # of some 7,000 edges
-    assert (found.detours < 6 * found.lengths).all()  # and these just above the limit of 4
-
-
-def test_an_edge_that_alone_holds_regions_together_is_no_short_circuit():
-    rng = np.random.default_rng(11)
-    X = np.concatenate([rng.uniform(size=(300, 2)), rng.uniform(size=(300, 2)) + np.array([3.0, 0.0])])
-    joined, bridges = bridge(symmetrize(knn_lists(X, 10)), X, "euclidean")
-    assert len(bridges) == 1
-    assert len(short_circuits(joined, Run(0, 1))) == 0
-    path = np.arange(300.0)[:, None]
-    assert len(short_circuits(symmetrize(knn_lists(path, 2)), Run(0, 1))) == 0
-
-
-def test_the_search_for_short_circuits_changes_no_bit_with_threads_nor_its_graph():
-    roll = datasets.swiss_roll(1000)
-    graph = with_edges(symmetrize(knn_lists(roll.X, 10)), across_layers(roll, 3), roll.X)
-    before = bytes_of(graph)
-    one, two = (short_circuits(graph, Run(0, n_jobs)) for n_jobs in (1, 2))
-    np.testing.assert_array_equal(one.pairs, two.pairs)
-    np.testing.assert_array_equal(one.detours, two.detours)
-    assert bytes_of(graph) == before

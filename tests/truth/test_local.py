@@ -179,7 +179,7 @@ def test_suggests_the_dimension_of_the_sheet():
     for X, d in [(flat_sheet()[0], 2), (datasets.swiss_roll(1500).X, 2), (datasets.helix(800).X, 1)]:
         suggestion = LTSA(n_components=1, n_neighbors=10).fit(X).suggest_n_components()
         assert suggestion.n_components == d
-        assert "variance" in suggestion.why
+        assert "neighbors" in suggestion.why  # measured by their distances, no longer by local variances
 
 
 def test_a_graph_alone_is_not_enough():

@@ -31,16 +31,17 @@ FIGURES: Mapping[str, str] = {
     "trust": "trustworthiness",
     "continuity": "continuity",
     "kept": "knn_kept",
-    "distance": "distance_error",
-    "rigid": "procrustes_rigid",
+    "deviation": "distance_deviation",
     "similarity": "procrustes_similarity",
     "affine": "procrustes_affine",
+    "rigid": "procrustes_rigid",
 }
 """Headings of the printed table, and the figures of `quality.score` below them."""
 
 LEGEND = """\
-trust, continuity, kept: how many neighbors are kept, 1 is best. distance: error of the distances to neighbors,
-0 is best. rigid, similarity, affine: error left by the best such map onto the truth, 0 is best."""
+trust, continuity, kept: how many neighbors are kept, 1 is best. deviation: half of the distances to neighbors change
+by less, at the best scale, 0 is best. similarity, affine, rigid: error left by the best such map onto the truth, 0 is
+best; rigid maps do not scale, so it is for methods that keep the units of the data. PCA comes first, for comparison."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,10 @@ def demo(out: Path, n: int) -> None:
 
 
 def shown(n: int) -> list[Card]:
-    """Return the cards of the methods that lay n points out in a plane: ours, and PCA to compare with."""
+    """Return the cards of the methods that lay n points out in a plane: PCA to compare with, then ours."""
     return [
         card
-        for card in methods()
+        for card in sorted(methods(), key=lambda card: card.name != "PCA")
         if (not card.wrapped or card.name == "PCA")
         and card.cls().get_params()["n_components"] != 1  # a curve
         and n <= MAX_POINTS.get(card.name, n)

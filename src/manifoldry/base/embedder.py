@@ -16,9 +16,11 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from manifoldry import check
 from manifoldry.base.estimator import estimator, validated_rows
 from manifoldry.base.look import keep_advice, repr_with_advice
+from manifoldry.base.suggestion import by_dimension, measured_dimension
 from manifoldry.extend.local import LocalInverse
 from manifoldry.parameters import Described, PositiveInt, check_parameters
 from manifoldry.run import Run
+from manifoldry.solve.spectrum import Suggestion
 from manifoldry.values import Embedding, FloatArray, NeighborGraph
 
 Seed = int | Annotated[Any, Described("a numpy Generator or RandomState")] | None
@@ -83,6 +85,8 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
             embedding = replace(embedding, inverse=LocalInverse(points, embedding.coordinates))
         self._keep(embedding, run, getattr(points, "dtype", np.dtype(float)))
         keep_advice(self, points, run)
+        measured = measured_dimension(points, self._metric, getattr(self, "metric_params", None))
+        self.diagnostics_.setdefault("dimension", measured)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
@@ -127,6 +131,20 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
             )
         points: FloatArray = self._inverse(places, self._run())
         return points.astype(self.embedding_.dtype, copy=False)
+
+    def suggest_n_components(self) -> Suggestion:
+        """Return the dimension of the data, measured from distances to neighbors, and why.
+
+        It does not depend on the ``n_components`` asked for.
+        """
+        check_is_fitted(self, "embedding_")
+        if (found := self._measured()) is None:
+            raise ValueError("Affinities have no distances to measure a dimension from; fit rows or distances.")
+        return found
+
+    def _measured(self) -> Suggestion | None:
+        """Return the measured dimension as a suggestion, for a method whose own criterion does not decide."""
+        return by_dimension(self.diagnostics_["dimension"])
 
     @abstractmethod
     def _embed(self, X: Any, run: Run) -> Embedding:

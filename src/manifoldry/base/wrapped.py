@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.base.look import keep_advice, repr_with_advice
+from manifoldry.base.suggestion import by_dimension, measured_dimension, variance_left_over
 from manifoldry.run import Run
 from manifoldry.solve.spectrum import Suggestion, elbow
 from manifoldry.values import FloatArray, Spectrum
@@ -40,9 +41,20 @@ class Wrapped(TransformerMixin):
         """Fit and return the coordinates of the rows, shape (n_samples, n_components)."""
         return self.fit(X, y).embedding_
 
-    def _keep(self, X: Any, scores: Any) -> None:  # noqa: ARG002
+    def _keep(self, X: Any, scores: Any) -> None:
         self.embedding_ = scores.toarray() if issparse(scores) else np.asarray(scores)
-        self.diagnostics_ = {}
+        rows = X if issparse(X) else np.asarray(X)
+        self.diagnostics_ = {"dimension": measured_dimension(rows)}
+
+    def suggest_n_components(self) -> Suggestion:
+        """Return the dimension of the data, measured from distances to neighbors, and why.
+
+        It does not depend on the ``n_components`` asked for.
+        """
+        check_is_fitted(self, "diagnostics_")
+        found = by_dimension(self.diagnostics_["dimension"])
+        assert found is not None  # of rows
+        return found
 
     def _look(self, X: Any, seconds: dict[str, float]) -> None:
         """Keep the seconds and what there is to say about the layout."""
@@ -60,19 +72,23 @@ class WrappedSpectral(Wrapped):
     explained_variance_ratio_: FloatArray
 
     def suggest_n_components(self, max_components: int = 10) -> Suggestion:
-        """Return the dimension at the elbow of the share of variance left out, and why.
+        """Return the dimension at a clear elbow of the variance left out, else the measured one, and why.
+
+        Without a clear elbow it is the first that leaves at most a twentieth, if one of those tried does. All that
+        does not depend on the ``n_components`` asked for.
 
         Parameters
         ----------
         max_components : int
-            The largest dimension tried; no more than were fitted.
+            The largest dimension tried, up to 10.
         """
         check_is_fitted(self, "spectrum_")
-        shares = self.explained_variance_ratio_[: check.integer("max_components", max_components, 1)]
-        return elbow(1.0 - np.cumsum(shares), "share of the variance left out")
+        left = self.diagnostics_["left_over"][: check.integer("max_components", max_components, 1)]
+        return elbow(left, "share of the variance left out", super().suggest_n_components())
 
     def _keep(self, X: Any, scores: Any) -> None:
         super()._keep(X, scores)
+        self.diagnostics_["left_over"] = variance_left_over(X if issparse(X) else np.asarray(X))
         rows = X if issparse(X) else np.asarray(X, dtype=np.float64)
         values = (len(self.embedding_) - 1) * self.explained_variance_.astype(np.float64)
         projected = rows @ self.components_.T - self.mean_ @ self.components_.T

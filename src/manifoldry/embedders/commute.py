@@ -133,7 +133,7 @@ class CommuteTime(GraphEmbedder):
         return np.sqrt(self.commute_times(pairs))
 
     def suggest_n_components(self, max_components: int = 10) -> Suggestion:
-        """Return the number of eigenvectors before the widest gap of the spectrum, and why.
+        """Return the number of eigenvectors before a clear gap of the spectrum, else the measured dimension, and why.
 
         Parameters
         ----------
@@ -143,7 +143,10 @@ class CommuteTime(GraphEmbedder):
         check_is_fitted(self, "embedding_")
         W, run = within_largest(self.graph_, vars(self).get("affinity_matrix_")), self._run()
         return eigengap(
-            lambda count: laplacian_eigenpairs(W, count, "unnormalized", run).values, W.shape[0], max_components
+            lambda count: laplacian_eigenpairs(W, count, "unnormalized", run).values,
+            W.shape[0],
+            max_components,
+            self._measured(),
         )
 
     def _embed(self, X: Any, run: Run) -> Embedding:

@@ -160,7 +160,7 @@ class DiffusionMaps(GraphEmbedder):
         return pairwise(full, full, "euclidean", None, run)
 
     def suggest_n_components(self, max_components: int = 10) -> Suggestion:
-        """Return the number of eigenvectors before the widest gap of the spectrum of I - P, and why.
+        """Return the number of eigenvectors before a clear gap of I - P, else the measured dimension, and why.
 
         Parameters
         ----------
@@ -172,7 +172,10 @@ class DiffusionMaps(GraphEmbedder):
         walk = Affinity(within_largest(self.graph_, self.affinity_matrix_)) if sparse else self._fitted_walk()
         run, n = self._run(), len(walk.degrees)
         return eigengap(
-            lambda count: np.maximum(1.0 - walk_eigenpairs(walk, count, run).values, 0.0), n, max_components
+            lambda count: np.maximum(1.0 - walk_eigenpairs(walk, count, run).values, 0.0),
+            n,
+            max_components,
+            self._measured(),
         )
 
     def _embed(self, X: Any, run: Run) -> Embedding:

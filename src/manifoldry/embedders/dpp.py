@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import minimum_spanning_tree
-from sklearn.utils.validation import check_is_fitted
 
 from manifoldry.base import GraphEmbedder, estimator
 from manifoldry.extend.linear import embed_linearly, feature_rows
@@ -15,7 +14,6 @@ from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.eigen import largest
 from manifoldry.solve.linear_span import MIN_EIGENPAIRS, SPAN_RANK_TOL, principal_span
-from manifoldry.solve.spectrum import Suggestion, enough
 from manifoldry.values import Embedding, IntArray, NeighborGraph
 
 
@@ -89,11 +87,6 @@ class DPP(GraphEmbedder):
     variance: PositiveShare = 1.0
 
     _invertible = True
-
-    def suggest_n_components(self) -> Suggestion:
-        """Return the first dimension that loses at most 5% of the squared length of an edge in the mean, and why."""
-        check_is_fitted(self, "embedding_")
-        return enough(1.0 - np.cumsum(self.spectrum_.values), "squared length of the tree's edges")
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         span = principal_span(feature_rows(sample, run), run, variance=self.variance)

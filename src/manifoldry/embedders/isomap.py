@@ -10,15 +10,21 @@ from sklearn.utils.validation import check_is_fitted
 from manifoldry import check
 from manifoldry.base import GraphEmbedder, estimator
 from manifoldry.extend.geodesic_matrix import geodesic_matrix, reconstruction_error
-from manifoldry.extend.nystrom import GeodesicNystrom, embed_by_landmarks, embed_by_scaling, geodesic_residual_variances
+from manifoldry.extend.nystrom import (
+    GeodesicNystrom,
+    embed_by_landmarks,
+    embed_by_scaling,
+    geodesic_residual_variances,
+    suggest_by_geodesics,
+)
 from manifoldry.neighbors.geodesic import geodesic_lengths
-from manifoldry.neighbors.graph import local_scale, rescaled, short_circuits
+from manifoldry.neighbors.graph import local_scale, rescaled
 from manifoldry.neighbors.sample import Sample
 from manifoldry.parameters import ArrayLike, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import additive_constant, classical_scaling
-from manifoldry.solve.spectrum import Suggestion, elbow
+from manifoldry.solve.spectrum import Suggestion
 from manifoldry.values import Embedding, FloatArray
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
@@ -44,14 +50,9 @@ def residual_variances(self: GraphEmbedder, max_components: int = 10, *, sample:
 
 
 def suggest_n_components(self: GraphEmbedder, max_components: int = 10, *, sample: int = 1000) -> Suggestion:
-    """Return the dimension at the elbow of the residual variances, and why.
-
-    Parameters
-    ----------
-    max_components, sample : int
-        As in `residual_variances`.
-    """
-    return elbow(residual_variances(self, max_components, sample=sample), "residual variance")
+    """Return the dimension at a clear elbow of the `residual_variances`, else the measured dimension of the data."""
+    check_is_fitted(self, "graph_")
+    return suggest_by_geodesics(self.graph_, max_components, sample, self._run(), self._measured())
 
 
 @register(
@@ -112,7 +113,7 @@ class Isomap(GraphEmbedder):
     dist_matrix_ : ndarray of shape (n_samples, n_samples)
         The geodesic distances, computed when they are asked for; infinite between pieces set apart.
     diagnostics_ : dict
-        Seconds, memory, components, bridges, suspected short circuits, resolved "auto" parameters.
+        Seconds, memory, components, bridges, ``short_circuits``, advice, resolved "auto" parameters.
 
     Notes
     -----
@@ -139,8 +140,7 @@ class Isomap(GraphEmbedder):
         if len(sources) < sample.n_points:  # stopped by the callback
             return embed_by_landmarks(sample.index, lengths, sources, n_components, run)
         scaling = classical_scaling(lengths, n_components, run, overwrite=True)
-        suspects = short_circuits(sample.graph, run)
-        return embed_by_scaling(GeodesicNystrom(sample.index, sample.graph, scaling), short_circuits=suspects)
+        return embed_by_scaling(GeodesicNystrom(sample.index, sample.graph, scaling), run)
 
 
 @register(
@@ -229,7 +229,7 @@ class LandmarkIsomap(GraphEmbedder):
             n = sample.n_points
             chosen = run.rng("landmarks").choice(n, min(self.n_landmarks, n), replace=False)
         lengths, landmarks = geodesic_lengths(sample.graph, run, np.unique(chosen), at_least=n_components + 2)
-        return embed_by_landmarks(sample.index, lengths, landmarks, n_components, run)
+        return embed_by_landmarks(sample.index, lengths, landmarks, n_components, run, graph=sample.graph)
 
 
 @register(
@@ -290,7 +290,7 @@ class ConformalIsomap(GraphEmbedder):
         if len(sources) < graph.n_points:
             return replace(embed_by_landmarks(sample.index, lengths, sources, n_components, run, scale), graph=graph)
         scaling = classical_scaling(lengths, n_components, run, overwrite=True)
-        return embed_by_scaling(GeodesicNystrom(sample.index, graph, scaling, scale=scale))
+        return embed_by_scaling(GeodesicNystrom(sample.index, graph, scaling, scale=scale), run)
 
 
 @register(
@@ -347,4 +347,6 @@ class KernelIsomap(GraphEmbedder):
         shift = additive_constant(lengths, run)
         lengths[lengths > 0] += shift
         scaling = classical_scaling(lengths, n_components, run, overwrite=True)
-        return embed_by_scaling(GeodesicNystrom(sample.index, sample.graph, scaling, shift), additive_constant=shift)
+        return embed_by_scaling(
+            GeodesicNystrom(sample.index, sample.graph, scaling, shift), run, additive_constant=shift
+        )

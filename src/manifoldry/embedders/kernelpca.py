@@ -110,7 +110,7 @@ class KernelPCA(Embedder):
     _invertible = True
 
     def suggest_n_components(self, max_components: int = 10) -> Suggestion:
-        """Return the dimension at the elbow of the share of the kernel's variance left out, and why.
+        """Return the dimension at a clear elbow of the kernel's variance left out, else the measured one, and why.
 
         Parameters
         ----------
@@ -130,7 +130,7 @@ class KernelPCA(Embedder):
             settings = {**self.get_params(), "n_components": max_components, "n_landmarks": None}
             model = type(self)(**settings).fit(self._extension.anchors)
         shares = np.cumsum(np.maximum(model.spectrum_.values[:max_components], 0.0)) / model.diagnostics_["variance"]
-        return elbow(1.0 - shares, "share of the kernel's variance left out")
+        return elbow(1.0 - shares, "share of the kernel's variance left out", self._measured())
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)

@@ -113,10 +113,10 @@ class LaplacianEigenmaps(GraphEmbedder):
     _extra_metrics = ("affinity",)
 
     def suggest_n_components(self, max_components: int = 10) -> Suggestion:
-        """Return the number of eigenvectors before the widest gap of the spectrum, and why.
+        """Return the number of eigenvectors before a clear gap of the spectrum, else the measured dimension, and why.
 
-        There is one slow eigenvector per cluster or long direction before the gap. Their number need not be the
-        intrinsic dimension, as a long direction has harmonics. Of a disconnected graph the largest component is taken.
+        Before the gap there is one slow eigenvector for each cluster but the first. Without clusters there is none, as
+        each direction has its harmonics. Of a disconnected graph the largest component is taken.
 
         Parameters
         ----------
@@ -126,7 +126,10 @@ class LaplacianEigenmaps(GraphEmbedder):
         check_is_fitted(self, "embedding_")
         W, run = within_largest(self.graph_, vars(self).get("affinity_matrix_")), self._run()
         return eigengap(
-            lambda count: laplacian_eigenpairs(W, count, self.laplacian, run).values, W.shape[0], max_components
+            lambda count: laplacian_eigenpairs(W, count, self.laplacian, run).values,
+            W.shape[0],
+            max_components,
+            self._measured(),
         )
 
     def _embed(self, X: Any, run: Run) -> Embedding:

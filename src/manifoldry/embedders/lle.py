@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sklearn.utils.validation import check_is_fitted
-
 from manifoldry.base import GraphEmbedder, estimator
 from manifoldry.extend.local import embed_locally, embed_principal
 from manifoldry.geometry.neighborhoods import sum_blocks
@@ -19,17 +17,10 @@ from manifoldry.parameters import NonNegative
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.bottom import bottom_eigenvectors
-from manifoldry.solve.spectrum import Suggestion, enough
 from manifoldry.values import Embedding
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 _TEST_PARAMS = {"n_components": 2, "n_neighbors": 6}
-
-
-def suggest_n_components(self: GraphEmbedder) -> Suggestion:
-    """Return the dimension of the neighborhoods, and why: the first that leaves at most 5% of their variance."""
-    check_is_fitted(self, "embedding_")
-    return enough(self.diagnostics_["local_variances"], "variance of the neighborhoods")
 
 
 def _reconstructible(sample: Sample) -> tuple[Sample, int]:
@@ -113,8 +104,6 @@ class LLE(GraphEmbedder):
 
     _invertible = _local_inverse = True
 
-    suggest_n_components = suggest_n_components
-
     def _rule(self, n_points: int) -> NeighborRule:
         return super()._rule(n_points).at_least(self.n_components + 1, n_points)
 
@@ -173,8 +162,6 @@ class NonnegativeLLE(GraphEmbedder):
     disconnected: Policy = "apart"
 
     _invertible = _local_inverse = True
-
-    suggest_n_components = suggest_n_components
 
     def _rule(self, n_points: int) -> NeighborRule:
         return super()._rule(n_points).at_least(self.n_components + 1, n_points)
@@ -237,8 +224,6 @@ class ModifiedLLE(GraphEmbedder):
     disconnected: Policy = "apart"
 
     _invertible = _local_inverse = True
-
-    suggest_n_components = suggest_n_components
 
     def _rule(self, n_points: int) -> NeighborRule:
         return super()._rule(n_points).at_least(self.n_components + 1, n_points)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from manifoldry.base import GraphEmbedder, estimator
 from manifoldry.extend.linear import embed_linearly, feature_rows
@@ -13,7 +12,6 @@ from manifoldry.parameters import PositiveShare
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.linear_span import principal_span
-from manifoldry.solve.spectrum import Suggestion, gap
 from manifoldry.values import Embedding
 
 
@@ -76,11 +74,6 @@ class LinearLTSA(GraphEmbedder):
     variance: PositiveShare = 1.0
 
     _invertible = True
-
-    def suggest_n_components(self) -> Suggestion:
-        """Return the dimension before the widest gap of the spectrum, and why."""
-        check_is_fitted(self, "embedding_")
-        return gap(self.spectrum_.values, "eigenvalue of the projected form")
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         span = principal_span(feature_rows(sample, run), run, variance=self.variance)

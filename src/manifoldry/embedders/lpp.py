@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils.validation import check_is_fitted
 
 from manifoldry.base import GraphEmbedder, estimator
 from manifoldry.extend.kernel_projection import Kernel, KernelFunction, KernelName, LocalPreimage
@@ -27,16 +26,9 @@ from manifoldry.parameters import Positive, PositiveInt, PositiveShare
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.linear_span import kernel_feature_rows, principal_span
-from manifoldry.solve.spectrum import Suggestion, gap
 from manifoldry.values import Embedding
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
-
-
-def suggest_n_components(self: GraphEmbedder) -> Suggestion:
-    """Return the dimension before the widest gap of the spectrum, and why."""
-    check_is_fitted(self, "embedding_")
-    return gap(self.spectrum_.values, "eigenvalue of the projected form")
 
 
 @register(
@@ -119,8 +111,6 @@ class LPP(GraphEmbedder):
 
     _invertible = True
 
-    suggest_n_components = suggest_n_components
-
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         affinity, s = edge_affinity(sample.graph, self.weights, self.bandwidth)
         span = principal_span(feature_rows(sample, run), run, weights=affinity.degrees, variance=self.variance)
@@ -200,8 +190,6 @@ class KernelLPP(GraphEmbedder):
     bandwidth: Positive | Literal["auto"] = "auto"
 
     _invertible = True
-
-    suggest_n_components = suggest_n_components
 
     @property
     def _pairwise(self) -> bool:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.utils.validation import check_is_fitted
-
 from manifoldry.base import GraphEmbedder, estimator
 from manifoldry.extend.local import embed_locally, embed_principal
 from manifoldry.geometry.tangent import (
@@ -23,19 +21,12 @@ from manifoldry.neighbors.search import NeighborRule
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.bottom import bottom_eigenvectors
-from manifoldry.solve.spectrum import Suggestion, enough
 from manifoldry.values import Embedding, FloatArray
 
 MAX_SCALE_MISFIT = 0.5
 """Misfit of the local scales up to which one affine map explains them, and the coordinates are set to true scale."""
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
-
-
-def suggest_n_components(self: GraphEmbedder) -> Suggestion:
-    """Return the dimension of the neighborhoods, and why: the first that leaves at most 5% of their variance."""
-    check_is_fitted(self, "embedding_")
-    return enough(self.diagnostics_["local_variances"], "variance of the neighborhoods")
 
 
 def _at_true_scale(
@@ -116,8 +107,6 @@ class LTSA(GraphEmbedder):
 
     _invertible = _local_inverse = True
 
-    suggest_n_components = suggest_n_components
-
     def _rule(self, n_points: int) -> NeighborRule:
         return super()._rule(n_points).at_least(self.n_components + 1, n_points)
 
@@ -190,8 +179,6 @@ class HessianEigenmaps(GraphEmbedder):
     disconnected: Policy = "apart"
 
     _invertible = _local_inverse = True
-
-    suggest_n_components = suggest_n_components
 
     def _rule(self, n_points: int) -> NeighborRule:
         return super()._rule(n_points).at_least(_quadratics(self.n_components), n_points)

@@ -112,9 +112,14 @@ class ClassicalMDS(Embedder):
     _extra_metrics = ("gram",)
 
     def suggest_n_components(self) -> Suggestion:
-        """Return the dimension at the elbow of the unexplained variance of d = 1, 2, ... dimensions, and why."""
+        """Return the dimension at a clear elbow of the variance that 1 to 10 leave, else the measured one, and why.
+
+        Without a clear elbow it is the first that leaves at most a twentieth, if one of the ten does.
+        """
         check_is_fitted(self, "embedding_")
-        return elbow(self.diagnostics_["left_over"], "share of the variance left over")
+        return elbow(
+            self.diagnostics_["left_over"][:N_ELBOW_EIGENVALUES], "share of the variance left over", self._measured()
+        )
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         d, n_pairs = self.n_components, max(self.n_components, min(N_ELBOW_EIGENVALUES, X.shape[0] - 1))

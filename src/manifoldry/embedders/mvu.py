@@ -6,7 +6,6 @@ from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.base import GraphEmbedder, estimator
@@ -19,7 +18,6 @@ from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import landmark_scaling, place_columns, principal_axes
 from manifoldry.solve.semidefinite import FrameLayout, PairDistances, StretchOptions, Variance, stretch_out
-from manifoldry.solve.spectrum import Suggestion, enough, unexplained
 from manifoldry.values import Embedding, FloatArray, NeighborGraph
 
 N_START_LANDMARKS = 300
@@ -164,11 +162,6 @@ class MVU(GraphEmbedder):
     def _max_rank(self, n_points: int, n_components: int) -> int:
         small = SMALL_SAMPLE_RANK if n_points <= MAX_SMALL_SAMPLE else 0
         return self.max_rank or max(n_components + EXTRA_DIMENSIONS, small)
-
-    def suggest_n_components(self) -> Suggestion:
-        """Return the dimension that leaves at most a twentieth of the variance, and why."""
-        check_is_fitted(self, "embedding_")
-        return enough(unexplained(self.spectrum_.values), "variance")
 
 
 def _landmark_isomap(graph: NeighborGraph, n_columns: int, run: Run) -> FloatArray:

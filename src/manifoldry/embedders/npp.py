@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from manifoldry.base import GraphEmbedder, estimator
 from manifoldry.extend.linear import embed_linearly, feature_rows
@@ -15,17 +14,10 @@ from manifoldry.parameters import NonNegative, PositiveShare
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.linear_span import principal_span
-from manifoldry.solve.spectrum import Suggestion, gap
 from manifoldry.values import Embedding
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 _TEST_PARAMS = {"n_components": 2, "n_neighbors": 5}
-
-
-def suggest_n_components(self: GraphEmbedder) -> Suggestion:
-    """Return the dimension before the widest gap of the spectrum, and why."""
-    check_is_fitted(self, "embedding_")
-    return gap(self.spectrum_.values, "eigenvalue of the projected form")
 
 
 @register(
@@ -103,8 +95,6 @@ class NPP(GraphEmbedder):
 
     _invertible = True
 
-    suggest_n_components = suggest_n_components
-
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         span = principal_span(feature_rows(sample, run), run, variance=self.variance)
         M = alignment(reconstruction(sample, self.reg, run))
@@ -176,8 +166,6 @@ class ONPP(GraphEmbedder):
     reg: NonNegative = 0.001
 
     _invertible = True
-
-    suggest_n_components = suggest_n_components
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         span = principal_span(feature_rows(sample, run), run, variance=self.variance)

@@ -9,10 +9,12 @@ import numpy as np
 
 from manifoldry import check
 from manifoldry.neighbors.geodesic import geodesic_lengths, geodesics_from_outside
+from manifoldry.neighbors.graph import components, rescaled
 from manifoldry.neighbors.search import NeighborIndex
+from manifoldry.neighbors.short_circuits import short_circuit_notes
 from manifoldry.run import Run
 from manifoldry.solve.scaling import Scaling, landmark_scaling, place_columns
-from manifoldry.solve.spectrum import residual_variance
+from manifoldry.solve.spectrum import Suggestion, elbow, residual_variance
 from manifoldry.values import Array, Embedding, FloatArray, IntArray, NeighborGraph
 
 GEODESIC_BLOCK = 20_000_000
@@ -97,12 +99,12 @@ class LandmarkPlacement:
         return placed
 
 
-def embed_by_scaling(extension: GeodesicNystrom, **notes: Any) -> Embedding:
-    """Return the embedding by the classical scaling that ``extension`` carries."""
-    scaling = extension.scaling
-    return Embedding(
-        scaling.coordinates, graph=extension.graph, spectrum=scaling.spectrum, extension=extension, notes=notes
-    )
+def embed_by_scaling(extension: GeodesicNystrom, run: Run, **notes: Any) -> Embedding:
+    """Return the embedding by the classical scaling that ``extension`` carries, and short circuits of its graph."""
+    scaling, graph, scale = extension.scaling, extension.graph, extension.scale
+    # In conformal lengths the edges across a gap are not long, as they are part of the scale of their ends.
+    notes |= short_circuit_notes(graph if scale is None else rescaled(graph, 1.0 / scale), run)
+    return Embedding(scaling.coordinates, graph=graph, spectrum=scaling.spectrum, extension=extension, notes=notes)
 
 
 def embed_by_landmarks(
@@ -112,8 +114,11 @@ def embed_by_landmarks(
     n_components: int,
     run: Run,
     scale: FloatArray | None = None,
+    graph: NeighborGraph | None = None,
 ) -> Embedding:
     """Return the embedding of all points by their geodesic distances (l, n) from the landmarks.
+
+    Given the ``graph`` of the distances, its short circuits are noted.
 
     Notes
     -----
@@ -123,7 +128,8 @@ def embed_by_landmarks(
     with run.stage("placement"):
         coordinates = place_columns(scaling, lengths, run)
     extension = LandmarkPlacement(index, lengths, scaling, scale)
-    return Embedding(coordinates, spectrum=scaling.spectrum, extension=extension, notes={"landmarks": landmarks})
+    notes = {"landmarks": landmarks, **({} if graph is None else short_circuit_notes(graph, run))}
+    return Embedding(coordinates, spectrum=scaling.spectrum, extension=extension, notes=notes)
 
 
 def geodesic_residual_variances(graph: NeighborGraph, max_components: int, sample: int, run: Run) -> FloatArray:
@@ -137,3 +143,12 @@ def geodesic_residual_variances(graph: NeighborGraph, max_components: int, sampl
         raise ValueError("Residual variances need a connected graph; fit with disconnected='bridge'.")
     coordinates = landmark_scaling(lengths, chosen, max_components, run).coordinates
     return np.array([residual_variance(among, coordinates[:, :d]) for d in range(1, max_components + 1)])
+
+
+def suggest_by_geodesics(
+    graph: NeighborGraph, max_components: int, sample: int, run: Run, otherwise: Suggestion | None
+) -> Suggestion:
+    """Return the dimension at the elbow of the residual variances of the largest component, or else ``otherwise``."""
+    part = graph.subset(np.sort(components(graph)[0]))
+    most = min(check.integer("max_components", max_components, 1), part.n_points - 1)
+    return elbow(geodesic_residual_variances(part, most, sample, run), "residual variance", otherwise)

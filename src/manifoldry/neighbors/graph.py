@@ -1,26 +1,18 @@
-"""Operations on the neighbor graph: symmetrization, components, bridges between them, short circuits."""
+"""Operations on the neighbor graph: symmetrization, components, bridges between them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
-from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
 MAX_SMALL_COMPONENT = 64
-MAX_EDGES_TESTED = 200_000
-MAX_SUSPECT_SHARE, MIN_SUSPECTS, MAX_SUSPECTS_TESTED = 0.02, 20, 200
-MIN_DETOUR_RATIO = 4.0
-"""A suspect edge is listed when, without the suspects, its ends are this many times its length apart."""
-MIN_DETOUR_LENGTH = 10.0
-"""And this many median edge lengths: around a small gap in the sampling detours are 5 to 8 of them."""
 
 
 def symmetrize(graph: NeighborGraph, rule: str = "or") -> NeighborGraph:
@@ -178,67 +170,3 @@ def _smallest_entry(D: FloatArray, members: IntArray) -> tuple[int, int, float]:
     block = D[np.ix_(members, outside)]
     a, b = np.unravel_index(int(np.argmin(block)), block.shape)
     return int(members[a]), int(outside[b]), float(block[a, b])
-
-
-@dataclass(frozen=True)
-class ShortCircuits:
-    """Edges that may jump across a gap: ends (i, j), lengths, and geodesic distances of the ends without them."""
-
-    pairs: IntArray
-    lengths: FloatArray
-    detours: FloatArray
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-
-def short_circuits(graph: NeighborGraph, run: Run) -> ShortCircuits:
-    """Return the edges that look like short circuits, the worst first.
-
-    The ends of an edge inside a well-sampled sheet share neighbors. Edges whose ends share hardly any, at most one
-    in fifty and the longest for their surroundings, are removed together (a bundle of them would hide
-    each other). Listed are those whose ends are then more than four times their length and ten times the median
-    length apart, but still connected: an edge that alone connects two regions is no short circuit. The 200,000
-    longest edges are considered, and the 200 longest suspects for their surroundings tested.
-    """
-    with run.stage("short circuits"):
-        scale = local_scale(graph)
-        rows = graph.rows()
-        once = np.flatnonzero(rows < graph.indices)
-        if len(once) > MAX_EDGES_TESTED:
-            cut = len(once) - MAX_EDGES_TESTED
-            once = once[np.argpartition(graph.lengths[once], cut)[cut:]]
-        suspects = once[_shares_few(graph, rows[once], graph.indices[once])]
-        strain = graph.lengths[suspects] / np.sqrt(scale[rows[suspects]] * scale[graph.indices[suspects]])
-        most = max(MIN_SUSPECTS, int(MAX_SUSPECT_SHARE * graph.n_edges / 2))
-        suspects = suspects[np.argsort(-strain, kind="stable")[:most]]
-        rest = _without_edges(graph, rows[suspects], graph.indices[suspects])
-        tested = suspects[:MAX_SUSPECTS_TESTED]
-        starts, inverse = np.unique(rows[tested], return_inverse=True)
-        paths, _ = geodesic_lengths(rest, Run(0, run.n_jobs), starts)
-        detours = paths[inverse, graph.indices[tested]]
-        ratio = detours / np.maximum(graph.lengths[tested], np.finfo(float).tiny)
-        far = (ratio > MIN_DETOUR_RATIO) & (detours > MIN_DETOUR_LENGTH * np.median(graph.lengths))
-        bad = np.flatnonzero(far & np.isfinite(detours))
-        bad = bad[np.argsort(-ratio[bad], kind="stable")]
-        pairs = np.column_stack([rows[tested], graph.indices[tested]])[bad].astype(np.int64)
-        return ShortCircuits(pairs, graph.lengths[tested][bad], detours[bad])
-
-
-def _shares_few(graph: NeighborGraph, i: IntArray, j: IntArray) -> Any:
-    """Return, per pair, whether the common neighbors are fewer than a seventh of the smaller neighborhood."""
-    n = graph.n_points
-    ones = csr_array((np.ones(graph.n_edges, dtype=np.float32), graph.indices, graph.indptr), shape=(n, n))
-    few = np.empty(len(i), dtype=bool)
-    for lo in range(0, len(i), 65_536):
-        part = slice(lo, lo + 65_536)
-        common = np.asarray(ones[i[part]].multiply(ones[j[part]]).sum(axis=1)).ravel()
-        few[part] = common < np.minimum(graph.degrees[i[part]], graph.degrees[j[part]]) / 7
-    return few
-
-
-def _without_edges(graph: NeighborGraph, i: IntArray, j: IntArray) -> NeighborGraph:
-    n = graph.n_points
-    edges = graph.rows().astype(np.int64) * n + graph.indices
-    gone = np.concatenate([i.astype(np.int64) * n + j, j.astype(np.int64) * n + i])
-    return graph.with_only(np.isin(edges, gone, invert=True))

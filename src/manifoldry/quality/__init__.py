@@ -6,11 +6,14 @@ from typing import Any
 
 from manifoldry import check
 from manifoldry.neighbors.pairwise import as_pair, sample_rows
+from manifoldry.quality.beside import MEANINGS, Score, principal_components
 from manifoldry.quality.clusters import nmi, nonlocalized, purity, subspace_error
 from manifoldry.quality.distances import (
+    distance_deviation,
     distance_error,
     graph_distance_error,
     pair_error,
+    scale_and_deviation,
     scaled_distance_error,
     stretch,
 )
@@ -25,8 +28,10 @@ __all__ = [
     "Procrustes",
     "RankMeasures",
     "RuledAxis",
+    "Score",
     "continuity",
     "crowding",
+    "distance_deviation",
     "distance_error",
     "distinct_places",
     "graph_distance_error",
@@ -48,6 +53,10 @@ __all__ = [
 ]
 
 
+RANK_FIGURES = ("trustworthiness", "continuity", "knn_kept", "mrre_x", "mrre_y")
+"""The measures of ranks that `score` shows."""
+
+
 def score(
     X: Any,
     Y: Any,
@@ -57,8 +66,8 @@ def score(
     sample: int | None = 1000,
     random_state: Any = 0,
     n_jobs: int | None = None,
-) -> dict[str, float]:
-    """Return the main quality measures of an embedding, with one neighbor search for all of them.
+) -> Score:
+    """Return the main quality measures of an embedding, and those of PCA beside them; printed, they are a table.
 
     Parameters
     ----------
@@ -79,27 +88,38 @@ def score(
 
     Returns
     -------
-    dict of str to float
-        trustworthiness, continuity, knn_kept (1 is best); mrre_x, mrre_y, distance_error and, with a
-        truth, procrustes_rigid, procrustes_similarity, procrustes_affine (0 is best).
+    Score
+        A dict of str to float. First what can be acted on, whatever the scale of Y: trustworthiness, continuity,
+        knn_kept (1 is best), distance_deviation (0 is best) and, with a truth, procrustes_similarity and
+        procrustes_affine (0 is best). Then scale, the median ratio of distances to neighbors, and what is only for
+        methods that keep the units of X: distance_error, procrustes_rigid (0 is best). Then mrre_x, mrre_y (0 is
+        best). Its ``pca`` has the same figures of the first p principal components.
 
     Examples
     --------
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(50, 3))
-    >>> score(X, X, n_neighbors=5)["trustworthiness"]
-    1.0
+    >>> figures = score(X, X, n_neighbors=5)
+    >>> figures["trustworthiness"], round(figures.pca["trustworthiness"], 12)
+    (1.0, 1.0)
     """
     X, Y = as_pair(X, Y, "euclidean")
     k = check.integer("n_neighbors", n_neighbors, 1)
     require_below_half(k, len(Y))
     rows = sample_rows(len(Y), sample, random_state)
+    baseline = principal_components(X, Y.shape[1])
+    ours, pca = (_figures(X, layout, rows, k, truth, n_jobs) for layout in (Y, baseline))
+    return Score(ours, pca)
+
+
+def _figures(X: Any, Y: Any, rows: Any, k: int, truth: Any, n_jobs: int | None) -> dict[str, float]:
+    """Return the measures of one embedding in the order in which they are shown."""
     found = neighbor_ranks(X, Y, rows, k, metric="euclidean", n_jobs=n_jobs)
     measures = measures_of(found, k, len(Y))
-    names = ("trustworthiness", "continuity", "knn_kept", "mrre_x", "mrre_y")
-    figures = {name: float(getattr(measures, name)) for name in names}
     pairs = rows.repeat(k), found.x_neighbors.ravel(), found.x_lengths.ravel()
+    figures: dict[str, float] = {name: getattr(measures, name) for name in RANK_FIGURES}
+    figures["scale"], figures["distance_deviation"] = scale_and_deviation(Y, *pairs)
     figures["distance_error"] = pair_error(Y, *pairs)
     if truth is not None:
         figures |= {f"procrustes_{kind}": procrustes(Y, truth, kind=kind).error for kind in FITS}
-    return figures
+    return {name: float(figures[name]) for name in MEANINGS if name in figures}

@@ -54,7 +54,9 @@ def within_largest(graph: NeighborGraph, W: Any) -> Any:
     return W if len(parts) == 1 else W[parts[0]][:, parts[0]]
 
 
-def eigengap(eigenvalues: Callable[[int], FloatArray], n_points: int, max_components: int) -> Suggestion:
-    """Return the number of eigenvalues before the widest gap; ``eigenvalues(count)`` computes the first of them."""
+def eigengap(
+    eigenvalues: Callable[[int], FloatArray], n_points: int, max_components: int, otherwise: Suggestion | None
+) -> Suggestion:
+    """Return the number of eigenvalues before a clear gap, else ``otherwise``; ``eigenvalues(count)`` computes them."""
     most = min(check.integer("max_components", max_components, 1), max(1, n_points - 2))
-    return gap(eigenvalues(min(most + 1, n_points - 1)), "eigenvalue")
+    return gap(eigenvalues(min(most + 1, n_points - 1)), "eigenvalue", otherwise)

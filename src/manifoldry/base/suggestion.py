@@ -1,0 +1,94 @@
+"""The dimension that every method can suggest: that of the data, measured from distances to neighbors at the fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from manifoldry.geometry.dimension import (
+    MAX_MEASURED_POINTS,
+    N_DIMENSION_NEIGHBORS,
+    IntrinsicDimension,
+    dimension_of_lengths,
+)
+from manifoldry.neighbors.search import NeighborIndex, NeighborRule
+from manifoldry.run import Run
+from manifoldry.solve.eigen import largest
+from manifoldry.solve.scaling import center_gram
+from manifoldry.solve.spectrum import Suggestion
+from manifoldry.values import FloatArray, NeighborGraph
+
+N_CURVE_DIMENSIONS = 10
+"""Dimensions among which an elbow is sought: more components would not be looked at one by one."""
+MAX_SAMPLED_POINTS = 2000
+"""Points among which neighbors are sought at a fit: enough for neighborhoods of 20, few enough to take no time."""
+
+
+def measured_dimension(
+    points: Any, metric: Any = "euclidean", metric_params: dict[str, Any] | None = None
+) -> IntrinsicDimension | None:
+    """Return the dimension of validated input: rows, distances, inner products or a graph; None of affinities.
+
+    It is measured on a sample with a seed of its own, so that it is the same whatever a method was asked for.
+    """
+    given = metric if isinstance(metric, str) else ""
+    if given == "affinity" or (issparse(points) and given == "gram"):
+        return None
+    if isinstance(points, NeighborGraph):
+        return dimension_of_lengths(_listed_lengths(points))
+    if given == "precomputed" and issparse(points):
+        return dimension_of_lengths(_listed_lengths(NeighborGraph.from_sparse(points)))
+    run = Run(0, 1)
+    chosen = np.sort(run.rng("dimension").permutation(points.shape[0])[:MAX_SAMPLED_POINTS])
+    asked = chosen[:: max(1, -(-len(chosen) // MAX_MEASURED_POINTS))]
+    if given in ("precomputed", "gram"):
+        block = np.asarray(points[np.ix_(asked, chosen)], dtype=float)
+        if given == "gram":
+            norms = np.diagonal(points).astype(float)
+            block = np.sqrt(np.maximum(norms[asked][:, None] + norms[chosen] - 2.0 * block, 0.0))
+        return dimension_of_lengths(np.sort(block, axis=1)[:, : N_DIMENSION_NEIGHBORS + 1])
+    index = NeighborIndex(points[chosen], NeighborRule(1, None, metric, metric_params, "exact"), run)
+    # The point itself is found too, at distance zero like any duplicate.
+    lengths = index.engine.nearest(points[asked], min(N_DIMENSION_NEIGHBORS + 1, len(chosen)), run)[0]
+    return dimension_of_lengths(np.sort(lengths, axis=1))
+
+
+def variance_left_over(rows: Any) -> FloatArray:
+    """Return the shares of the variance that 1, 2, ..., 10 principal components leave out, of a sample of the rows."""
+    run = Run(0, 1)
+    chosen = np.sort(run.rng("variance").permutation(rows.shape[0])[:MAX_SAMPLED_POINTS])
+    sample = rows[chosen]
+    if issparse(sample):
+        product = center_gram(np.asarray((sample @ sample.T).toarray(), dtype=float), run)
+    else:
+        centered = np.asarray(sample, dtype=float) - np.mean(sample, axis=0, dtype=float)
+        product = centered @ centered.T if centered.shape[1] > len(centered) else centered.T @ centered
+    values = np.maximum(largest(product, min(N_CURVE_DIMENSIONS, len(product)), run=run).values, 0.0)
+    return np.maximum(1.0 - np.cumsum(values) / (np.trace(product) or 1.0), 0.0)
+
+
+def by_dimension(measured: IntrinsicDimension | None) -> Suggestion | None:
+    """Return the measured dimension as a suggestion, if there is one."""
+    if measured is None:
+        return None
+    if not measured.n_measured:
+        return Suggestion(1, "No point has three neighbors at different distances, as more dimensions would give it.")
+    return Suggestion(
+        int(measured),
+        f"Around its points the data have about {measured.value:.1f} dimensions (half of the points between "
+        f"{measured.low:.1f} and {measured.high:.1f}), by how the number of neighbors grows with their distance.",
+    )
+
+
+def _listed_lengths(graph: NeighborGraph) -> FloatArray:
+    """Return the lengths of each point's edges in ascending order, shape (n, width), padded with infinity."""
+    rows, degrees = graph.rows(), graph.degrees
+    width = int(min(np.median(degrees), N_DIMENSION_NEIGHBORS)) if len(degrees) else 0
+    order = np.lexsort((graph.lengths, rows))
+    rank = np.arange(len(rows)) - graph.indptr[rows]
+    near = rank < width
+    lengths = np.full((graph.n_points, width), np.inf)
+    lengths[rows[near], rank[near]] = graph.lengths[order][near]
+    return lengths

@@ -104,7 +104,7 @@ def test_a_preconditioner_that_breaks_down_is_left_for_the_next_solver(monkeypat
 
 
 def test_without_memory_for_a_factor_the_search_goes_on(monkeypatch):
-    monkeypatch.setattr(solvers, "physical_memory", lambda: 1000)
+    monkeypatch.setattr(solvers, "available_memory", lambda: 1000)
     A = _grid_laplacian(20, 31)
     found = smallest(A, 2, null=np.ones(620), run=Run())
     assert found.solver in ("multigrid", "krylov")

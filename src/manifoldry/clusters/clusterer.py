@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from manifoldry import check
 from manifoldry.base.embedder import Seed
 from manifoldry.base.estimator import estimator, validated_rows
+from manifoldry.blas import blas_threads_for
 from manifoldry.clusters.subspaces import AffineSubspaces
 from manifoldry.neighbors.graph import label_pieces, symmetrize
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
@@ -92,7 +93,10 @@ class Clusterer(ClusterMixin, BaseEstimator, ABC):
         points = self._validated(X, reset=True)
         check.distinct_points(points)
         self._check_parameters(len(points))
-        clustering = self._cluster(points, run)
+        with blas_threads_for(*points.shape):
+            clustering = self._cluster(points, run)
+        if run.interrupted and clustering.trace is not None:
+            clustering = replace(clustering, trace=clustering.trace.interrupted())
         graph = self._graph(points, run)[0] if clustering.graph is None else clustering.graph
         self._keep(points, clustering, graph, run)
         return self

@@ -96,7 +96,7 @@ class MixtureClusterer(Clusterer):
             first = initial_mixture(Z, labels, seeds, dimension, rank, noise)
             return fit_mixture(Z, first, noise, self.max_iter, self.tol, run)
 
-        with run.stage("mixtures"):
+        with run.stage("mixtures"), run.stoppable():
             tasks = [(int(seed),) for seed in run.rng("mixtures").integers(2**31 - 1, size=self.n_init)]
             results = [result for result in run.map(start, tasks, blas=True, stoppable=True) if result is not None]
             return results or run.map(start, tasks[:1], blas=True)  # stopped at once: one step of the first start

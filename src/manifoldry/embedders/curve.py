@@ -170,7 +170,7 @@ class PrincipalCurve(Embedder):
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         rows = dense(X)
-        with run.stage("curve"):
+        with run.stage("curve"), run.stoppable():
             curve, trace = self._alternate(rows, run)
             places, away = curve.project(rows, run)
         return Embedding(

@@ -183,7 +183,7 @@ class EAT(Embedder):
         run.announce(f"multipliers of {len(i)} pairs", 24 * len(i) ** 2, "fit a sample, or take fewer neighbors")
         with run.stage("kernel"):
             image = KernelImage.of(self._kernel(X, i, j), X, tau, run)
-        with run.stage("unfolding"):
+        with run.stage("unfolding"), run.stoppable():
             solution = self._maximize_stretch(image, tau, i, j, run)
         coordinates, spectrum = principal_axes(image.basis @ solution.root, self.n_components)
         rank = int((spectrum.values > RANK_TOL * spectrum.values[0]).sum())

@@ -213,7 +213,7 @@ class MDS(Embedder):
     def _embed(self, X: Any, run: Run) -> Embedding:
         wanted, distances = _distances(self, X, run)
         weights = None if self.weights is None else np.asarray(self.weights, dtype=np.float64)
-        with run.stage("majorization"):
+        with run.stage("majorization"), run.stoppable():
             step = guttman_transform(wanted, weights, run)
             Y, trace = _best_start(
                 lambda start: majorize(step, start, run, max_iter=self.max_iter, tol=self.tol),
@@ -295,7 +295,7 @@ class NonmetricMDS(Embedder):
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         given, distances = _distances(self, X, run)
-        with run.stage("majorization"):
+        with run.stage("majorization"), run.stoppable():
             fit = MonotoneFit(given)
             Y, trace, curve = _best_start(
                 lambda start: rank_majorize(fit, start, run, max_iter=self.max_iter, tol=self.tol),

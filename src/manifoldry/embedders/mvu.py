@@ -146,7 +146,7 @@ class MVU(GraphEmbedder):
         pairs = _with_common_neighbors(sample, run) if self.common_neighbors else PairDistances.of_graph(graph)
         rank = min(self._max_rank(n, n_components), n - 1)
         start = _landmark_isomap(graph, min(rank, n_components + EXTRA_DIMENSIONS), run)
-        with run.stage("semidefinite program"):
+        with run.stage("semidefinite program"), run.stoppable():
             bands = pairs.bands(self.slack if self.constraints == "equal" else None)
             options = StretchOptions(self.tol, self.slack, rank)
             solution = stretch_out(Variance(n), bands, FrameLayout.of_points(n), start, options, run)

@@ -122,7 +122,7 @@ class ProjectionPursuit(Embedder):
         mean = rows.mean(axis=0)
         with run.stage("whitening"):
             whitened, whiten, color = _whitened(rows - mean)
-        with run.stage("pursuit"):
+        with run.stage("pursuit"), run.stoppable():
             found, values, traces = self._pursue(whitened, run)
         scores = fix_signs(whitened @ found)
         signs = np.where((scores * (whitened @ found)).sum(axis=0) < 0, -1.0, 1.0)

@@ -233,7 +233,8 @@ class TesseraMap(Embedder):
             far = far_pairs(X, graph, labels, self.n_pairs, run)
             start = geodesic_start(tesserae, graph, rank, run)
             options = StretchOptions(self.tol, self.slack, self.max_rank or rank + 1)
-            stretched = tessellate(tesserae, borders, far, start, options, run)
+            with run.stoppable():
+                stretched = tessellate(tesserae, borders, far, start, options, run)
             tessellation = tesserae.images @ stretched.V
             spectrum = principal_scaling(tessellation, tessellation.shape[1], run)[0].spectrum
         Y = spectrum.scaled(0.5)[:, :n_components]

@@ -9,9 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from manifoldry.blas import one_blas_thread
 from manifoldry.extend.kernel_projection import Kernel, KernelProjection
 from manifoldry.geometry.neighborhoods import dense
-from manifoldry.run import Run, one_blas_thread
+from manifoldry.run import Run
 from manifoldry.solve.scaling import center_gram
 from manifoldry.values import Array, FloatArray, IntArray
 

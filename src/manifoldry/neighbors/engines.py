@@ -16,7 +16,8 @@ from scipy.sparse import issparse
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-from manifoldry.run import Run, one_blas_thread
+from manifoldry.blas import one_blas_thread
+from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
 
 PairList = tuple[IntArray, IntArray, FloatArray]

@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order
 from scipy.sparse.linalg import splu
 
-from manifoldry.run import Run, physical_memory
+from manifoldry.memory import available_memory
+from manifoldry.run import Run
 from manifoldry.solve.eigen.davidson import Ritz, Tolerance, davidson, rayleigh_ritz
 from manifoldry.solve.eigen.pencil import SYMMETRIC_MODE, BlockOperator, Pencil
 from manifoldry.values import FloatArray, IntArray
@@ -111,7 +112,7 @@ def _try_solvers(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tupl
 
 def _solver_sequence(pencil: Pencil, k: int, tolerance: Tolerance) -> list[tuple[str, Solver]]:
     """Return the solvers that apply to a pencil, cheapest first."""
-    dense: list[tuple[str, Solver]] = [("lapack", _lapack)] if 24 * pencil.n**2 <= physical_memory() / 2 else []
+    dense: list[tuple[str, Solver]] = [("lapack", _lapack)] if 24 * pencil.n**2 <= available_memory() / 2 else []
     if dense and pencil.n <= max(MAX_LAPACK_SIZE, MAX_LAPACK_RATIO * k):
         return dense
     first = FIRST_KRYLOV_STEPS_SPARSE if pencil.sparse and pencil.sign > 0 else FIRST_KRYLOV_STEPS
@@ -197,7 +198,7 @@ def _factor(pencil: Pencil, run: Run) -> str | None:
             choice, needed = "sparse", BYTES_PER_ENTRY * entries
         if pencil.n > MAX_DENSE_SHIFT_INVERT_SIZE and (choice == "dense" or widest > MAX_LEVEL_WIDTH):
             return None
-    if needed > physical_memory() / 2:
+    if needed > available_memory() / 2:
         return None
     run.announce("matrix factor", needed)
     return choice

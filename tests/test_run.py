@@ -399,6 +399,59 @@ def test_physical_memory_is_what_the_system_lists():
     assert memory.physical_memory() == 1024 * int(listed[listed.index("MemTotal:") + 1])
 
 
+def test_large_matrices_get_the_threads_back_inside_a_context_unless_another_thread_holds_one_too():
+    told = in_new_process(
+        """
+import threading
+import threadpoolctl
+from manifoldry.blas import MAX_SERIAL_ORDER, blas_threads_for, one_blas_thread
+
+def threads():
+    return {pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"}
+
+import numpy
+threadpoolctl.threadpool_limits(3, user_api="blas")
+large, seen = MAX_SERIAL_ORDER + 1, []
+with one_blas_thread():
+    with blas_threads_for(large):
+        seen.append(threads())  # 3
+        with blas_threads_for(large):
+            seen.append(threads())  # 3
+        seen.append(threads())  # 3: the inner context leaves what it found
+        with one_blas_thread():
+            seen.append(threads())  # 1
+    seen.append(threads())  # 1
+    with blas_threads_for(large - 1):
+        seen.append(threads())  # 1
+    with blas_threads_for(10, 10**9):
+        seen.append(threads())  # 3: a product
+seen.append(threads())  # 3
+with blas_threads_for(large - 1):
+    seen.append(threads())  # 1
+with blas_threads_for(large):
+    seen.append(threads())  # 3
+print([list(found) for found in seen])
+
+inside, done = threading.Event(), threading.Event()
+
+def hold():
+    with one_blas_thread():
+        inside.set()
+        done.wait(50)
+
+other = threading.Thread(target=hold)
+other.start()
+inside.wait(50)
+with one_blas_thread(), blas_threads_for(large):
+    print(threads())
+done.set()
+other.join()
+print(threads())
+"""
+    )
+    assert told.splitlines() == ["[[3], [3], [3], [1], [1], [1], [3], [3], [1], [3]]", "{1}", "{3}"]
+
+
 @pytest.mark.parametrize("verbose", [False, True])
 def test_stages_speak_on_the_error_stream_only_when_asked(verbose, capsys, monkeypatch):
     monkeypatch.setattr(run_module, "available_memory", lambda: 10**12)

@@ -7,7 +7,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -19,15 +19,23 @@ eigenvectors at 1,000 0.8 and 15 to 22, 2,000 6 and 24 to 40. Alone on the machi
 Cholesky factor of this order, and two can save half of it."""
 
 
-def blas_threads_for(n_rows: int, n_columns: int | None = None) -> AbstractContextManager[None]:
-    """Hold BLAS to one thread for a problem of so many rows if it is small; leave it as it is if it is large.
+MAX_SERIAL_PRODUCT = 2_000_000_000
+"""Multiplications of a matrix product up to which one thread does it, in a tenth of a second. The threads of a product
+wait for each other once or twice only, so that a large one takes no harm on a busy machine."""
 
-    Small is what has no more rows than `MAX_SERIAL_ORDER` and takes no more work, as the square of the rows times the
-    columns, than a square matrix of that order.
+
+def blas_threads_for(order: int, depth: int | None = None) -> AbstractContextManager[None]:
+    """Hold BLAS to one thread for small matrices, and give it all its threads for large ones.
+
+    Parameters
+    ----------
+    order : int
+        Order of the matrix that is factored, or rows and columns of the product.
+    depth : int, optional
+        Inner dimension of the product; None for a factorization.
     """
-    work = n_rows**2 * max(n_rows, n_columns or 0)
-    small = n_rows <= MAX_SERIAL_ORDER and work <= MAX_SERIAL_ORDER**3
-    return one_blas_thread() if small else nullcontext()
+    small = order <= MAX_SERIAL_ORDER if depth is None else order**2 * depth <= MAX_SERIAL_PRODUCT
+    return one_blas_thread() if small else _all_blas_threads()
 
 
 class _SharedBlasLimit:
@@ -40,6 +48,7 @@ class _SharedBlasLimit:
         self.lock = threading.RLock()
         self._held: Counter[int] = Counter()
         self._former: dict[str, tuple[Any, int]] = {}
+        self._lifted = False
 
     def enter(self, libraries: Sequence[Any]) -> None:
         """Lower what is not lowered yet: everything, or a library that was loaded since."""
@@ -48,6 +57,8 @@ class _SharedBlasLimit:
                 if library.filepath not in self._former:
                     self._former[library.filepath] = library, library.get_num_threads()
                     _set_threads(library, 1)
+                elif self._lifted:
+                    _set_threads(library, 1)
             self._held[threading.get_ident()] += 1
 
     def leave(self) -> None:
@@ -55,6 +66,23 @@ class _SharedBlasLimit:
         with self.lock:
             self._held[threading.get_ident()] -= 1
             self._restore_if_free()
+
+    def lift(self) -> bool:
+        """Give the former numbers back for a while if all contexts are of this thread; tell whether that was so."""
+        with self.lock:
+            alone = list(+self._held) == [threading.get_ident()] and not self._lifted
+            if alone:
+                self._lifted = True
+                for library, threads in self._former.values():
+                    _set_threads(library, threads)
+            return alone
+
+    def lower(self) -> None:
+        """End what `lift` began."""
+        with self.lock:
+            self._lifted = False
+            for library, _ in self._former.values():
+                _set_threads(library, 1)
 
     def after_fork(self) -> None:
         """Forget, in the child, the contexts of threads that a fork does not take along; release the fork's lock."""
@@ -103,6 +131,17 @@ def one_blas_thread(openmp: bool = True) -> Iterator[None]:
         _blas_limit.leave()
         for library, threads in former:
             library.set_num_threads(threads)
+
+
+@contextmanager
+def _all_blas_threads() -> Iterator[None]:
+    """Let BLAS have its threads again inside of `one_blas_thread`, unless another thread holds it to one."""
+    lifted = _blas_limit.lift()
+    try:
+        yield
+    finally:
+        if lifted:
+            _blas_limit.lower()
 
 
 @lru_cache(maxsize=1)

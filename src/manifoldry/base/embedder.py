@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from manifoldry import check
 from manifoldry.base.estimator import estimator, validated_rows
-from manifoldry.blas import blas_threads_for
+from manifoldry.blas import one_blas_thread
 from manifoldry.extend.local import LocalInverse
 from manifoldry.parameters import Described, PositiveInt, check_parameters
 from manifoldry.run import Run
@@ -78,7 +78,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         check.metric(self._metric, ("precomputed", *self._extra_metrics))
         points = self._validated(X, reset=True)
         self._check_parameters(count_points(points))
-        with blas_threads_for(count_points(points), self.n_features_in_):
+        with one_blas_thread(openmp=False):  # `blas_threads_for` gives large matrices all threads
             embedding = self._embed_with(points, y, run)
         if self._local_inverse and embedding.inverse is None and self._has_rows(points):
             embedding = replace(embedding, inverse=LocalInverse(points, embedding.coordinates))

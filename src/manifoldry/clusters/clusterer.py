@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from manifoldry import check
 from manifoldry.base.embedder import Seed
 from manifoldry.base.estimator import estimator, validated_rows
-from manifoldry.blas import blas_threads_for
+from manifoldry.blas import one_blas_thread
 from manifoldry.clusters.subspaces import AffineSubspaces
 from manifoldry.neighbors.graph import label_pieces, symmetrize
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
@@ -93,7 +93,7 @@ class Clusterer(ClusterMixin, BaseEstimator, ABC):
         points = self._validated(X, reset=True)
         check.distinct_points(points)
         self._check_parameters(len(points))
-        with blas_threads_for(*points.shape):
+        with one_blas_thread(openmp=False):
             clustering = self._cluster(points, run)
         if run.interrupted and clustering.trace is not None:
             clustering = replace(clustering, trace=clustering.trace.interrupted())

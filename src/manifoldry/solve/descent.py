@@ -34,7 +34,7 @@ class Phase:
 
     The objective is computed every ``check_every`` steps (0: never) and after the last. The phase has converged when it
     falls by less than the share ``tol`` of itself between two computations (0: never). ``stop_when`` is called after
-    each step and tells whether the layout ends the phase. With a ``measure``, the name of the objective, its last value is
+    each step and tells whether the layout ends the phase. With a ``measure``, the objective's name, its last value is
     told too.
     """
 

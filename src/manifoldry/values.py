@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from manifoldry.run import Run
 
 Array = NDArray[Any]
-FloatArray = NDArray[np.floating[Any]]
+FloatArray = NDArray[np.float64]
+"""Numbers in double precision; in single precision where the points are, or where a docstring says so."""
 IntArray = NDArray[np.integer[Any]]
 
 Extension = Callable[[Array, "Run"], FloatArray]

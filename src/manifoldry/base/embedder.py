@@ -9,17 +9,21 @@ from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from manifoldry import check
-from manifoldry.base.estimator import estimator, validated_rows
+from manifoldry.base.estimator import estimator, fitted, validated_rows
+from manifoldry.base.sklearn_bases import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    available_if,
+)
 from manifoldry.blas import one_blas_thread
 from manifoldry.extend.local import LocalInverse
 from manifoldry.parameters import Described, PositiveInt, check_parameters
 from manifoldry.run import Run
-from manifoldry.values import Embedding, FloatArray, NeighborGraph
+from manifoldry.values import Certificate, Embedding, FloatArray, NeighborGraph, Spectrum, Trace
 
 Seed = int | Annotated[Any, Described("a numpy Generator or RandomState")] | None
 Metric = str | Callable[..., Any]
@@ -50,6 +54,13 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
     n_jobs: int | None = None
     verbose: bool | int = False
     callback: Callable[..., Any] | None = None
+
+    # Of the methods that have them:
+    graph_: NeighborGraph = fitted()
+    spectrum_: Spectrum = fitted()
+    trace_: Trace = fitted()
+    certificate_: Certificate = fitted()
+    n_iter_: int = fitted()
 
     _takes_graphs: ClassVar[bool] = False
     _takes_sparse: ClassVar[bool] = True

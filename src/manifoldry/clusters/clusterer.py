@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.base.embedder import Seed
-from manifoldry.base.estimator import estimator, validated_rows
+from manifoldry.base.estimator import estimator, fitted, validated_rows
+from manifoldry.base.sklearn_bases import BaseEstimator, ClusterMixin
 from manifoldry.blas import one_blas_thread
 from manifoldry.clusters.subspaces import AffineSubspaces
 from manifoldry.neighbors.graph import label_pieces, symmetrize
@@ -71,6 +71,11 @@ class Clusterer(ClusterMixin, BaseEstimator, ABC):
     n_jobs: int | None = None
     verbose: bool | int = False
     callback: Callable[..., Any] | None = None
+
+    # Of the methods that have them:
+    trace_: Trace = fitted()
+    medoids_: IntArray = fitted()
+    n_iter_: int = fitted()
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Divide the rows of ``X`` into clusters.

@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
-from manifoldry.base.estimator import estimator
+from manifoldry.base.estimator import estimator, fitted
 from manifoldry.clusters.clusterer import Clusterer, Clustering
 from manifoldry.clusters.em import MAX_DENSE_COLUMNS, EMResult, NoiseModel, fit_mixture, initial_mixture
 from manifoldry.clusters.gaussians import MaximumPosterior, OrthonormalReduction
@@ -27,6 +27,11 @@ class MixtureClusterer(Clusterer):
     max_iter: PositiveInt = 200
     tol: NonNegative = 1e-5
     min_variance: Positive = 1e-6
+
+    weights_: FloatArray = fitted()
+    means_: FloatArray = fitted()
+    noise_variances_: FloatArray = fitted()
+    log_likelihood_: float = fitted()
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the posterior probability of each component given each point, shape (n, n_clusters_).

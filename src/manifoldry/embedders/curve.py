@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from manifoldry.base import Embedder, estimator
+from manifoldry.base import Embedder, estimator, fitted
 from manifoldry.geometry.neighborhoods import dense
 from manifoldry.parameters import NonNegative, PositiveInt, PositiveShare, Range
 from manifoldry.registry import register
@@ -165,6 +165,8 @@ class PrincipalCurve(Embedder):
     n_knots: Annotated[int, Range(2)] = 100
     max_iter: PositiveInt = 50
     tol: NonNegative = 0.0001
+
+    curve_: FloatArray = fitted()
 
     _invertible = True
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.blas import blas_threads_for
 from manifoldry.extend.affinity import DiffusionNystrom, embed_copies
 from manifoldry.extend.pieces import embed_pieces
@@ -130,6 +130,8 @@ class DiffusionMaps(GraphEmbedder):
     bandwidth: Positive | Literal["auto", "variable"] = "auto"
     kernel: Literal["auto", "complete", "sparse"] = "auto"
     disconnected: Policy = "apart"
+
+    affinity_matrix_: csr_array = fitted()
 
     _invertible = _local_inverse = True
 

@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.extend.linear import embed_linearly, feature_rows
 from manifoldry.neighbors.sample import Sample
 from manifoldry.parameters import PositiveShare
@@ -16,7 +16,7 @@ from manifoldry.run import Run
 from manifoldry.solve.eigen import largest
 from manifoldry.solve.linear_span import MIN_EIGENPAIRS, SPAN_RANK_TOL, principal_span
 from manifoldry.solve.spectrum import Suggestion, enough
-from manifoldry.values import Embedding, IntArray, NeighborGraph
+from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph
 
 
 @register(
@@ -87,6 +87,9 @@ class DPP(GraphEmbedder):
     """
 
     variance: PositiveShare = 1.0
+
+    components_: FloatArray = fitted()
+    mean_: FloatArray = fitted()
 
     _invertible = True
 

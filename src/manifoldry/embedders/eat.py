@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import Embedder, estimator
+from manifoldry.base import Embedder, estimator, fitted
 from manifoldry.extend.kernel_image import KernelImage
 from manifoldry.extend.kernel_projection import Kernel
 from manifoldry.extend.placement import pairwise
@@ -145,6 +145,10 @@ class EAT(Embedder):
     disconnected: Literal["bridge", "raise"] = "bridge"
     slack: Positive = 1e-4
     tol: Positive = 1e-5
+
+    error_: float = fitted()
+    stretch_: float = fitted()
+    rank_ratio_: float = fitted()
 
     _invertible = True
     _local_inverse = True

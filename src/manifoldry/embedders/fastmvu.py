@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.extend.local import forward
 from manifoldry.geometry.laplacian import laplacian
 from manifoldry.geometry.weights import reconstruction
@@ -127,6 +127,9 @@ class FastMVU(GraphEmbedder):
     n_basis: PositiveInt = 20
     max_iter: NonNegativeInt = 100
 
+    stretch_: float = fitted()
+    error_: float = fitted()
+
     _invertible = _local_inverse = True
 
     def _check_parameters(self, n_points: int) -> None:
@@ -240,6 +243,9 @@ class LandmarkMVU(GraphEmbedder):
     n_landmarks: PositiveInt = 30
     reg: NonNegative = 1e-4
     tol: Positive = 1e-5
+
+    stretch_: float = fitted()
+    landmarks_: IntArray = fitted()
 
     _invertible = _local_inverse = True
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.extend.kernel_projection import Kernel, KernelFunction, KernelName, LocalPreimage
 from manifoldry.extend.linear import (
     GramFeatures,
@@ -28,7 +28,7 @@ from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.linear_span import kernel_feature_rows, principal_span
 from manifoldry.solve.spectrum import Suggestion, gap
-from manifoldry.values import Embedding
+from manifoldry.values import Embedding, FloatArray
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 
@@ -116,6 +116,9 @@ class LPP(GraphEmbedder):
     variance: PositiveShare = 1.0
     weights: Literal["heat", "binary"] = "heat"
     bandwidth: Positive | Literal["auto"] = "auto"
+
+    components_: FloatArray = fitted()
+    mean_: FloatArray = fitted()
 
     _invertible = True
 

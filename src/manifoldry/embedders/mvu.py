@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.extend.local import forward
 from manifoldry.geometry.neighborhoods import gather
 from manifoldry.neighbors.geodesic import geodesic_lengths
@@ -126,6 +126,9 @@ class MVU(GraphEmbedder):
     common_neighbors: bool = False
     max_rank: PositiveInt | None = None
     tol: Positive = 1e-5
+
+    stretch_: float = fitted()
+    error_: float = fitted()
 
     _invertible = _local_inverse = True
 

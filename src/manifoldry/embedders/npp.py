@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.extend.linear import embed_linearly, feature_rows
 from manifoldry.geometry.weights import alignment, reconstruction
 from manifoldry.neighbors.sample import Sample
@@ -16,7 +16,7 @@ from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.linear_span import principal_span
 from manifoldry.solve.spectrum import Suggestion, gap
-from manifoldry.values import Embedding
+from manifoldry.values import Embedding, FloatArray
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 _TEST_PARAMS = {"n_components": 2, "n_neighbors": 5}
@@ -101,6 +101,9 @@ class NPP(GraphEmbedder):
     variance: PositiveShare = 1.0
     reg: NonNegative = 0.001
 
+    components_: FloatArray = fitted()
+    mean_: FloatArray = fitted()
+
     _invertible = True
 
     suggest_n_components = suggest_n_components
@@ -174,6 +177,9 @@ class ONPP(GraphEmbedder):
     skip_first: bool = True
     variance: PositiveShare = 1.0
     reg: NonNegative = 0.001
+
+    components_: FloatArray = fitted()
+    mean_: FloatArray = fitted()
 
     _invertible = True
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from manifoldry.base import Embedder, estimator
+from manifoldry.base import Embedder, estimator, fitted
 from manifoldry.extend.linear import LinearInverse, LinearMap
 from manifoldry.geometry.neighborhoods import dense
 from manifoldry.parameters import Positive, PositiveInt
@@ -114,6 +114,9 @@ class ProjectionPursuit(Embedder):
     n_init: PositiveInt = 20
     max_iter: PositiveInt = 200
     tol: Positive = 1e-08
+
+    components_: FloatArray = fitted()
+    mean_: FloatArray = fitted()
 
     _invertible = True
 

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import Embedder, estimator
+from manifoldry.base import Embedder, estimator, fitted
 from manifoldry.extend.kernel_image import ShiftedProjection, fit_kernel_map
 from manifoldry.extend.kernel_projection import Kernel
 from manifoldry.extend.pieces import embed_pieces
@@ -190,6 +190,12 @@ class TesseraMap(Embedder):
     search: Literal["auto", "exact", "approximate"] = "auto"
     symmetry: Literal["or", "and"] = "or"
     disconnected: Policy = "bridge"
+
+    labels_: IntArray = fitted()
+    n_patches_: int = fitted()
+    stretch_: float = fitted()
+    error_: float = fitted()
+    map_error_: float = fitted()
 
     _invertible = _local_inverse = True
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from manifoldry.base import estimator
+from scipy.sparse import csr_array
+
+from manifoldry.base import estimator, fitted
 from manifoldry.base.embedder import count_points
 from manifoldry.base.neighbor_embedding import NeighborEmbedding
 from manifoldry.extend.divergence_placement import DivergencePlacement
@@ -150,6 +152,10 @@ class TSNE(NeighborEmbedding):
     early_exaggeration_iter: NonNegativeInt = 250
     late_exaggeration: Annotated[float, Range(1)] = 1.0
     late_exaggeration_iter: NonNegativeInt = 250
+
+    kl_divergence_: float = fitted()
+    affinity_matrix_: csr_array = fitted()
+    bandwidths_: FloatArray = fitted()
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         n = count_points(X)

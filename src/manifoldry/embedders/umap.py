@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from manifoldry.base.embedder import Embedder, count_points
-from manifoldry.base.estimator import estimator
+from manifoldry.base.estimator import estimator, fitted
 from manifoldry.extend.umap_placement import UMAPPlacement
 from manifoldry.geometry.fuzzy import find_ab_params, fuzzy_simplicial_set, intersect_labels, intersect_targets
 from manifoldry.neighbors.lists import list_neighbors
@@ -137,6 +137,10 @@ class UMAP(Embedder):
     local_connectivity: NonNegative = 1.0
     target_metric: Literal["categorical", "numeric"] = "categorical"
     target_weight: Fraction = 0.5
+
+    affinity_matrix_: csr_array = fitted()
+    a_: float = fitted()
+    b_: float = fitted()
 
     _takes_graphs: ClassVar[bool] = True
     _invertible: ClassVar[bool] = True

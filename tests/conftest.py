@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from helpers import DEADLINE
+from manifoldry.blas import one_blas_thread as blas_limit
 from manifoldry.geometry import neighborhoods
 from manifoldry.run import Run
-from manifoldry.run import one_blas_thread as blas_limit
 
 SMALL_TASK = 16
 """Rows per task. A grid's bands of rows, of 6 or more, must stay wider than what a point touches."""

@@ -12,15 +12,17 @@ from helpers import in_new_process
 ROOT = Path(manifoldry.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 
-FLOOR = {"values", "run", "check", "parameters", "warnings"}
+FLOOR = {"values", "run", "check", "parameters", "warnings", "blas", "memory"}
 STEPS = {"compiled", "neighbors", "geometry", "solve"}
 MAY_IMPORT = {
     "registry": set(),
     "parameters": set(),
     "warnings": set(),
+    "blas": set(),
+    "memory": set(),
     "compiled": set(),
     "values": {"run"},  # for a type only, see below
-    "run": {"values"},
+    "run": {"values", "blas", "memory", "warnings"},
     "check": {"values"},
     "datasets": FLOOR,
     "neighbors": FLOOR | {"compiled"},

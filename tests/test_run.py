@@ -10,6 +10,7 @@ import pytest
 import threadpoolctl
 
 from helpers import DEADLINE, in_new_process
+from manifoldry import memory
 from manifoldry import run as run_module
 from manifoldry.run import Progress, Run, resolve_jobs
 
@@ -106,7 +107,8 @@ TWO_THREADS = """
 import os, threading
 import numpy, scipy.linalg
 from threadpoolctl import threadpool_info, threadpool_limits
-from manifoldry.run import Run, one_blas_thread
+from manifoldry.blas import one_blas_thread
+from manifoldry.run import Run
 def threads():
     blas = [library for library in threadpool_info() if library["user_api"] == "blas"]
     return sorted({library["num_threads"] for library in blas if library["threading_layer"] != "openmp"})
@@ -380,26 +382,79 @@ def test_steps_tell_the_stage_and_stay_stopped():
 
 
 def test_sizes_are_kept_and_what_the_machine_lacks_is_refused(monkeypatch):
-    monkeypatch.setattr(run_module, "physical_memory", lambda: 3_000_000)
+    monkeypatch.setattr(run_module, "available_memory", lambda: 3_000_000)
     run = Run(0)
     run.announce("table", 1_000_000)
     run.announce("table", 500_000)
     assert run.memory == {"table": 1_000_000}
-    with pytest.raises(MemoryError, match=r"^cube: 4 MB are needed and the machine has 3 MB; take fewer points\.$"):
+    with pytest.raises(MemoryError, match=r"^cube: 4 MB are needed and 3 MB are available; take fewer points\.$"):
         run.announce("cube", 4_000_000, "take fewer points")
-    with pytest.raises(MemoryError, match=r"has 3 MB\.$"):
+    with pytest.raises(MemoryError, match=r"3 MB are available\.$"):
         run.announce("cube", 4_000_000)
 
 
 @pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="no list of memory on this system")
 def test_physical_memory_is_what_the_system_lists():
     listed = Path("/proc/meminfo").read_text(encoding="ascii").split()
-    assert run_module.physical_memory() == 1024 * int(listed[listed.index("MemTotal:") + 1])
+    assert memory.physical_memory() == 1024 * int(listed[listed.index("MemTotal:") + 1])
+
+
+def test_large_matrices_get_the_threads_back_inside_a_context_unless_another_thread_holds_one_too():
+    told = in_new_process(
+        """
+import threading
+import threadpoolctl
+from manifoldry.blas import MAX_SERIAL_ORDER, blas_threads_for, one_blas_thread
+
+def threads():
+    return {pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"}
+
+import numpy
+threadpoolctl.threadpool_limits(3, user_api="blas")
+large, seen = MAX_SERIAL_ORDER + 1, []
+with one_blas_thread():
+    with blas_threads_for(large):
+        seen.append(threads())  # 3
+        with blas_threads_for(large):
+            seen.append(threads())  # 3
+        seen.append(threads())  # 3: the inner context leaves what it found
+        with one_blas_thread():
+            seen.append(threads())  # 1
+    seen.append(threads())  # 1
+    with blas_threads_for(large - 1):
+        seen.append(threads())  # 1
+    with blas_threads_for(10, 10**9):
+        seen.append(threads())  # 3: a product
+seen.append(threads())  # 3
+with blas_threads_for(large - 1):
+    seen.append(threads())  # 1
+with blas_threads_for(large):
+    seen.append(threads())  # 3
+print([list(found) for found in seen])
+
+inside, done = threading.Event(), threading.Event()
+
+def hold():
+    with one_blas_thread():
+        inside.set()
+        done.wait(50)
+
+other = threading.Thread(target=hold)
+other.start()
+inside.wait(50)
+with one_blas_thread(), blas_threads_for(large):
+    print(threads())
+done.set()
+other.join()
+print(threads())
+"""
+    )
+    assert told.splitlines() == ["[[3], [3], [3], [1], [1], [1], [3], [3], [1], [3]]", "{1}", "{3}"]
 
 
 @pytest.mark.parametrize("verbose", [False, True])
 def test_stages_speak_on_the_error_stream_only_when_asked(verbose, capsys, monkeypatch):
-    monkeypatch.setattr(run_module, "physical_memory", lambda: 10**12)
+    monkeypatch.setattr(run_module, "available_memory", lambda: 10**12)
     run = Run(0, verbose=verbose)
     with run.stage("neighbors"):
         run.step(1, 2)
@@ -411,6 +466,43 @@ def test_stages_speak_on_the_error_stream_only_when_asked(verbose, capsys, monke
     if not verbose:
         assert lines == []
     else:
-        assert lines[0] == "[manifoldry] table: 200 MB"
-        assert lines[1].startswith("[manifoldry] neighbors: ")
-        assert len(lines) == 2
+        assert lines[:2] == ["[manifoldry] neighbors ...", "[manifoldry] table: 200 MB"]
+        assert lines[2].startswith("[manifoldry] neighbors: ")
+        assert len(lines) == 3
+
+
+def test_a_long_stage_tells_how_far_it_is_about_once_a_second(capsys, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(run_module.time, "perf_counter", lambda: now[0])
+    run = Run(0, 1, verbose=True)
+    with run.stage("descent"):
+        for step in range(1, 41):  # a tenth of a second each
+            now[0] = 0.1 * step
+            run.step(step, 40, "divergence 1.5")
+    assert capsys.readouterr().err.splitlines() == [
+        "[manifoldry] descent ...",
+        "[manifoldry] descent: 10 of 40, divergence 1.5",
+        "[manifoldry] descent: 20 of 40, divergence 1.5",
+        "[manifoldry] descent: 30 of 40, divergence 1.5",
+        "[manifoldry] descent: 40 of 40, divergence 1.5",
+        "[manifoldry] descent: 4.00 s",
+    ]
+
+
+def test_tasks_that_take_long_tell_how_far_they_are_and_short_ones_are_silent(capsys, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(run_module.time, "perf_counter", lambda: now[0])
+    run = Run(0, 1, verbose=True)
+
+    def work(seconds):
+        now[0] += seconds
+
+    with run.stage("geodesics"):
+        run.map(work, [(0.75,)] * 4)
+        run.map(work, [(0.25,)] * 3)
+    assert capsys.readouterr().err.splitlines() == [
+        "[manifoldry] geodesics ...",
+        "[manifoldry] geodesics: 2 of 4",
+        "[manifoldry] geodesics: 4 of 4",
+        "[manifoldry] geodesics: 3.75 s",
+    ]

@@ -77,7 +77,7 @@ def declared(cls: type) -> Mapping[str, Any]:
 @cache
 def _declared(cls: type) -> Mapping[str, Any]:
     hints = get_type_hints(cls, include_extras=True)
-    return {field.name: hints[field.name] for field in fields(cls)}
+    return {field.name: hints[field.name] for field in fields(cls) if field.init}
 
 
 def check_parameters(estimator: Any) -> None:

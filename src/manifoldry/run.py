@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 import numpy as np
+
+from manifoldry.blas import one_blas_thread
+from manifoldry.memory import available_memory
+from manifoldry.warnings import warn
+
+SECONDS_BETWEEN_LINES = 1.0
+"""How long ``verbose`` is silent at least between two lines about the same stage."""
 
 T = TypeVar("T")
 
@@ -45,11 +52,18 @@ class Run:
         Source of all randomness; None takes fresh entropy.
     n_jobs : int, optional
         Threads of the library's own kernels: None or -1 for all, -2 for all but one. The results do not
-        depend on it. (BLAS keeps its own setting; see threadpoolctl.)
+        depend on it. (BLAS keeps its own setting for large matrices; see threadpoolctl.)
     verbose : bool
-        Write one line per finished stage to the standard error stream.
+        Write to the standard error stream when a stage begins, how far it is about every second, and how long it took.
     callback : callable, optional
         Receives a `Progress` at every step; returning true stops the fit early.
+
+    Attributes
+    ----------
+    stopped : bool
+        Whether the callback or Ctrl-C has asked to stop.
+    interrupted : bool
+        Whether it was Ctrl-C.
     """
 
     def __init__(
@@ -65,8 +79,10 @@ class Run:
         self.seconds: dict[str, float] = {}
         self.memory: dict[str, int] = {}
         self.stopped = False
+        self.interrupted = False
+        self._stoppable = False
         self._entropy = _entropy(seed)
-        self._began = time.perf_counter()
+        self._began = self._spoke = time.perf_counter()
         self._stage = ""
 
     def rng(self, purpose: str) -> np.random.Generator:
@@ -77,7 +93,9 @@ class Run:
     def stage(self, name: str) -> Iterator[None]:
         """Time a stage under its name and report it; stages may nest, seconds are added per name."""
         outer, self._stage = self._stage, name
-        start = time.perf_counter()
+        start = self._spoke = time.perf_counter()
+        if self.verbose:
+            _speak(f"{name} ...")
         try:
             yield
         finally:
@@ -85,28 +103,70 @@ class Run:
             self.seconds[name] = self.seconds.get(name, 0.0) + spent
             self._stage = outer
             if self.verbose:
-                sys.stderr.write(f"[manifoldry] {name}: {spent:.2f} s\n")
+                _speak(f"{name}: {spent:.2f} s")
 
     def step(self, done: int, total: int | None = None, message: str = "") -> bool:
-        """Report a step of the current stage; False once the callback has asked to stop."""
-        if self.callback is not None:
-            elapsed = time.perf_counter() - self._began
-            if self.callback(Progress(self._stage, done, total, elapsed, message)):
-                self.stopped = True
+        """Report a step of the current stage; False once the callback or Ctrl-C has asked to stop."""
+        if self.verbose:
+            self._speak_at_times(done, total, message)
+        self._tell(done, total, message)
         return not self.stopped
 
+    def _tell(self, done: int, total: int | None, message: str) -> None:
+        if self.callback is None:
+            return
+        elapsed = time.perf_counter() - self._began
+        try:
+            if self.callback(Progress(self._stage, done, total, elapsed, message)):
+                self.stopped = True
+        except KeyboardInterrupt:
+            self._interrupt()
+
+    def _speak_at_times(self, done: int, total: int | None, message: str) -> None:
+        now = time.perf_counter()
+        if now - self._spoke >= SECONDS_BETWEEN_LINES:
+            self._spoke = now
+            share = f"{done:,}" if total is None else f"{done:,} of {total:,}"
+            _speak(f"{self._stage}: {share}" + (f", {message}" if message else ""))
+
+    @contextmanager
+    def stoppable(self) -> Iterator[None]:
+        """Let Ctrl-C ask to stop where a result has been reached that can be kept; a second one raises.
+
+        Elsewhere Ctrl-C raises KeyboardInterrupt as usual: there is nothing to keep. Only the main thread of a program
+        hears of it, and a handler that the program has installed is left alone.
+        """
+        outer, before, self._stoppable = self._stoppable, self.interrupted, True
+        usual = signal.default_int_handler
+        ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is usual
+        if ours:
+            signal.signal(signal.SIGINT, lambda *_: self._interrupt())
+        try:
+            yield
+        finally:
+            if ours:
+                signal.signal(signal.SIGINT, usual)
+            self._stoppable = outer
+        if self.interrupted and not before:
+            warn(f"Interrupted in the stage '{self._stage}': the result is the one reached so far.")
+
+    def _interrupt(self) -> None:
+        if self.interrupted or not self._stoppable:
+            raise KeyboardInterrupt
+        self.interrupted = self.stopped = True
+
     def announce(self, what: str, n_bytes: int, instead: str = "") -> None:
-        """Tell the size of a large array before it is taken; refuse what the machine does not have."""
+        """Tell the size of a large array before it is taken; refuse more than is available now."""
         self.memory[what] = max(self.memory.get(what, 0), int(n_bytes))
         text = f"{what}: {n_bytes / 1e6:,.0f} MB"
-        if n_bytes > physical_memory():
+        available = available_memory()
+        if n_bytes > available:
             raise MemoryError(
-                f"{text} are needed and the machine has {physical_memory() / 1e6:,.0f} MB"
-                + (f"; {instead}." if instead else ".")
+                f"{text} are needed and {available / 1e6:,.0f} MB are available" + (f"; {instead}." if instead else ".")
             )
         if self.verbose and n_bytes > 1e8:
-            sys.stderr.write(f"[manifoldry] {text}\n")
-        self.step(0, None, text)
+            _speak(text)
+        self._tell(0, None, text)
 
     def map(
         self, work: Callable[..., T], tasks: Sequence[Any], *, blas: bool = False, stoppable: bool = False
@@ -119,6 +179,7 @@ class Run:
         callback has asked to stop.
         """
         results: list[Any] = [None] * len(tasks)
+        began = time.perf_counter()
         queue: SimpleQueue[int] = SimpleQueue()
         for i in range(len(tasks)):
             queue.put(i)
@@ -132,11 +193,11 @@ class Run:
                         return
                     results[i] = work(*tasks[i])
                     if report:
-                        self.step(len(tasks) - queue.qsize(), len(tasks))
+                        self._task_done(len(tasks) - queue.qsize(), len(tasks), stoppable, began)
 
         helpers: list[Future[None]] = [_pool().submit(drain) for _ in range(min(self.n_jobs, len(tasks)) - 1)]
         try:
-            drain(report=stoppable)
+            drain(report=True)
         finally:
             while not queue.empty():  # only after an error here: leave the helpers nothing to begin
                 try:
@@ -150,10 +211,22 @@ class Run:
                 raise error
         return results
 
+    def _task_done(self, done: int, total: int, told: bool, began: float) -> None:
+        """Report a task of `map`: as a step where progress is told, else only in words, and of a long map."""
+        if told:
+            self.step(done, total)
+        elif self.verbose and time.perf_counter() - began >= SECONDS_BETWEEN_LINES:
+            self._speak_at_times(done, total, "")
+
     def ranges(self, n: int, grain: int) -> list[tuple[int, int]]:
         """Cut ``range(n)`` into pieces of ``grain`` rows: a cut that does not depend on ``n_jobs``."""
         grain = max(1, grain)
         return [(lo, min(lo + grain, n)) for lo in range(0, n, grain)]
+
+
+def _speak(text: str) -> None:
+    sys.stderr.write(f"[manifoldry] {text}\n")
+    sys.stderr.flush()
 
 
 def resolve_jobs(n_jobs: int | None) -> int:
@@ -164,14 +237,6 @@ def resolve_jobs(n_jobs: int | None) -> int:
     if not isinstance(n_jobs, (int, np.integer)) or isinstance(n_jobs, bool) or n_jobs == 0:
         raise ValueError(f"n_jobs must be a non-zero integer or None; got {n_jobs!r}.")
     return int(n_jobs) if n_jobs > 0 else max(1, cpus + 1 + int(n_jobs))
-
-
-def physical_memory() -> int:
-    """Bytes of memory in this machine; a very large number where the system does not tell."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return sys.maxsize
 
 
 @cache
@@ -192,104 +257,6 @@ def _pool() -> ThreadPoolExecutor:
     if not _shared:
         _shared.append(ThreadPoolExecutor(max(32, _cpus()), thread_name_prefix="manifoldry"))
     return _shared[0]
-
-
-class _SharedBlasLimit:
-    """One thread for every BLAS with one setting per process; contexts of several threads may overlap.
-
-    The first context to be entered saves and lowers the numbers of threads, the last to be left restores them.
-    """
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self._held: Counter[int] = Counter()
-        self._former: dict[str, tuple[Any, int]] = {}
-
-    def enter(self, libraries: Sequence[Any]) -> None:
-        """Lower what is not lowered yet: everything, or a library that was loaded since."""
-        with self.lock:
-            for library in libraries:
-                if library.filepath not in self._former:
-                    self._former[library.filepath] = library, library.get_num_threads()
-                    _set_threads(library, 1)
-            self._held[threading.get_ident()] += 1
-
-    def leave(self) -> None:
-        """Restore the former numbers if this was the last context."""
-        with self.lock:
-            self._held[threading.get_ident()] -= 1
-            self._restore_if_free()
-
-    def after_fork(self) -> None:
-        """Forget, in the child, the contexts of threads that a fork does not take along; release the fork's lock."""
-        self._held = Counter({threading.get_ident(): self._held[threading.get_ident()]})
-        self._restore_if_free()
-        self.lock.release()
-
-    def _restore_if_free(self) -> None:
-        self._held = +self._held
-        if not self._held:
-            for library, threads in self._former.values():
-                _set_threads(library, threads)
-            self._former.clear()
-
-
-_blas_limit = _SharedBlasLimit()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_blas_limit.lock.acquire,
-        after_in_parent=_blas_limit.lock.release,
-        after_in_child=_blas_limit.after_fork,
-    )
-
-
-@contextmanager
-def one_blas_thread(openmp: bool = True) -> Iterator[None]:
-    """Hold BLAS to one thread; contexts of several threads may overlap, and the last to be left restores the setting.
-
-    Also to be held around what limits BLAS by itself, as scikit-learn's k-means and exact neighbor search do: its limit
-    would restore the single thread that it found in a context of another thread.
-
-    Parameters
-    ----------
-    openmp : bool
-        Limit a BLAS with the threads of OpenMP, too, whose number belongs to the calling thread. False where loops of
-        OpenMP run inside: they would get one thread as well.
-    """
-    shared, own = _blas_libraries(len(sys.modules))
-    former = [(library, library.get_num_threads()) for library in own if openmp]
-    for library, _ in former:
-        library.set_num_threads(1)
-    _blas_limit.enter(shared)
-    try:
-        yield
-    finally:
-        _blas_limit.leave()
-        for library, threads in former:
-            library.set_num_threads(threads)
-
-
-@lru_cache(maxsize=1)
-def _blas_libraries(n_modules: int) -> tuple[list[Any], list[Any]]:  # noqa: ARG001
-    """Return the BLAS libraries with one number of threads per process, and those with one per calling thread.
-
-    They are looked up anew (3 ms) once a module more may have brought another.
-    """
-    from threadpoolctl import ThreadpoolController
-
-    blas = ThreadpoolController().select(user_api="blas")
-    own = blas.select(internal_api="openblas").select(threading_layer="openmp").lib_controllers
-    return [library for library in blas.lib_controllers if library not in own], own
-
-
-def _set_threads(library: Any, threads: int) -> None:
-    # From 3.8 on, threadpoolctl lets a single thread at a time set OpenBLAS and silently ignores the others.
-    release = getattr(library, "clear_controlling_thread", None)
-    if release is not None:
-        release(force=True)
-    library.set_num_threads(threads)
-    if release is not None:
-        release()
 
 
 def _entropy(seed: Any) -> int:

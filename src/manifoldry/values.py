@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from manifoldry.run import Run
 
 Array = NDArray[Any]
-FloatArray = NDArray[np.floating[Any]]
+FloatArray = NDArray[np.float64]
+"""Numbers in double precision; in single precision where the points are, or where a docstring says so."""
 IntArray = NDArray[np.integer[Any]]
 
 Extension = Callable[[Array, "Run"], FloatArray]
@@ -230,6 +231,10 @@ class Trace:
     def __post_init__(self) -> None:
         if self.steps is not None and len(self.steps) != len(self.objective):
             raise ValueError(f"A trace needs one step per objective; got {len(self.steps)} and {len(self.objective)}.")
+
+    def interrupted(self) -> Trace:
+        """Return the trace of an iteration that was asked to stop by Ctrl-C; one that had ended as it is."""
+        return replace(self, stop=Stop.INTERRUPTED) if self.stop is Stop.ASKED else self
 
     @property
     def n_iter(self) -> int:

@@ -98,7 +98,8 @@ def test_an_interrupt_keeps_the_layout_reached():
             raise KeyboardInterrupt
 
     Y, whole = pair(), pair()
-    trace = descend(Y, [Phase("a", bowl(), 100)], Run(callback=interrupt))
+    with pytest.warns(UserWarning, match="Interrupted"):
+        trace = descend(Y, [Phase("a", bowl(), 100)], Run(callback=interrupt))
     descend(whole, [Phase("a", bowl(), 7)], Run())
     assert trace.stop is Stop.INTERRUPTED
     assert trace.n_iter == 7

@@ -56,7 +56,7 @@ def test_every_solver_alone_gives_the_same_pairs(solver, mass):
     n = A.shape[0]
     B = {"none": None, "diagonal": np.linspace(1, 2, n), "sparse": _grid_laplacian(16, 29, 1) + sp.eye_array(n)}[mass]
     full = np.eye(n) if B is None else np.diag(B) if mass == "diagonal" else B.toarray()
-    pencil = Pencil.of(A, B, 1.0, np.ones(n))
+    pencil = Pencil.of(A, B, 1.0, np.ones(n), Run())
     rough = davidson(pencil, _start(pencil, 5), 3, lambda R: R, 5, TOLERANCE, Run())
     found = solver(pencil, rough, 3, TOLERANCE, Run())
     exact = scipy.linalg.eigvalsh(A.toarray(), full)
@@ -68,7 +68,7 @@ def test_every_solver_alone_gives_the_same_pairs(solver, mass):
 @pytest.mark.parametrize("solver", [solvers._shift_invert, solvers._lapack])
 def test_dense_solvers_at_the_upper_end(solver):
     X = np.random.default_rng(0).standard_normal((300, 300))
-    pencil = Pencil.of(X + X.T, None, -1.0, None)
+    pencil = Pencil.of(X + X.T, None, -1.0, None, Run())
     rough = davidson(pencil, _start(pencil, 8), 3, lambda R: R, 3, TOLERANCE, Run())
     found = solver(pencil, rough, 3, TOLERANCE, Run())
     np.testing.assert_allclose(-found.values[:3], np.linalg.eigvalsh(X + X.T)[::-1][:3], rtol=1e-11)
@@ -76,7 +76,7 @@ def test_dense_solvers_at_the_upper_end(solver):
 
 def test_a_bad_preconditioner_costs_steps_not_accuracy():
     A = _grid_laplacian(12, 20)
-    pencil = Pencil.of(A, None, 1.0, np.ones(240))
+    pencil = Pencil.of(A, None, 1.0, np.ones(240), Run())
     odd = np.random.default_rng(1).uniform(0.2, 5, (240, 1))
     found = davidson(pencil, _start(pencil, 6), 3, lambda R: odd * R, 600, TOLERANCE, Run())
     assert found.settled
@@ -104,7 +104,7 @@ def test_a_preconditioner_that_breaks_down_is_left_for_the_next_solver(monkeypat
 
 
 def test_without_memory_for_a_factor_the_search_goes_on(monkeypatch):
-    monkeypatch.setattr(solvers, "physical_memory", lambda: 1000)
+    monkeypatch.setattr(solvers, "available_memory", lambda: 1000)
     A = _grid_laplacian(20, 31)
     found = smallest(A, 2, null=np.ones(620), run=Run())
     assert found.solver in ("multigrid", "krylov")
@@ -150,7 +150,7 @@ def test_predicted_fill_is_a_guess_from_above(make):
 
 def test_the_factor_fits_the_graph():
     def chosen(A):
-        return solvers._factor(Pencil.of(A, None, 1.0, None), Run())
+        return solvers._factor(Pencil.of(A, None, 1.0, None, Run()), Run())
 
     assert chosen(_grid_laplacian(40, 40)) == "sparse"
     assert chosen(_expander(1200, 0)) == "dense"

@@ -258,7 +258,8 @@ def test_the_callback_stops_it_and_an_interrupt_keeps_the_layout(method):
         if progress.stage == "descent" and progress.done == 40:
             raise KeyboardInterrupt
 
-    broken = method(callback=interrupt).fit(X)
+    with pytest.warns(UserWarning, match="Interrupted in the stage 'descent'"):
+        broken = method(callback=interrupt).fit(X)
     assert broken.trace_.stop is Stop.INTERRUPTED
     np.testing.assert_array_equal(broken.embedding_, stopped.embedding_)
     assert np.isfinite(broken.transform(X[:3] + 0.1)).all()

@@ -9,19 +9,24 @@ from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from manifoldry import check
-from manifoldry.base.estimator import estimator, validated_rows
+from manifoldry.base.estimator import estimator, fitted, validated_rows
 from manifoldry.base.look import keep_advice, repr_with_advice
+from manifoldry.base.sklearn_bases import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    available_if,
+)
 from manifoldry.base.suggestion import by_dimension, measured_dimension
+from manifoldry.blas import one_blas_thread
 from manifoldry.extend.local import LocalInverse
 from manifoldry.parameters import Described, PositiveInt, check_parameters
 from manifoldry.run import Run
 from manifoldry.solve.spectrum import Suggestion
-from manifoldry.values import Embedding, FloatArray, NeighborGraph
+from manifoldry.values import Certificate, Embedding, FloatArray, NeighborGraph, Spectrum, Trace
 
 Seed = int | Annotated[Any, Described("a numpy Generator or RandomState")] | None
 Metric = str | Callable[..., Any]
@@ -53,6 +58,13 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
     verbose: bool | int = False
     callback: Callable[..., Any] | None = None
 
+    # Of the methods that have them:
+    graph_: NeighborGraph = fitted()
+    spectrum_: Spectrum = fitted()
+    trace_: Trace = fitted()
+    certificate_: Certificate = fitted()
+    n_iter_: int = fitted()
+
     _takes_graphs: ClassVar[bool] = False
     _takes_sparse: ClassVar[bool] = True
     _extra_metrics: ClassVar[tuple[str, ...]] = ()
@@ -80,9 +92,12 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         check.metric(self._metric, ("precomputed", *self._extra_metrics))
         points = self._validated(X, reset=True)
         self._check_parameters(count_points(points))
-        embedding = self._embed_with(points, y, run)
+        with one_blas_thread(openmp=False):  # `blas_threads_for` gives large matrices all threads
+            embedding = self._embed_with(points, y, run)
         if self._local_inverse and embedding.inverse is None and self._has_rows(points):
             embedding = replace(embedding, inverse=LocalInverse(points, embedding.coordinates))
+        if run.interrupted and embedding.trace is not None:
+            embedding = replace(embedding, trace=embedding.trace.interrupted())
         self._keep(embedding, run, getattr(points, "dtype", np.dtype(float)))
         keep_advice(self, points, run)
         measured = measured_dimension(points, self._metric, getattr(self, "metric_params", None))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, fields
-from typing import Any, TypeVar, cast, dataclass_transform
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, TypeVar, cast, dataclass_transform
 
 import numpy as np
 from scipy.sparse import issparse
@@ -15,7 +15,12 @@ from manifoldry.base.synonyms import unknown_parameter
 C = TypeVar("C", bound=type)
 
 
-@dataclass_transform(eq_default=False, kw_only_default=True)
+def fitted(*, init: Literal[False] = False) -> Any:  # noqa: ARG001
+    """Declare an attribute that `fit` leaves behind, with its type; it is no parameter and absent before."""
+    return field(init=False)
+
+
+@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(fitted,))
 def estimator(cls: C) -> C:
     """Make the annotated names of a class the keyword-only parameters of its constructor, which only stores them.
 
@@ -23,7 +28,7 @@ def estimator(cls: C) -> C:
     that another library has for a parameter gets an error with ours.
     """
     cls = cast(C, dataclass(eq=False, repr=False, kw_only=True)(cls))
-    store, names = cls.__init__, [field.name for field in fields(cls)]  # type: ignore[misc]
+    store, names = cls.__init__, [each.name for each in fields(cls) if each.init]  # type: ignore[misc]
 
     @functools.wraps(store)
     def construct(self: Any, *args: Any, **parameters: Any) -> None:

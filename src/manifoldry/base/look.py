@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from manifoldry.blas import one_blas_thread
 from manifoldry.geometry.principal import leading_scores
 from manifoldry.neighbors.pairwise import distance_rows, distances_to_others, nearest
 from manifoldry.quality.layout import crowding, ruled_axes
 from manifoldry.quality.ranks import ranks_of
-from manifoldry.run import Run, one_blas_thread
+from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry.warnings import EmbeddingWarning, warn
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from manifoldry import check
 from manifoldry.base.look import keep_advice, repr_with_advice
 from manifoldry.base.suggestion import by_dimension, measured_dimension, variance_left_over
+from manifoldry.blas import blas_threads_for
 from manifoldry.run import Run
 from manifoldry.solve.spectrum import Suggestion, elbow
 from manifoldry.values import FloatArray, Spectrum
@@ -27,7 +28,8 @@ class Wrapped(TransformerMixin):
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Fit as scikit-learn does and keep the coordinates of the rows in ``embedding_``."""
         began = time.perf_counter()
-        super().fit(X)
+        with blas_threads_for(min(np.shape(X)), max(np.shape(X))):
+            super().fit(X)
         fitted = time.perf_counter()
         rows = X.tocsr() if issparse(X) else X  # some transforms slice rows, which not all sparse formats can
         self._keep(rows, self.transform(rows))

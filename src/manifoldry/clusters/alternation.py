@@ -62,7 +62,7 @@ class Outcome:
 def best_of(problem: Problem, n_clusters: int, n_init: int, run: Run) -> tuple[Outcome, FloatArray]:
     """Return the best outcome of ``n_init`` random starts (the first, of equals) and the objectives of all."""
     seeds = [problem.seeds(n_clusters, run.rng(f"start {number}")) for number in range(n_init)]
-    with run.stage("clusters"):
+    with run.stage("clusters"), run.stoppable():
         done = [
             outcome
             for outcome in run.map(alternate, [(problem, medoids) for medoids in seeds], blas=True, stoppable=True)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.base.embedder import Seed
-from manifoldry.base.estimator import estimator, validated_rows
+from manifoldry.base.estimator import estimator, fitted, validated_rows
+from manifoldry.base.sklearn_bases import BaseEstimator, ClusterMixin
+from manifoldry.blas import one_blas_thread
 from manifoldry.clusters.subspaces import AffineSubspaces
 from manifoldry.neighbors.graph import label_pieces, symmetrize
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
@@ -71,6 +72,11 @@ class Clusterer(ClusterMixin, BaseEstimator, ABC):
     verbose: bool | int = False
     callback: Callable[..., Any] | None = None
 
+    # Of the methods that have them:
+    trace_: Trace = fitted()
+    medoids_: IntArray = fitted()
+    n_iter_: int = fitted()
+
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Divide the rows of ``X`` into clusters.
 
@@ -92,7 +98,10 @@ class Clusterer(ClusterMixin, BaseEstimator, ABC):
         points = self._validated(X, reset=True)
         check.distinct_points(points)
         self._check_parameters(len(points))
-        clustering = self._cluster(points, run)
+        with one_blas_thread(openmp=False):
+            clustering = self._cluster(points, run)
+        if run.interrupted and clustering.trace is not None:
+            clustering = replace(clustering, trace=clustering.trace.interrupted())
         graph = self._graph(points, run)[0] if clustering.graph is None else clustering.graph
         self._keep(points, clustering, graph, run)
         return self

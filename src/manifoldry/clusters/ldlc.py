@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from manifoldry.base.estimator import estimator
+from manifoldry.base.estimator import estimator, fitted
 from manifoldry.clusters.alternation import Problem, best_of, compact
 from manifoldry.clusters.assignment import GeodesicsToMedoids, LeastCost, to_clustering
 from manifoldry.clusters.clusterer import Clusterer, Clustering
@@ -111,6 +111,8 @@ class LDLC(Clusterer):
     max_iter: PositiveInt = 100
     tol: NonNegative = 0.0
     metric: str | Callable[..., Any] = "euclidean"
+
+    rho_: float = fitted()
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)

@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
-from manifoldry.base.estimator import estimator
+from manifoldry.base.estimator import estimator, fitted
 from manifoldry.clusters.clusterer import Clusterer, Clustering
 from manifoldry.clusters.em import MAX_DENSE_COLUMNS, EMResult, NoiseModel, fit_mixture, initial_mixture
 from manifoldry.clusters.gaussians import MaximumPosterior, OrthonormalReduction
@@ -27,6 +27,11 @@ class MixtureClusterer(Clusterer):
     max_iter: PositiveInt = 200
     tol: NonNegative = 1e-5
     min_variance: Positive = 1e-6
+
+    weights_: FloatArray = fitted()
+    means_: FloatArray = fitted()
+    noise_variances_: FloatArray = fitted()
+    log_likelihood_: float = fitted()
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the posterior probability of each component given each point, shape (n, n_clusters_).
@@ -96,7 +101,7 @@ class MixtureClusterer(Clusterer):
             first = initial_mixture(Z, labels, seeds, dimension, rank, noise)
             return fit_mixture(Z, first, noise, self.max_iter, self.tol, run)
 
-        with run.stage("mixtures"):
+        with run.stage("mixtures"), run.stoppable():
             tasks = [(int(seed),) for seed in run.rng("mixtures").integers(2**31 - 1, size=self.n_init)]
             results = [result for result in run.map(start, tasks, blas=True, stoppable=True) if result is not None]
             return results or run.map(start, tasks[:1], blas=True)  # stopped at once: one step of the first start

@@ -12,11 +12,12 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from manifoldry.base.estimator import estimator
+from manifoldry.blas import one_blas_thread
 from manifoldry.clusters.clusterer import Clusterer, Clustering
 from manifoldry.clusters.subspaces import AffineSubspaces, squared_distances
 from manifoldry.parameters import NonNegative, PositiveInt, Range
 from manifoldry.registry import register
-from manifoldry.run import Run, one_blas_thread
+from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray
 
 
@@ -99,7 +100,7 @@ class KMeans(Clusterer):
 
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
         seeds = [int(run.rng(f"start {number}").integers(2**31 - 1)) for number in range(self.n_init)]
-        with run.stage("clusters"), warnings.catch_warnings():
+        with run.stage("clusters"), run.stoppable(), warnings.catch_warnings():
             # Fewer distinct points than clusters: n_clusters_ says so.
             warnings.simplefilter("ignore", ConvergenceWarning)
             done = run.map(self._start, [(X, seed) for seed in seeds], blas=True, stoppable=True)

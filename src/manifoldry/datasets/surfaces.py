@@ -8,7 +8,7 @@ import numpy as np
 
 from manifoldry.datasets.dataset import Dataset
 from manifoldry.datasets.sampling import ManifoldSampler, require_positive
-from manifoldry.values import FloatArray
+from manifoldry.values import Array, FloatArray
 
 
 def twin_peaks(n: int = 1000, *, noise: float = 0.0, unevenness: float = 1.0, random_state: Any = 0) -> Dataset:
@@ -81,7 +81,7 @@ def torus(
         raise ValueError(f"tube must be less than radius; got {tube} and {radius}, try tube={radius / 2}.")
     sampler = ManifoldSampler("torus", n, noise, unevenness, random_state)
 
-    def in_area(_: FloatArray, v: FloatArray, height: FloatArray) -> FloatArray:
+    def in_area(_: FloatArray, v: FloatArray, height: FloatArray) -> Array:
         return height * (radius + tube) < radius + tube * np.cos(2 * np.pi * v)
 
     u, v, _ = sampler.unit(3, keep=in_area)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
+from scipy.sparse import csr_array
 from scipy.sparse.linalg import splu
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldry.base import GraphEmbedder, count_points, estimator
+from manifoldry.base import GraphEmbedder, count_points, estimator, fitted
 from manifoldry.extend.affinity import LaplacianNystrom, embed_affinities, embed_copies
 from manifoldry.geometry.affinity import Affinity, edge_affinity
 from manifoldry.geometry.laplacian import laplacian
@@ -102,6 +103,8 @@ class CommuteTime(GraphEmbedder):
     weights: Literal["heat", "binary"] = "heat"
     bandwidth: Positive | Literal["auto"] = "auto"
     disconnected: Policy = "apart"
+
+    affinity_matrix_: csr_array = fitted()
 
     _invertible = _local_inverse = True
     _extra_metrics = ("affinity",)

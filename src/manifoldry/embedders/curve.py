@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from manifoldry.base import Embedder, estimator
+from manifoldry.base import Embedder, estimator, fitted
 from manifoldry.geometry.neighborhoods import dense
 from manifoldry.parameters import NonNegative, PositiveInt, PositiveShare, Range
 from manifoldry.registry import register
@@ -166,11 +166,13 @@ class PrincipalCurve(Embedder):
     max_iter: PositiveInt = 50
     tol: NonNegative = 0.0001
 
+    curve_: FloatArray = fitted()
+
     _invertible = True
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         rows = dense(X)
-        with run.stage("curve"):
+        with run.stage("curve"), run.stoppable():
             curve, trace = self._alternate(rows, run)
             places, away = curve.project(rows, run)
         return Embedding(

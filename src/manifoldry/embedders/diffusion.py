@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.base import GraphEmbedder, estimator, fitted
+from manifoldry.blas import blas_threads_for
 from manifoldry.extend.affinity import DiffusionNystrom, embed_copies
 from manifoldry.extend.pieces import embed_pieces
 from manifoldry.extend.placement import FittedDistances, pairwise
@@ -130,6 +131,8 @@ class DiffusionMaps(GraphEmbedder):
     kernel: Literal["auto", "complete", "sparse"] = "auto"
     disconnected: Policy = "apart"
 
+    affinity_matrix_: csr_array = fitted()
+
     _invertible = _local_inverse = True
 
     def diffusion_distances(self, t: float | None = None) -> FloatArray:
@@ -155,7 +158,8 @@ class DiffusionMaps(GraphEmbedder):
         run = self._run()
         run.announce("diffusion distances", 4 * 8 * n * n, "fit fewer points")
         A = walk.symmetric
-        values, vectors = np.linalg.eigh(A.toarray() if issparse(A) else A)
+        with blas_threads_for(n):
+            values, vectors = np.linalg.eigh(A.toarray() if issparse(A) else A)
         full = vectors * _power(values, steps) / np.sqrt(walk.stationary)[:, None]
         return pairwise(full, full, "euclidean", None, run)
 

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.extend.linear import embed_linearly, feature_rows
 from manifoldry.neighbors.sample import Sample
 from manifoldry.parameters import PositiveShare
@@ -14,7 +14,7 @@ from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.eigen import largest
 from manifoldry.solve.linear_span import MIN_EIGENPAIRS, SPAN_RANK_TOL, principal_span
-from manifoldry.values import Embedding, IntArray, NeighborGraph
+from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph
 
 
 @register(
@@ -85,6 +85,9 @@ class DPP(GraphEmbedder):
     """
 
     variance: PositiveShare = 1.0
+
+    components_: FloatArray = fitted()
+    mean_: FloatArray = fitted()
 
     _invertible = True
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import Embedder, estimator
+from manifoldry.base import Embedder, estimator, fitted
 from manifoldry.extend.kernel_image import KernelImage
 from manifoldry.extend.kernel_projection import Kernel
 from manifoldry.extend.placement import pairwise
@@ -146,6 +146,10 @@ class EAT(Embedder):
     slack: Positive = 1e-4
     tol: Positive = 1e-5
 
+    error_: float = fitted()
+    stretch_: float = fitted()
+    rank_ratio_: float = fitted()
+
     _invertible = True
     _local_inverse = True
 
@@ -183,7 +187,7 @@ class EAT(Embedder):
         run.announce(f"multipliers of {len(i)} pairs", 24 * len(i) ** 2, "fit a sample, or take fewer neighbors")
         with run.stage("kernel"):
             image = KernelImage.of(self._kernel(X, i, j), X, tau, run)
-        with run.stage("unfolding"):
+        with run.stage("unfolding"), run.stoppable():
             solution = self._maximize_stretch(image, tau, i, j, run)
         coordinates, spectrum = principal_axes(image.basis @ solution.root, self.n_components)
         rank = int((spectrum.values > RANK_TOL * spectrum.values[0]).sum())

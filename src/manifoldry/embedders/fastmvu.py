@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.extend.local import forward
 from manifoldry.geometry.laplacian import laplacian
 from manifoldry.geometry.weights import reconstruction
@@ -127,6 +127,9 @@ class FastMVU(GraphEmbedder):
     n_basis: PositiveInt = 20
     max_iter: NonNegativeInt = 100
 
+    stretch_: float = fitted()
+    error_: float = fitted()
+
     _invertible = _local_inverse = True
 
     def _check_parameters(self, n_points: int) -> None:
@@ -136,14 +139,14 @@ class FastMVU(GraphEmbedder):
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         pairs = PairDistances.of_graph(sample.graph)
         Q = _laplacian_eigenvectors(sample.graph, min(self.n_basis, sample.n_points - 1), run)
-        with run.stage("semidefinite program"):
+        with run.stage("semidefinite program"), run.stoppable():
             differences = pairs.of_points(Q)[_sample_pairs(len(pairs), MAX_SMOOTH_PAIRS, run)]
             P = smooth_stretch(differences, np.eye(Q.shape[1]), run, kept=True)
             certificate = certify_basis(differences, P)
         values, vectors = np.linalg.eigh(P)
         smooth = Q @ (vectors * np.sqrt(np.maximum(values, 0.0)))
         Y, spectrum = principal_axes(smooth, n_components + EXTRA_DIMENSIONS)
-        with run.stage("refinement"):
+        with run.stage("refinement"), run.stoppable():
             for weight in VARIANCE_WEIGHTS:
                 Y, _ = refine(pairs, Y, weight, self.max_iter, run)
             Y, trace = refine(pairs, principal_axes(Y, n_components)[0], LAST_VARIANCE_WEIGHT, self.max_iter, run)
@@ -241,6 +244,9 @@ class LandmarkMVU(GraphEmbedder):
     reg: NonNegative = 1e-4
     tol: Positive = 1e-5
 
+    stretch_: float = fitted()
+    landmarks_: IntArray = fitted()
+
     _invertible = _local_inverse = True
 
     def _check_parameters(self, n_points: int) -> None:
@@ -254,7 +260,7 @@ class LandmarkMVU(GraphEmbedder):
         landmarks = _farthest_points(sample.graph, min(self.n_landmarks, sample.n_points))
         Q = _landmark_combinations(reconstruction(sample, self.reg, run), landmarks)
         start = _scale_landmarks(sample.graph, landmarks, n_components + EXTRA_DIMENSIONS, run)
-        with run.stage("semidefinite program"):
+        with run.stage("semidefinite program"), run.stoppable():
             first = _sample_pairs(len(pairs), FIRST_PAIRS_PER_LANDMARK * len(landmarks), run)
             options = StretchOptions(self.tol, max_rank=min(MAX_LANDMARK_RANK, len(landmarks) - 1))
             variance = np.cov(Q, rowvar=False, ddof=0) * len(Q)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import Embedder, estimator
+from manifoldry.base import Embedder, estimator, fitted
 from manifoldry.geometry.neighborhoods import dense_rows
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
@@ -158,6 +158,13 @@ class IPA(Embedder):
     n_neighbors: PositiveInt | Literal["auto"] | None = "auto"
     radius: Positive | None = None
     disconnected: Literal["apart", "raise"] = "apart"
+
+    patches_: Atlas = fitted()
+    n_patches_: int = fitted()
+    sample_: IntArray = fitted()
+    residuals_: FloatArray = fitted()
+    disagreement_: FloatArray = fitted()
+    distortion_: FloatArray = fitted()
 
     _invertible = True
 

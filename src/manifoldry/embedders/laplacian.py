@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
-from manifoldry.base import GraphEmbedder, count_points, estimator
+from manifoldry.base import GraphEmbedder, count_points, estimator, fitted
 from manifoldry.extend.affinity import LaplacianNystrom, embed_affinities, embed_copies
 from manifoldry.geometry.affinity import edge_affinity
 from manifoldry.geometry.laplacian import LaplacianKind
@@ -108,6 +109,8 @@ class LaplacianEigenmaps(GraphEmbedder):
     bandwidth: Positive | Literal["auto"] = "auto"
     laplacian: LaplacianKind = "random_walk"
     disconnected: Policy = "apart"
+
+    affinity_matrix_: csr_array = fitted()
 
     _invertible = _local_inverse = True
     _extra_metrics = ("affinity",)

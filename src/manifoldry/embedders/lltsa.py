@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.extend.linear import embed_linearly, feature_rows
 from manifoldry.geometry.tangent import assemble, tangent_form, tangents
 from manifoldry.neighbors.sample import Sample
@@ -12,7 +12,7 @@ from manifoldry.parameters import PositiveShare
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.linear_span import principal_span
-from manifoldry.values import Embedding
+from manifoldry.values import Embedding, FloatArray
 
 
 @register(
@@ -72,6 +72,9 @@ class LinearLTSA(GraphEmbedder):
     """
 
     variance: PositiveShare = 1.0
+
+    components_: FloatArray = fitted()
+    mean_: FloatArray = fitted()
 
     _invertible = True
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse import issparse
 
-from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.extend.kernel_projection import Kernel, KernelFunction, KernelName, LocalPreimage
 from manifoldry.extend.linear import (
     GramFeatures,
@@ -26,7 +26,7 @@ from manifoldry.parameters import Positive, PositiveInt, PositiveShare
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.linear_span import kernel_feature_rows, principal_span
-from manifoldry.values import Embedding
+from manifoldry.values import Embedding, FloatArray
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 
@@ -108,6 +108,9 @@ class LPP(GraphEmbedder):
     variance: PositiveShare = 1.0
     weights: Literal["heat", "binary"] = "heat"
     bandwidth: Positive | Literal["auto"] = "auto"
+
+    components_: FloatArray = fitted()
+    mean_: FloatArray = fitted()
 
     _invertible = True
 

@@ -237,7 +237,7 @@ class MDS(Embedder):
     def _embed(self, X: Any, run: Run) -> Embedding:
         wanted, distances = _distances(self, X, run)
         weights = None if self.weights is None else np.asarray(self.weights, dtype=np.float64)
-        with run.stage("majorization"):
+        with run.stage("majorization"), run.stoppable():
             step = guttman_transform(wanted, weights, run)
             Y, trace = best_start(
                 lambda start: majorize(step, start, run, max_iter=self.max_iter, tol=self.tol),
@@ -329,7 +329,7 @@ class NonmetricMDS(Embedder):
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         given, distances = _distances(self, X, run)
-        with run.stage("majorization"):
+        with run.stage("majorization"), run.stoppable():
             fit = MonotoneFit(given)
             Y, trace, curve = best_start(
                 lambda start: rank_majorize(fit, start, run, max_iter=self.max_iter, tol=self.tol),

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from manifoldry import check
-from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.extend.local import forward
 from manifoldry.geometry.neighborhoods import gather
 from manifoldry.neighbors.geodesic import geodesic_lengths
@@ -125,6 +125,9 @@ class MVU(GraphEmbedder):
     max_rank: PositiveInt | None = None
     tol: Positive = 1e-5
 
+    stretch_: float = fitted()
+    error_: float = fitted()
+
     _invertible = _local_inverse = True
 
     def _check_parameters(self, n_points: int) -> None:
@@ -144,7 +147,7 @@ class MVU(GraphEmbedder):
         pairs = _with_common_neighbors(sample, run) if self.common_neighbors else PairDistances.of_graph(graph)
         rank = min(self._max_rank(n, n_components), n - 1)
         start = _landmark_isomap(graph, min(rank, n_components + EXTRA_DIMENSIONS), run)
-        with run.stage("semidefinite program"):
+        with run.stage("semidefinite program"), run.stoppable():
             bands = pairs.bands(self.slack if self.constraints == "equal" else None)
             options = StretchOptions(self.tol, self.slack, rank)
             solution = stretch_out(Variance(n), bands, FrameLayout.of_points(n), start, options, run)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.extend.linear import embed_linearly, feature_rows
 from manifoldry.geometry.weights import alignment, reconstruction
 from manifoldry.neighbors.sample import Sample
@@ -14,7 +14,7 @@ from manifoldry.parameters import NonNegative, PositiveShare
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.linear_span import principal_span
-from manifoldry.values import Embedding
+from manifoldry.values import Embedding, FloatArray
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 _TEST_PARAMS = {"n_components": 2, "n_neighbors": 5}
@@ -93,6 +93,9 @@ class NPP(GraphEmbedder):
     variance: PositiveShare = 1.0
     reg: NonNegative = 0.001
 
+    components_: FloatArray = fitted()
+    mean_: FloatArray = fitted()
+
     _invertible = True
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
@@ -164,6 +167,9 @@ class ONPP(GraphEmbedder):
     skip_first: bool = True
     variance: PositiveShare = 1.0
     reg: NonNegative = 0.001
+
+    components_: FloatArray = fitted()
+    mean_: FloatArray = fitted()
 
     _invertible = True
 

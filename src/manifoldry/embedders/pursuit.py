@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from manifoldry.base import Embedder, estimator
+from manifoldry.base import Embedder, estimator, fitted
 from manifoldry.extend.linear import LinearInverse, LinearMap
 from manifoldry.geometry.neighborhoods import dense
 from manifoldry.parameters import Positive, PositiveInt
@@ -115,6 +115,9 @@ class ProjectionPursuit(Embedder):
     max_iter: PositiveInt = 200
     tol: Positive = 1e-08
 
+    components_: FloatArray = fitted()
+    mean_: FloatArray = fitted()
+
     _invertible = True
 
     def _embed(self, X: Any, run: Run) -> Embedding:
@@ -122,7 +125,7 @@ class ProjectionPursuit(Embedder):
         mean = rows.mean(axis=0)
         with run.stage("whitening"):
             whitened, whiten, color = _whitened(rows - mean)
-        with run.stage("pursuit"):
+        with run.stage("pursuit"), run.stoppable():
             found, values, traces = self._pursue(whitened, run)
         scores = fix_signs(whitened @ found)
         signs = np.where((scores * (whitened @ found)).sum(axis=0) < 0, -1.0, 1.0)

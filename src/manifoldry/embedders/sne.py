@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from manifoldry.base import estimator
+from scipy.sparse import csr_array
+
+from manifoldry.base import estimator, fitted
 from manifoldry.base.embedder import count_points
 from manifoldry.base.neighbor_embedding import NeighborEmbedding
 from manifoldry.extend.divergence_placement import DivergencePlacement
@@ -22,7 +24,7 @@ from manifoldry.solve.divergence import (
 )
 from manifoldry.solve.initialization import check_init, initial_layout
 from manifoldry.solve.repulsion import LayoutKernel, choose_repulsion
-from manifoldry.values import Embedding
+from manifoldry.values import Embedding, FloatArray
 
 SNE_INITIAL_STD = 0.1
 """Standard deviation of an initial layout that is not given."""
@@ -102,6 +104,10 @@ class SNE(NeighborEmbedding):
 
     tol: NonNegative = 1e-3
 
+    kl_divergence_: float = fitted()
+    affinity_matrix_: csr_array = fitted()
+    bandwidths_: FloatArray = fitted()
+
     def _embed(self, X: Any, run: Run) -> Embedding:
         return _embed_gaussian(self, X, ConditionalDivergence, run)
 
@@ -163,6 +169,10 @@ class SymmetricSNE(NeighborEmbedding):
     """
 
     tol: NonNegative = 1e-3
+
+    kl_divergence_: float = fitted()
+    affinity_matrix_: csr_array = fitted()
+    bandwidths_: FloatArray = fitted()
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         return _embed_gaussian(self, X, JointDivergence, run)

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import Embedder, estimator
+from manifoldry.base import Embedder, estimator, fitted
 from manifoldry.extend.kernel_image import ShiftedProjection, fit_kernel_map
 from manifoldry.extend.kernel_projection import Kernel
 from manifoldry.extend.pieces import embed_pieces
@@ -191,6 +191,12 @@ class TesseraMap(Embedder):
     symmetry: Literal["or", "and"] = "or"
     disconnected: Policy = "bridge"
 
+    labels_: IntArray = fitted()
+    n_patches_: int = fitted()
+    stretch_: float = fitted()
+    error_: float = fitted()
+    map_error_: float = fitted()
+
     _invertible = _local_inverse = True
 
     def _check_parameters(self, n_points: int) -> None:
@@ -233,7 +239,8 @@ class TesseraMap(Embedder):
             far = far_pairs(X, graph, labels, self.n_pairs, run)
             start = geodesic_start(tesserae, graph, rank, run)
             options = StretchOptions(self.tol, self.slack, self.max_rank or rank + 1)
-            stretched = tessellate(tesserae, borders, far, start, options, run)
+            with run.stoppable():
+                stretched = tessellate(tesserae, borders, far, start, options, run)
             tessellation = tesserae.images @ stretched.V
             spectrum = principal_scaling(tessellation, tessellation.shape[1], run)[0].spectrum
         Y = spectrum.scaled(0.5)[:, :n_components]

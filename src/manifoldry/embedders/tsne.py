@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from scipy.sparse import csr_array
 
-from manifoldry.base import estimator
+from manifoldry.base import estimator, fitted
 from manifoldry.base.embedder import count_points
 from manifoldry.base.neighbor_embedding import NeighborEmbedding
 from manifoldry.extend.divergence_placement import DivergencePlacement
@@ -163,6 +163,9 @@ class TSNE(NeighborEmbedding):
     late_exaggeration_iter: NonNegativeInt = 250
 
     _extra_metrics = ("affinity",)
+    kl_divergence_: float = fitted()
+    affinity_matrix_: csr_array = fitted()
+    bandwidths_: FloatArray = fitted()
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         if self.metric == "affinity":

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from manifoldry.base.embedder import Embedder, count_points
-from manifoldry.base.estimator import estimator
+from manifoldry.base.estimator import estimator, fitted
 from manifoldry.extend.umap_placement import UMAPPlacement
 from manifoldry.geometry.fuzzy import find_ab_params, fuzzy_simplicial_set, intersect_labels, intersect_targets
 from manifoldry.neighbors.lists import distinct_rows, list_neighbors
@@ -150,6 +150,10 @@ class UMAP(Embedder):
     a: Positive | None = None
     b: Positive | None = None
     unique: bool = False
+
+    affinity_matrix_: csr_array = fitted()
+    a_: float = fitted()
+    b_: float = fitted()
 
     _takes_graphs: ClassVar[bool] = True
     _invertible: ClassVar[bool] = True

@@ -9,9 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from manifoldry.blas import blas_threads_for, one_blas_thread
 from manifoldry.extend.kernel_projection import Kernel, KernelProjection
 from manifoldry.geometry.neighborhoods import dense
-from manifoldry.run import Run, one_blas_thread
+from manifoldry.run import Run
 from manifoldry.solve.scaling import center_gram
 from manifoldry.values import Array, FloatArray, IntArray
 
@@ -49,7 +50,9 @@ class KernelImage:
         origin = X.mean(axis=0) if isinstance(kernel.rule, str) and not given else None
         points = X if origin is None else X - origin
         values = kernel(points, points, run)
-        weights, vectors = np.linalg.eigh(center_gram(values, run))
+        centered = center_gram(values, run)
+        with blas_threads_for(len(centered)):
+            weights, vectors = np.linalg.eigh(centered)
         positive = weights > CENTERED_RANK_TOL * weights[-1]
         n_groups, group = connected_components(sp.csr_array(distances == 0), directed=False)
         full = int(positive.sum()) >= n_groups - 1

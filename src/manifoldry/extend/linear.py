@@ -60,7 +60,7 @@ class LinearInverse:
     @classmethod
     def of(cls, forward: LinearMap) -> LinearInverse:
         """Return the pseudo-inverse of a map: the nearest point to the mean that has the given coordinates."""
-        return cls(forward.mean, np.linalg.pinv(forward.components).T)
+        return cls(forward.mean, np.asarray(np.linalg.pinv(forward.components).T, dtype=np.float64))
 
     @classmethod
     def fit(cls, scores: FloatArray, X: FloatArray) -> LinearInverse:

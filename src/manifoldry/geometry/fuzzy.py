@@ -30,7 +30,7 @@ class MembershipStrengths:
     ``rho`` is the distance up to which membership is 1, ``sigma`` the scale of its decay beyond, shape (n,).
     """
 
-    values: FloatArray
+    values: Array
     rho: FloatArray
     sigma: FloatArray
 

@@ -16,8 +16,9 @@ from scipy.sparse import issparse
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
+from manifoldry.blas import one_blas_thread
 from manifoldry.neighbors.metrics import without_rounding
-from manifoldry.run import Run, one_blas_thread
+from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
 
 PairList = tuple[IntArray, IntArray, FloatArray]

@@ -8,9 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial import cKDTree
 
+from manifoldry.blas import one_blas_thread
 from manifoldry.neighbors.graph import label_pieces, local_scale
 from manifoldry.patches.cover import BLOCK_ENTRIES, MAX_TREE_COLUMNS
-from manifoldry.run import Run, one_blas_thread
+from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
 MAX_LLOYD_STEPS = 20

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from manifoldry.blas import one_blas_thread
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import label_pieces
 from manifoldry.patches.charts import fit_charts
 from manifoldry.patches.cover import Membership
 from manifoldry.patches.rigid import RigidPatches
-from manifoldry.run import Run, one_blas_thread
+from manifoldry.run import Run
 from manifoldry.solve.scaling import landmark_scaling, place_columns
 from manifoldry.solve.semidefinite import FrameLayout, PairDistances, PairStretch, StretchOptions, stretch_out
 from manifoldry.solve.semidefinite.barrier_path import Stretched

@@ -106,7 +106,7 @@ class PatchInverse:
         i, j = np.r_[overlaps.first, overlaps.second], np.r_[overlaps.second, overlaps.first]
         adjacency = sp.csr_array((np.ones(len(i)), (i, j)), shape=(n, n))
         cover = VoronoiCover(stitched.shifts, padded_lists(adjacency), overlap)
-        return cls(cover, charts, stitched, np.linalg.pinv(stitched.frames))
+        return cls(cover, charts, stitched, np.asarray(np.linalg.pinv(stitched.frames), dtype=np.float64))
 
     def __call__(self, Y: Array, run: Run) -> FloatArray:
         """Return the points at the places Y."""

@@ -46,7 +46,7 @@ def _number(value: float) -> str:
 
 
 def principal_components(X: Any, n_components: int) -> FloatArray:
-    """Return the scores of rows, dense or sparse, on the first principal components, with zeros where there are fewer."""
+    """Return the scores of rows, dense or sparse, on the first principal components; zeros beyond their number."""
     from sklearn.decomposition import PCA
 
     sparse = issparse(X)

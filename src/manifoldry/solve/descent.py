@@ -34,7 +34,8 @@ class Phase:
 
     The objective is computed every ``check_every`` steps (0: never) and after the last. The phase has converged when it
     falls by less than the share ``tol`` of itself between two computations (0: never). ``stop_when`` is called after
-    each step and tells whether the layout ends the phase.
+    each step and tells whether the layout ends the phase. With a ``measure``, the objective's name, its last value is
+    told too.
     """
 
     name: str
@@ -43,6 +44,11 @@ class Phase:
     tol: float = 0.0
     check_every: int = 0
     stop_when: Callable[[FloatArray], bool] | None = None
+    measure: str = ""
+
+    def told(self, objective: float) -> str:
+        """Return what is told with the progress: the name of the phase, and the objective under its own name."""
+        return f"{self.name}, {self.measure} {objective:.4f}" if self.measure else self.name
 
 
 def descend(Y: FloatArray, phases: Sequence[Phase], run: Run) -> Trace:
@@ -62,13 +68,13 @@ def descend(Y: FloatArray, phases: Sequence[Phase], run: Run) -> Trace:
     """
     total = sum(phase.max_iter for phase in phases)
     done, seen, steps, stop = 0, [phases[0].optimizer.objective(Y)], [0], Stop.LIMIT
-    try:
+    with run.stoppable():
         for phase in phases:
             last = np.inf
             for step in range(phase.max_iter):
                 phase.optimizer.advance(Y, step)
                 done += 1
-                asked = not run.step(done, total, phase.name)
+                asked = not run.step(done, total, phase.told(seen[-1]))
                 last_step = step + 1 == phase.max_iter or (phase.stop_when is not None and phase.stop_when(Y))
                 if asked or last_step or (phase.check_every and (step + 1) % phase.check_every == 0):
                     seen.append(phase.optimizer.objective(Y))
@@ -76,14 +82,11 @@ def descend(Y: FloatArray, phases: Sequence[Phase], run: Run) -> Trace:
                     converged = phase.tol > 0 and last - seen[-1] < phase.tol * abs(seen[-1])
                     last = seen[-1]
                     if asked:
-                        return Trace(np.array(seen), Stop.ASKED, np.array(steps))
+                        stop = Stop.INTERRUPTED if run.interrupted else Stop.ASKED
+                        return Trace(np.array(seen), stop, np.array(steps))
                     stop = Stop.CONVERGED if converged else Stop.LIMIT
                     if converged or last_step:
                         break
-    except KeyboardInterrupt:
-        seen.append(phase.optimizer.objective(Y))
-        steps.append(done)
-        stop = Stop.INTERRUPTED
     return Trace(np.array(seen), stop, np.array(steps))
 
 

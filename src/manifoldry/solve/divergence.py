@@ -186,7 +186,7 @@ class ExaggerationPhase:
         )
         collapsed = (lambda Y: bool(Y.std(axis=0).max() < self.min_width)) if self.min_width > 0 else None
         tol = 0.0 if exaggerated else self.tol
-        return Phase(self.name, optimizer, self.max_iter, tol, CHECK_EVERY, collapsed)
+        return Phase(self.name, optimizer, self.max_iter, tol, CHECK_EVERY, collapsed, "divergence")
 
 
 def minimize_divergence(

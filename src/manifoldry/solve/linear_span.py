@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry.blas import blas_threads_for
 from manifoldry.run import Run
 from manifoldry.solve.eigen import smallest
 from manifoldry.solve.scaling import center_gram
@@ -44,7 +45,8 @@ def kernel_feature_rows(K: FloatArray, features: Extension, run: Run, rank_tol: 
     """
     with run.stage("range"):
         centered = center_gram((K + K.T) / 2, run)
-        values, vectors = np.linalg.eigh(centered)
+        with blas_threads_for(len(centered)):
+            values, vectors = np.linalg.eigh(centered)
         kept = values > rank_tol * values[-1]
         return FeatureRows(K, vectors[:, kept] / np.sqrt(values[kept]), features)
 
@@ -100,7 +102,8 @@ def principal_span(
         centered = rows.table - mean
         inner = centered if rows.loadings is None else centered @ rows.loadings
         weighted = inner if weights is None else inner * np.sqrt(D)[:, None]
-        _, sigma, axes = np.linalg.svd(np.linalg.qr(weighted, mode="r"), full_matrices=False)
+        with blas_threads_for(min(weighted.shape), max(weighted.shape)):
+            _, sigma, axes = np.linalg.svd(np.linalg.qr(weighted, mode="r"), full_matrices=False)
         left = 1.0 - np.cumsum(sigma**2) / (sigma**2).sum()
         before = np.concatenate([[1.0], left[:-1]])  # what the directions before this one leave
         kept = (sigma > rows.rank_tol * sigma[0]) & ((before > 1.0 - variance) | (variance == 1.0))

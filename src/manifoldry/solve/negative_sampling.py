@@ -167,7 +167,7 @@ def optimize_layout(
     with run.stage("layout"):
         kept = renumbered(kept, order)
         kept.sort_indices()
-        places = np.ascontiguousarray(start[order], dtype=np.float32)
+        places: Any = np.ascontiguousarray(start[order], dtype=np.float32)
         optimizer = NegativeSampling(kept, parameters, run)
         trace = descend(places, [Phase("layout", optimizer, parameters.n_epochs)], run)
     layout = np.empty_like(places)

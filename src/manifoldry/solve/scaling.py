@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry.blas import blas_threads_for
 from manifoldry.geometry.principal import descending_eigh
 from manifoldry.run import Run
 from manifoldry.solve.eigen import column_signs, largest, smallest
@@ -122,7 +123,8 @@ def principal_scaling(X: Array, n_components: int, run: Run) -> tuple[Scaling, F
     n, features = X.shape
     centered = np.asarray(X, dtype=np.float64) - X.mean(axis=0, dtype=np.float64)
     wide = features > n
-    product = centered @ centered.T if wide else centered.T @ centered
+    with blas_threads_for(min(centered.shape), max(centered.shape)):
+        product = centered @ centered.T if wide else centered.T @ centered
     k = min(n_components, len(product))
     pairs = largest(product, k, run=run)
     norms = np.sqrt(np.maximum(pairs.values, 0.0))

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.linalg
 from scipy.spatial.distance import cdist
 
+from manifoldry.blas import blas_threads_for
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray, Stop, Trace
 
@@ -74,7 +75,8 @@ def _weighted_transform(targets: FloatArray, weights: FloatArray) -> GuttmanMap:
     V = np.diag(weights.sum(axis=1)) - weights
     # V + c 11' is positive definite on a connected weight graph and equals V on centered coordinates; this c gives
     # the constant vector the mean eigenvalue of V, whatever the unit of the weights.
-    factor = scipy.linalg.cho_factor(V + np.trace(V) / n**2)
+    with blas_threads_for(n):
+        factor = scipy.linalg.cho_factor(V + np.trace(V) / n**2)
 
     def guttman(Y: FloatArray) -> tuple[FloatArray, float]:
         image, stress = _guttman(Y, cdist(Y, Y), targets, weights)

@@ -71,7 +71,7 @@ def smallest(
     >>> smallest(path, 2, null=np.ones(3), run=Run()).values.round(6)
     array([1., 3.])
     """
-    pencil = Pencil.of(A, B, 1.0, null)
+    pencil = Pencil.of(A, B, 1.0, null, run)
     return _spectrum(pencil, k, null, replace(Tolerance.of(tol, pencil.eps), tolerable=tolerable), run)
 
 
@@ -90,7 +90,7 @@ def largest(
     >>> largest(np.diag([3.0, -7.0, 5.0]), 2, run=Run()).values
     array([5., 3.])
     """
-    pencil = Pencil.of(A, B, -1.0, known)
+    pencil = Pencil.of(A, B, -1.0, known, run)
     return _spectrum(pencil, k, known, Tolerance.of(tol, pencil.eps), run)
 
 
@@ -124,7 +124,7 @@ def _spectrum(pencil: Pencil, k: int, known: Array | None, tolerance: Tolerance,
         values, vectors, norm, solver = _separated(pencil, k, tolerance, run)
         _require_eigenvectors(pencil, norm)
         vectors, values = fix_signs(vectors), pencil.sign * values + 0.0  # no negative zeros
-        defects = product(pencil.A, vectors) - _mass_times(pencil, vectors) * values
+        defects = product(pencil.A, vectors, pencil.run) - _mass_times(pencil, vectors) * values
         residuals = np.linalg.norm(defects, axis=0)
         _warn_of(residuals / max(norm, np.finfo(float).tiny), tolerance)
         order = "smallest" if pencil.sign > 0 else "largest"
@@ -230,4 +230,4 @@ def _quotients(pencil: Pencil, known: Array | None) -> FloatArray:
     if known is None:
         return np.empty(0)
     V = np.asarray(known, dtype=np.float64).reshape(pencil.n, -1)
-    return np.einsum("ij,ij->j", V, product(pencil.A, V)) / np.einsum("ij,ij->j", V, _mass_times(pencil, V))
+    return np.einsum("ij,ij->j", V, product(pencil.A, V, pencil.run)) / np.einsum("ij,ij->j", V, _mass_times(pencil, V))

@@ -12,7 +12,9 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order
 from scipy.sparse.linalg import splu
 
-from manifoldry.run import Run, physical_memory
+from manifoldry.blas import blas_threads_for, one_blas_thread
+from manifoldry.memory import available_memory
+from manifoldry.run import Run
 from manifoldry.solve.eigen.davidson import Ritz, Tolerance, davidson, rayleigh_ritz
 from manifoldry.solve.eigen.pencil import SYMMETRIC_MODE, BlockOperator, Pencil
 from manifoldry.values import FloatArray, IntArray
@@ -27,11 +29,6 @@ LAPACK and the other solvers: n = 300 6, 11; 450 16, 13; 1,000 96, 18; 2,000 363
 
 MAX_LAPACK_RATIO = 50
 """LAPACK also where the order is at most this many times k: a Krylov basis would be as large."""
-
-MAX_SERIAL_SIZE = 1500
-"""Maximum order at which BLAS is held to one thread; so it is in all sparse problems, where BLAS is not what takes
-the time. Two threads save 2 of 12 ms at n = 1,000, but on a busy machine their waiting for each other made
-small problems a hundred times slower."""
 
 N_GUARD_VECTORS = 2
 """Vectors in the block beyond the k wanted; the last of a block converges slowest."""
@@ -77,8 +74,9 @@ MAX_SHIFTS = 3
 
 def lowest(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[Ritz, str]:
     """Return the k lowest pairs of a pencil and the name of the solver that gave them."""
-    task = (pencil, k, tolerance, run)
-    return run.map(_try_solvers, [task], blas=True)[0] if pencil.n <= MAX_SERIAL_SIZE else _try_solvers(*task)
+    # Blocks of a few columns are small for BLAS however many rows they have; only LAPACK may get more threads.
+    with one_blas_thread():
+        return _try_solvers(pencil, k, tolerance, run)
 
 
 def _try_solvers(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[Ritz, str]:
@@ -111,7 +109,7 @@ def _try_solvers(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tupl
 
 def _solver_sequence(pencil: Pencil, k: int, tolerance: Tolerance) -> list[tuple[str, Solver]]:
     """Return the solvers that apply to a pencil, cheapest first."""
-    dense: list[tuple[str, Solver]] = [("lapack", _lapack)] if 24 * pencil.n**2 <= physical_memory() / 2 else []
+    dense: list[tuple[str, Solver]] = [("lapack", _lapack)] if 24 * pencil.n**2 <= available_memory() / 2 else []
     if dense and pencil.n <= max(MAX_LAPACK_SIZE, MAX_LAPACK_RATIO * k):
         return dense
     first = FIRST_KRYLOV_STEPS_SPARSE if pencil.sparse and pencil.sign > 0 else FIRST_KRYLOV_STEPS
@@ -124,16 +122,9 @@ def _solver_sequence(pencil: Pencil, k: int, tolerance: Tolerance) -> list[tuple
     ]
 
 
-def _search(
-    pencil: Pencil, best: Ritz, k: int, precondition: BlockOperator, steps: int, tolerance: Tolerance, run: Run
-) -> Ritz:
-    task = (pencil, best, k, precondition, steps, tolerance, run)
-    return run.map(davidson, [task], blas=True)[0] if pencil.sparse else davidson(*task)
-
-
 def _krylov(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Run, *, steps: int) -> Ritz:
     """Block Lanczos: products with A only."""
-    return _search(pencil, best, k, lambda R: R, steps, tolerance, run)
+    return davidson(pencil, best, k, lambda R: R, steps, tolerance, run)
 
 
 def _shift_invert(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Run) -> Ritz | None:
@@ -146,7 +137,7 @@ def _shift_invert(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run:
         inverse = _inverse(pencil, sigma, best.norm, factor)
         if inverse is None:
             return None
-        best = _search(pencil, best, k, inverse, MAX_SHIFT_INVERT_STEPS, tolerance, run)
+        best = davidson(pencil, best, k, inverse, MAX_SHIFT_INVERT_STEPS, tolerance, run)
         closer = float(best.values[0] - best.residuals[0]) - RELATIVE_SHIFT * best.norm
         if best.settled or best.values[k - 1] - closer > 0.5 * (best.values[k - 1] - sigma):
             break
@@ -180,10 +171,11 @@ def _inverse(pencil: Pencil, sigma: float, norm: float, factor: str) -> BlockOpe
 def _dense_solve(K: Any) -> BlockOperator:
     """Return the solve of a dense factorization: Cholesky, half the work, where K is numerically definite, else LU."""
     full = K.toarray() if sp.issparse(K) else K
-    try:
-        return partial(scipy.linalg.cho_solve, scipy.linalg.cho_factor(full, lower=True))
-    except np.linalg.LinAlgError:
-        return partial(scipy.linalg.lu_solve, scipy.linalg.lu_factor(full, overwrite_a=True))
+    with blas_threads_for(len(full)):
+        try:
+            return partial(scipy.linalg.cho_solve, scipy.linalg.cho_factor(full, lower=True))
+        except np.linalg.LinAlgError:
+            return partial(scipy.linalg.lu_solve, scipy.linalg.lu_factor(full, overwrite_a=True))
 
 
 def _factor(pencil: Pencil, run: Run) -> str | None:
@@ -197,7 +189,7 @@ def _factor(pencil: Pencil, run: Run) -> str | None:
             choice, needed = "sparse", BYTES_PER_ENTRY * entries
         if pencil.n > MAX_DENSE_SHIFT_INVERT_SIZE and (choice == "dense" or widest > MAX_LEVEL_WIDTH):
             return None
-    if needed > physical_memory() / 2:
+    if needed > available_memory() / 2:
         return None
     run.announce("matrix factor", needed)
     return choice
@@ -253,7 +245,7 @@ def _multigrid(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Ru
     def inverse(U: FloatArray) -> FloatArray:
         return root.times_t(np.column_stack([cycle @ column for column in root.times(U).T]))
 
-    return _search(pencil, best, k, inverse, MAX_MULTIGRID_STEPS, tolerance, run)
+    return davidson(pencil, best, k, inverse, MAX_MULTIGRID_STEPS, tolerance, run)
 
 
 def _lapack(pencil: Pencil, _best: Ritz, k: int, tolerance: Tolerance, run: Run) -> Ritz | None:
@@ -269,7 +261,8 @@ def _lapack(pencil: Pencil, _best: Ritz, k: int, tolerance: Tolerance, run: Run)
     # For a subset LAPACK iterates inversely, fast, and may give two vectors of a multiple value as one.
     for options in ({"subset_by_index": (0, k - 1)}, {"driver": "evd"}):
         try:
-            values, vectors = scipy.linalg.eigh(H, **options)
+            with blas_threads_for(pencil.n):
+                values, vectors = scipy.linalg.eigh(H, **options)
         except np.linalg.LinAlgError:
             continue
         pairs = Ritz(values[:k], vectors[:, :k], np.zeros(k), norm)

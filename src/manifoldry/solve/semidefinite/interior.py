@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from manifoldry.blas import blas_threads_for
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, Stop
 
@@ -224,7 +225,8 @@ class _SchurSystem:
         diagonal = np.einsum("ii->i", self._matrix)
         diagonal += added
         # Symmetric, so the transpose is the same matrix in the order that LAPACK factors in place.
-        self._factor = scipy.linalg.cho_factor(self._matrix.T, lower=True, overwrite_a=True, check_finite=False)
+        with blas_threads_for(len(self._matrix)):
+            self._factor = scipy.linalg.cho_factor(self._matrix.T, lower=True, overwrite_a=True, check_finite=False)
         _, dS = self._solve(term, added, right, -self._lengths)
         return dS, -np.eye(len(dS)) - _symmetric(dS @ self._inverse)
 

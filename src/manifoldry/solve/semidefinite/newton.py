@@ -10,7 +10,7 @@ import numpy as np
 from manifoldry.run import Run
 from manifoldry.solve.semidefinite.frames import FrameLayout
 from manifoldry.solve.semidefinite.systems import NewtonProblem, NewtonStep, NewtonSystem
-from manifoldry.values import FloatArray, Stop
+from manifoldry.values import Array, FloatArray, Stop
 
 SUFFICIENT_DECREASE = 0.01
 """Share of the predicted decrease that a step has to reach (Armijo)."""
@@ -131,7 +131,7 @@ class Newton:
 
 
 def leave_saddle(
-    value: Callable[[FloatArray], float], layout: FrameLayout, V: FloatArray, direction: FloatArray, lengths: FloatArray
+    value: Callable[[FloatArray], float], layout: FrameLayout, V: FloatArray, direction: FloatArray, lengths: Array
 ) -> FloatArray | None:
     """Return V moved along a direction of negative curvature by the first of the lengths that lowers the value."""
     ends = (layout.orthonormal(V + length * direction) for length in lengths)

@@ -124,7 +124,7 @@ def place(
         The gradient at which to stop, relative to the mean diagonal of Q.
     """
     layout = FrameLayout(np.asarray(sizes))
-    with run.stage("placement"):
+    with run.stage("placement"), run.stoppable():
         # The matrices are sparse or small: threads of BLAS would only wait for each other.
         task = (sp.csr_array(quadratic), layout, start, distances, max_rank, tol, run)
         return run.map(_staircase, [task], blas=True)[0]

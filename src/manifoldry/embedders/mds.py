@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base import Embedder, Metric, estimator
+from manifoldry.base import Embedder, Metric, estimator, fitted
 from manifoldry.extend.linear import LinearMap
 from manifoldry.extend.placement import (
     FittedDistances,
@@ -225,6 +225,8 @@ class MDS(Embedder):
     max_iter: PositiveInt = 300
     tol: NonNegative = 1e-06
 
+    stress_: float = fitted()
+
     _invertible = _local_inverse = True
     dissimilarity_matrix_ = property(fitted_dissimilarities)
 
@@ -319,6 +321,8 @@ class NonmetricMDS(Embedder):
     n_init: PositiveInt = 1
     max_iter: PositiveInt = 300
     tol: NonNegative = 1e-06
+
+    stress_: float = fitted()
 
     _invertible = _local_inverse = True
     dissimilarity_matrix_ = property(fitted_dissimilarities)

@@ -166,6 +166,7 @@ class TSNE(NeighborEmbedding):
     kl_divergence_: float = fitted()
     affinity_matrix_: csr_array = fitted()
     bandwidths_: FloatArray = fitted()
+    learning_rate_: float = fitted()
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         if self.metric == "affinity":

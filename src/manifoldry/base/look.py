@@ -42,7 +42,7 @@ MAX_CROWDED_SHARE = 0.2
 """Maximum share of the points on crowded places without a finding."""
 
 MAX_RULED_SHARE = 0.5
-"""Maximum share of an axis's variance that a hundredth of the points may hold without a finding."""
+"""Maximum share of an axis's variance that a handful of points may hold without a finding."""
 
 MIN_AXIS_EXTENT = 1e-6
 """Least extent of an axis relative to the longest without a finding: below, nothing can be seen along it."""
@@ -134,7 +134,7 @@ def _rulers(Y: FloatArray) -> Iterator[str]:
     axes = " and ".join(str(found.axis + 1) for found in ruled)
     rows = ", ".join(map(str, dict.fromkeys(int(row) for found in ruled for row in found.points[:3])))
     yield (
-        f"A hundredth of the points (rows {rows}, ...) hold {min(found.share for found in ruled):.0%} of the variance "
+        f"{len(ruled[0].points)} of {len(Y):,} points (rows {rows}, ...) hold {min(found.share for found in ruled):.0%} of the variance "
         f"of axis {axes}: they are outliers or hardly attached to the rest. Leave them out, or raise n_neighbors."
     )
 

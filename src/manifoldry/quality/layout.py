@@ -22,6 +22,9 @@ MIN_CROWD = 10
 RULING_POINTS_SHARE = 0.01
 """Share of the points that may be called a handful; of Gaussian coordinates it holds 8 % of the variance."""
 
+N_RULING_POINTS = 5
+"""Number of points that may be called a handful among few, if they are at most a twentieth (26 % of the variance)."""
+
 
 @dataclass(frozen=True)
 class Crowding:
@@ -44,7 +47,7 @@ class Crowding:
 
 @dataclass(frozen=True)
 class RuledAxis:
-    """The points farthest from the mean along an axis, at most a hundredth of all, and their share of its variance."""
+    """The points farthest from the mean along an axis, a hundredth or a few of all, and their share of its variance."""
 
     axis: int
     points: IntArray
@@ -96,7 +99,7 @@ def ruled_axes(Y: Any) -> list[RuledAxis]:
     (7, True)
     """
     Y = as_points("Y", Y)
-    few = max(1, int(RULING_POINTS_SHARE * len(Y)))
+    few = max(1, int(RULING_POINTS_SHARE * len(Y)), min(N_RULING_POINTS, len(Y) // 20))
     found = []
     for axis, column in enumerate(Y.T):
         away = np.abs(column - column.mean())

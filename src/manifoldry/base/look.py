@@ -134,8 +134,8 @@ def _rulers(Y: FloatArray) -> Iterator[str]:
     axes = " and ".join(str(found.axis + 1) for found in ruled)
     rows = ", ".join(map(str, dict.fromkeys(int(row) for found in ruled for row in found.points[:3])))
     yield (
-        f"{len(ruled[0].points)} of {len(Y):,} points (rows {rows}, ...) hold {min(found.share for found in ruled):.0%} of the variance "
-        f"of axis {axes}: they are outliers or hardly attached to the rest. Leave them out, or raise n_neighbors."
+        f"{len(ruled[0].points)} of {len(Y):,} points (rows {rows}, ...) hold "
+        f"{min(found.share for found in ruled):.0%} of the variance of axis {axes}: they are outliers or hardly attached to the rest. Leave them out, or raise n_neighbors."
     )
 
 

@@ -109,7 +109,12 @@ def test_a_row_of_zeros_is_one_from_all_others_by_hellinger():
     [
         ("hellinger", None, X, "needs non-negative entries; got -"),
         ("seuclidean", None, np.column_stack([X, np.ones(700)]), "positive variance V .* drop constant columns"),
-        ("mahalanobis", None, np.column_stack([X, X[:, 0]]), "with positive eigenvalues; they are .* leave out columns"),
+        (
+            "mahalanobis",
+            None,
+            np.column_stack([X, X[:, 0]]),
+            "with positive eigenvalues; they are .* leave out columns",
+        ),
         ("mahalanobis", {"V": np.eye(3)}, X, r"a finite V of shape \(10, 10\); got shape \(3, 3\)"),
         ("mahalanobis", {"VI": -V}, X, "needs a VI with positive eigenvalues"),
     ],

@@ -1,5 +1,7 @@
 """Given graphs: as many neighbors as asked for, scikit-learn's transformers before our methods, and ours before any."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -8,6 +10,7 @@ from sklearn.manifold import Isomap as TheirIsomap
 from sklearn.neighbors import KNeighborsTransformer as TheirTransformer
 from sklearn.neighbors import RadiusNeighborsTransformer
 from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
 
 from manifoldry import TSNE, UMAP, Isomap, LaplacianEigenmaps
 from manifoldry.neighbors import KNeighborsTransformer
@@ -98,6 +101,12 @@ def test_an_approximate_transformer_says_what_it_found():
     assert ours.diagnostics_["search"] == "faiss_ivf"
     assert 0.9 < ours.diagnostics_["search_recall"] <= 1
     assert (np.diff(ours.transform(NEW).indptr) == 6).all()
+
+
+def test_the_transformer_keeps_scikit_learns_contract():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of checks that are skipped
+        check_estimator(KNeighborsTransformer(n_neighbors=3))
 
 
 def test_the_transformer_feeds_our_methods_and_scikit_learns():

@@ -107,19 +107,6 @@ def test_targets_may_have_their_own_number_of_neighbors():
     assert more.affinity_matrix_.nnz > same.affinity_matrix_.nnz
 
 
-@pytest.mark.parametrize(
-    ("word", "answer"),
-    [
-        ("disconnection_distance", "sparse graph without the pairs beyond it"),
-        ("metric_kwds", "here it is 'metric_params'"),
-        ("precomputed_knn", "or a NeighborGraph"),
-    ],
-)
-def test_words_of_umap_learn_are_answered(word, answer):
-    with pytest.raises(TypeError, match=answer):
-        UMAP(**{word: 1})
-
-
 # Quality of embeddings of sparse rows
 
 

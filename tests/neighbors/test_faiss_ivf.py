@@ -8,6 +8,7 @@ from scipy.sparse import csr_array
 
 from helpers import bytes_of
 from manifoldry.neighbors import faiss_ivf, search
+from manifoldry.neighbors.engines import Brute, PyNNDescent
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
 
@@ -102,3 +103,36 @@ def test_other_metrics_are_searched_by_pynndescent_where_it_is_installed(metric)
     assert true >= 0.99
     assert abs(index.notes["search_recall"] - true) < 0.02
     assert not (graph.indices == graph.rows()).any()
+
+
+def test_what_pynndescent_leaves_out_or_lists_twice_is_compared_with_all():
+    X = np.random.default_rng(20).random((60, 5))
+    engine = PyNNDescent.__new__(PyNNDescent)
+    engine.exact = Brute(X, "manhattan", None)
+    truth, nearest = engine.exact.nearest(X, 6, Run(0))
+
+    class Short:
+        """Answers as pynndescent does of rows of zeros and of bits: -1, a point twice, a distance that is none."""
+
+        def query(self, Q, k, epsilon):  # noqa: ARG002
+            distances, indices = truth.astype(np.float32), nearest.astype(np.int32)
+            indices[3, -1], distances[3, -1] = -1, np.inf
+            indices[8, 2] = indices[8, 1]
+            distances[9, 0] = np.nan
+            return indices, distances
+
+    engine.index = Short()
+    distances, indices = engine.nearest(X, 6, Run(0))
+    np.testing.assert_array_equal(indices, nearest)
+    np.testing.assert_allclose(distances, truth, atol=1e-6)
+
+
+@pytest.mark.parametrize("metric", ["jaccard", "cosine"])
+def test_rows_of_zeros_and_bits_are_searched_by_pynndescent(metric):
+    pytest.importorskip("pynndescent")
+    X = (np.random.default_rng(21).random((500, 12)) > 0.6).astype(float)
+    X[::50] = 0.0
+    graph, index = graph_of(X, 8, search="approximate", metric=metric)
+    assert index.notes["search"] == "pynndescent"
+    assert (graph.degrees == 8).all()
+    assert np.isfinite(graph.lengths).all()

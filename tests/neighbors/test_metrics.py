@@ -32,7 +32,7 @@ CASES = {
     "seuclidean V": (X, "seuclidean", {"V": np.diag(V)}, {"V": np.diag(V)}),
     "minkowski w": (X, "minkowski", {"p": 3, "w": WEIGHTS}, {"p": 3, "w": WEIGHTS}),
     "canberra": (X, "canberra", None, {}),
-    "braycurtis": (np.exp(X), "braycurtis", None, {}),
+    "braycurtis": (np.exp(X[:, :3]), "braycurtis", None, {}),  # of which a ball tree misses neighbors
     "dice": (X > 0.3, "dice", None, {}),
     "jaccard": (X > 0.3, "jaccard", None, {}),
     "cosine": (X, "cosine", None, {}),
@@ -52,7 +52,7 @@ def truth(name, rows):
 def test_every_metric_finds_what_sorting_all_of_scipys_distances_finds(name):
     points, metric, params, _ = CASES[name]
     points = points.astype(float)
-    rows = np.arange(0, len(points), 7)
+    rows = np.arange(0, len(points), 7 if metric == "hellinger" else 1)
     rule = NeighborRule(12, metric=metric, metric_params=params, search="exact").resolve(len(points))
     answers = [neighbor_graph(points, rule, Run(0, n_jobs))[0] for n_jobs in (1, 8, 8)]
     expected = np.sort(truth(name, rows), axis=1)[:, 1:13]

@@ -318,9 +318,8 @@ def test_bad_words_are_refused(settings, sentence):
     [
         ("metric_kwds", "here it is 'metric_params'"),
         ("force_approximation_algorithm", "here it is 'search'"),
-        ("a", "follow from min_dist and spread"),
+        ("disconnection_distance", "sparse graph without the pairs beyond it"),
         ("densmap", "not implemented"),
-        ("target_n_neighbors", "n_neighbors of the points"),
         ("output_metric", "layouts are Euclidean"),
         ("precomputed_knn", "pass the graph itself"),
     ],

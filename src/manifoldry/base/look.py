@@ -14,6 +14,7 @@ from scipy.sparse import issparse
 
 from manifoldry.blas import one_blas_thread
 from manifoldry.geometry.principal import leading_scores
+from manifoldry.neighbors.metrics import row_map
 from manifoldry.neighbors.pairwise import distance_rows, distances_to_others, nearest
 from manifoldry.quality.layout import crowding, ruled_axes
 from manifoldry.quality.ranks import ranks_of
@@ -213,14 +214,10 @@ def _distances(X: Any, points: IntArray, rows: IntArray, model: Any) -> FloatArr
     metric, parameters = getattr(model, "metric", "euclidean"), getattr(model, "metric_params", None)
     if metric == "precomputed":
         return distances_to_others(lambda some: X[np.ix_(points[some], points)].astype(float), rows)
-    population = X[points]
-    if not issparse(X) and not parameters:
-        return distances_to_others(distance_rows(np.asarray(population, dtype=float), metric), rows)
-    from sklearn.metrics import pairwise_distances
-
-    return distances_to_others(
-        lambda some: pairwise_distances(population[some], population, metric=metric, **(parameters or {})), rows
-    )
+    population, mapped = X[points].astype(float), row_map(metric, parameters, X)
+    if mapped is not None:
+        population, metric, parameters = mapped(population), "euclidean", None
+    return distances_to_others(distance_rows(population, metric, parameters), rows)
 
 
 def _trust(away: FloatArray, Y: FloatArray, rows: IntArray) -> FloatArray:

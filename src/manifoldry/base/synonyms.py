@@ -97,7 +97,7 @@ NOT_NEEDED = {
     "output_dens": "densMAP is not implemented",
     "output_metric": "layouts are Euclidean",
     "path_method": "shortest paths are found by the way that suits the size of the graph",
-    "precomputed_knn": "pass a sparse graph of distances as X, with metric='precomputed', or a NeighborGraph",
+    "precomputed_knn": "pass the graph itself as X, sparse with metric='precomputed', or a NeighborGraph",
     "remove_zero_eig": "components that the data do not have are columns of zeros",
     "transform_queue_size": "neighbors of new points are searched for as those of the fit were",
     "transform_seed": "random_state seeds transform too",

@@ -55,17 +55,17 @@ def sample_rows(n: int, sample: int | None, random_state: Any) -> IntArray:
     return np.sort(Run(random_state).rng("quality rows").choice(n, size=sample, replace=False))
 
 
-def distance_rows(points: Any, metric: str = "euclidean") -> DistanceRows:
+def distance_rows(points: Any, metric: str = "euclidean", metric_params: dict[str, Any] | None = None) -> DistanceRows:
     """Return the function that gives rows of the distance matrix of ``points``, dense or sparse."""
     if metric == "precomputed":
         return lambda rows: points[rows].astype(np.float64, copy=False)
-    mapped = row_map(metric, None, points)
+    mapped = row_map(metric, metric_params, points)
     if mapped is not None:
         return distance_rows(mapped(points))
     if metric != "euclidean":
         from sklearn.metrics import pairwise_distances
 
-        return lambda rows: pairwise_distances(points[rows], points, metric=metric)
+        return lambda rows: pairwise_distances(points[rows], points, metric=metric, **(metric_params or {}))
     if issparse(points):
         squares = np.asarray(points.multiply(points).sum(axis=1), dtype=np.float64).reshape(-1)
         return lambda rows: _distances_by_products(points, squares, rows)

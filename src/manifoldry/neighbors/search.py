@@ -110,10 +110,10 @@ class NeighborIndex:
         self.rule = rule
 
     @classmethod
-    def of_graph(cls, n_points: int) -> NeighborIndex:
+    def of_graph(cls, n_points: int, n_neighbors: int | str | None = None) -> NeighborIndex:
         """Return the index of a ready graph: new points bring their own edges, rows of a sparse matrix."""
         index = cls.__new__(cls)
-        index.rule, index.n_points, index.engine = NeighborRule(None, None, "precomputed"), n_points, None
+        index.rule, index.n_points, index.engine = NeighborRule(n_neighbors, None, "precomputed"), n_points, None
         index.sparse = True
         return index
 

@@ -53,7 +53,7 @@ class KNeighborsTransformer(TransformerMixin, BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from manifoldry.neighbors.transformer import KNeighborsTransformer
+    >>> from manifoldry.neighbors import KNeighborsTransformer
     >>> graph = KNeighborsTransformer(n_neighbors=1).fit_transform(np.array([[0.0], [1.0], [3.0]]))
     >>> graph.toarray().tolist(), graph.nnz
     ([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 2.0, 0.0]], 6)

@@ -21,6 +21,7 @@ from manifoldry.solve.scaling import landmark_scaling, place_columns, principal_
 from manifoldry.solve.semidefinite import FrameLayout, PairDistances, StretchOptions, Variance, stretch_out
 from manifoldry.solve.spectrum import Suggestion, enough, unexplained
 from manifoldry.values import Embedding, FloatArray, NeighborGraph
+from manifoldry.warnings import warn
 
 N_START_LANDMARKS = 300
 """Landmarks of the Isomap that initializes the program, in well under a second."""
@@ -33,6 +34,13 @@ EXTRA_DIMENSIONS = 2
 
 MIN_VARIANCE_SHARE = 1e-8
 """Columns of the initialization with less than this share of the largest variance are left out."""
+
+SECONDS_PER_THOUSAND, TIME_GROWTH = 13.0, 1.5
+"""Seconds for a thousand points of a surface, and the power of the number of points by which they grow: 300 points of a
+roll took 3 s, 1,000 13 s. Images take ten times as long (300 digits 11 s): their graphs have no small separators."""
+
+LONG_HOURS, MAX_HOURS = 0.5, 6.0
+"""Hours from which on a fit warns before it begins, and from which on it is refused."""
 
 MAX_GATHERED = 2_000_000
 """Numbers of rows fetched at a time for distances beyond the graph's."""
@@ -143,6 +151,16 @@ class MVU(GraphEmbedder):
                 "common_neighbors needs distances beyond the graph's, which are known for metric 'euclidean' or "
                 f"'precomputed'; got {self.metric!r}."
             )
+
+        self._tell_hours(n_points)
+
+    def _tell_hours(self, n_points: int) -> None:
+        hours = SECONDS_PER_THOUSAND / 3600 * (n_points / 1000) ** TIME_GROWTH
+        told = f"MVU of {n_points:,} points takes about {hours:.2g} hours on a surface, and more on other data"
+        if hours > MAX_HOURS:
+            raise ValueError(f"{told}: use FastMVU or IPA, or fit a sample and transform the rest.")
+        if hours > LONG_HOURS:
+            warn(f"{told}; FastMVU and IPA take minutes. A callback or Ctrl-C ends it with the layout reached.")
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         n, graph = sample.n_points, sample.graph

@@ -182,7 +182,7 @@ class FastMVU(GraphEmbedder):
     loses="detail finer than the landmarks; scale, which the tightest constraint between them limits",
     use_when="a certified optimum is wanted for thousands of points; FastMVU keeps distances better",
     fails_when="there are hundreds of points to a landmark: the result shrinks",
-    cost="a sparse factor and a program over the landmarks alone: 10,000 points in seconds",
+    cost="a sparse factor and a program over the landmarks: 2,000 points of a roll in 4 s, 6,497 wines in 20 s",
     test_params={"n_components": 2, "n_neighbors": 5, "n_landmarks": 12},
 )
 @estimator

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from manifoldry import check
 from manifoldry.base.estimator import estimator, fitted, validated_rows
+from manifoldry.base.look import keep_advice, repr_with_advice
 from manifoldry.base.sklearn_bases import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -91,11 +92,12 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         self._check_parameters(count_points(points))
         with one_blas_thread(openmp=False):  # `blas_threads_for` gives large matrices all threads
             embedding = self._embed_with(points, y, run)
-        if self._local_inverse and embedding.inverse is None and self._has_rows(points):
-            embedding = replace(embedding, inverse=LocalInverse(points, embedding.coordinates))
-        if run.interrupted and embedding.trace is not None:
-            embedding = replace(embedding, trace=embedding.trace.interrupted())
-        self._keep(embedding, run, getattr(points, "dtype", np.dtype(float)))
+            if self._local_inverse and embedding.inverse is None and self._has_rows(points):
+                embedding = replace(embedding, inverse=LocalInverse(points, embedding.coordinates))
+            if run.interrupted and embedding.trace is not None:
+                embedding = replace(embedding, trace=embedding.trace.interrupted())
+            self._keep(embedding, run, getattr(points, "dtype", np.dtype(float)))
+            keep_advice(self, points, run)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
@@ -223,6 +225,9 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
             "stopped": run.stopped,
             **embedding.notes,
         }
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return repr_with_advice(super().__repr__(N_CHAR_MAX), self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         def set_params(self, **params: Any) -> Self:
             """Set parameters by name."""
 
+        def __repr__(self, N_CHAR_MAX: int = 700) -> str: ...
         def __sklearn_tags__(self) -> Any: ...
 
     class TransformerMixin:

@@ -452,6 +452,27 @@ print(threads())
     assert told.splitlines() == ["[[3], [3], [3], [1], [1], [1], [3], [3], [1], [3]]", "{1}", "{3}"]
 
 
+def test_small_loops_of_openmp_get_one_thread_and_the_former_number_comes_back():
+    told = in_new_process(
+        """
+import sklearn.neighbors
+import threadpoolctl
+from manifoldry.blas import MAX_SERIAL_PRODUCT, openmp_threads_for
+
+def threads():
+    return {pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "openmp"}
+
+threadpoolctl.threadpool_limits(3, user_api="openmp")
+with openmp_threads_for(MAX_SERIAL_PRODUCT):
+    print(threads())
+print(threads())
+with openmp_threads_for(MAX_SERIAL_PRODUCT + 1):
+    print(threads())
+"""
+    )
+    assert told.splitlines() == ["{1}", "{3}", "{3}"]
+
+
 @pytest.mark.parametrize("verbose", [False, True])
 def test_stages_speak_on_the_error_stream_only_when_asked(verbose, capsys, monkeypatch):
     monkeypatch.setattr(run_module, "available_memory", lambda: 10**12)

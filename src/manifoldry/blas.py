@@ -1,4 +1,4 @@
-"""Threads of BLAS: one where the matrices are small, where several would only wait for each other."""
+"""Threads of BLAS and OpenMP: one where the work is small, where several would only wait for each other."""
 
 from __future__ import annotations
 
@@ -142,6 +142,32 @@ def _all_blas_threads() -> Iterator[None]:
     finally:
         if lifted:
             _blas_limit.lower()
+
+
+@contextmanager
+def openmp_threads_for(multiplications: int) -> Iterator[None]:
+    """Hold the loops of OpenMP in other packages to one thread if they take no more work than `MAX_SERIAL_PRODUCT`.
+
+    The number belongs to the calling thread. Neighbors of 600 digits by scikit-learn, on two cores with a dozen other
+    processes: 0.45 s with two threads, 0.014 s with one.
+    """
+    small = multiplications <= MAX_SERIAL_PRODUCT
+    former = [(library, library.get_num_threads()) for library in _openmp_libraries(len(sys.modules)) if small]
+    for library, _ in former:
+        library.set_num_threads(1)
+    try:
+        yield
+    finally:
+        for library, threads in former:
+            library.set_num_threads(threads)
+
+
+@lru_cache(maxsize=1)
+def _openmp_libraries(n_modules: int) -> list[Any]:  # noqa: ARG001
+    """Return the libraries of OpenMP, looked up anew once a module more may have brought another."""
+    from threadpoolctl import ThreadpoolController
+
+    return list(ThreadpoolController().select(user_api="openmp").lib_controllers)
 
 
 @lru_cache(maxsize=1)

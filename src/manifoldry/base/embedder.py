@@ -94,14 +94,14 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         self._check_parameters(count_points(points))
         with one_blas_thread(openmp=False):  # `blas_threads_for` gives large matrices all threads
             embedding = self._embed_with(points, y, run)
-        if self._local_inverse and embedding.inverse is None and self._has_rows(points):
-            embedding = replace(embedding, inverse=LocalInverse(points, embedding.coordinates))
-        if run.interrupted and embedding.trace is not None:
-            embedding = replace(embedding, trace=embedding.trace.interrupted())
-        self._keep(embedding, run, getattr(points, "dtype", np.dtype(float)))
-        keep_advice(self, points, run)
-        measured = measured_dimension(points, self._metric, getattr(self, "metric_params", None))
-        self.diagnostics_.setdefault("dimension", measured)
+            if self._local_inverse and embedding.inverse is None and self._has_rows(points):
+                embedding = replace(embedding, inverse=LocalInverse(points, embedding.coordinates))
+            if run.interrupted and embedding.trace is not None:
+                embedding = replace(embedding, trace=embedding.trace.interrupted())
+            self._keep(embedding, run, getattr(points, "dtype", np.dtype(float)))
+            measured = measured_dimension(points, self._metric, getattr(self, "metric_params", None))
+            self.diagnostics_.setdefault("dimension", measured)
+            keep_advice(self, points, run)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> FloatArray:

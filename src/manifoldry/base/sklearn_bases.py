@@ -29,7 +29,6 @@ if TYPE_CHECKING:
             """Set parameters by name."""
 
         def __repr__(self, N_CHAR_MAX: int = 700) -> str: ...
-
         def __sklearn_tags__(self) -> Any: ...
 
     class TransformerMixin:

@@ -28,7 +28,8 @@ class Wrapped(TransformerMixin):
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Fit as scikit-learn does and keep the coordinates of the rows in ``embedding_``."""
         began = time.perf_counter()
-        with blas_threads_for(min(np.shape(X)), max(np.shape(X))):
+        shape = (*getattr(X, "shape", ()), 0, 0)[:2]
+        with blas_threads_for(min(shape), max(shape)):
             super().fit(X)
         fitted = time.perf_counter()
         rows = X.tocsr() if issparse(X) else X  # some transforms slice rows, which not all sparse formats can

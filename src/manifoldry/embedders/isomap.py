@@ -98,7 +98,7 @@ class Isomap(GraphEmbedder):
     n_jobs : int, optional
         Number of threads; the result does not depend on it.
     verbose : bool
-        Whether to report the stages on the standard error stream.
+        Whether to report stages and progress on the standard error stream.
     callback : callable, optional
         Called with a `Progress`; if it returns true the geodesic distances computed so far serve as landmarks.
 

@@ -19,6 +19,7 @@ from manifoldry.run import Run
 from manifoldry.solve.scaling import landmark_scaling, place_columns, principal_axes
 from manifoldry.solve.semidefinite import FrameLayout, PairDistances, StretchOptions, Variance, stretch_out
 from manifoldry.values import Embedding, FloatArray, NeighborGraph
+from manifoldry.warnings import warn
 
 N_START_LANDMARKS = 300
 """Landmarks of the Isomap that initializes the program, in well under a second."""
@@ -31,6 +32,13 @@ EXTRA_DIMENSIONS = 2
 
 MIN_VARIANCE_SHARE = 1e-8
 """Columns of the initialization with less than this share of the largest variance are left out."""
+
+SECONDS_PER_THOUSAND, TIME_GROWTH = 13.0, 1.5
+"""Seconds for a thousand points of a surface, and the power of the number of points by which they grow: 300 points of a
+roll took 3 s, 1,000 13 s. Images take ten times as long (300 digits 11 s): their graphs have no small separators."""
+
+LONG_HOURS, MAX_HOURS = 0.5, 6.0
+"""Hours from which on a fit warns before it begins, and from which on it is refused."""
 
 MAX_GATHERED = 2_000_000
 """Numbers of rows fetched at a time for distances beyond the graph's."""
@@ -45,7 +53,7 @@ MAX_GATHERED = 2_000_000
     loses="nothing of a sheet that can be unrolled; branches are spread into more dimensions than they need",
     use_when="distances are to stay true and holes should stay holes, for up to some thousand points",
     fails_when="short circuits hold folds together; noise and many neighbors leave nothing to unfold",
-    cost="thousand points in seconds (at most) to half a minute (equal); sparse matrices only",
+    cost="1,000 points of a roll in 15 s; images take ten times as long (300 digits 11 s); refused beyond hours",
     test_params={"n_components": 2, "n_neighbors": 5, "constraints": "at most"},
 )
 @estimator
@@ -141,6 +149,16 @@ class MVU(GraphEmbedder):
                 "common_neighbors needs distances beyond the graph's, which are known for metric 'euclidean' or "
                 f"'precomputed'; got {self.metric!r}."
             )
+
+        self._tell_hours(n_points)
+
+    def _tell_hours(self, n_points: int) -> None:
+        hours = SECONDS_PER_THOUSAND / 3600 * (n_points / 1000) ** TIME_GROWTH
+        told = f"MVU of {n_points:,} points takes about {hours:.2g} hours on a surface, and more on other data"
+        if hours > MAX_HOURS:
+            raise ValueError(f"{told}: use FastMVU or IPA, or fit a sample and transform the rest.")
+        if hours > LONG_HOURS:
+            warn(f"{told}; FastMVU and IPA take minutes. A callback or Ctrl-C ends it with the layout reached.")
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         n, graph = sample.n_points, sample.graph

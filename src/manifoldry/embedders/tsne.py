@@ -113,10 +113,10 @@ class TSNE(NeighborEmbedding):
     n_jobs : int, optional
         Threads; the result does not depend on it.
     verbose : bool
-        Report the stages on the standard error stream.
+        Report stages and progress, with the divergence, on the standard error stream.
     callback : callable, optional
-        Called with a `Progress` after each iteration; a true result stops it. So does Ctrl-C: the layout reached
-        so far is kept.
+        Called with a `Progress` after each iteration; a true result stops it. So does Ctrl-C, with a warning: the
+        layout reached so far is kept.
 
     Attributes
     ----------

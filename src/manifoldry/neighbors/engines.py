@@ -16,7 +16,7 @@ from scipy.sparse import issparse
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-from manifoldry.blas import one_blas_thread
+from manifoldry.blas import one_blas_thread, openmp_threads_for
 from manifoldry.neighbors.metrics import without_rounding
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
@@ -95,6 +95,10 @@ class Brute:
         """Bound the memory of scikit-learn's distances between sparse rows, while this context lasts."""
         return sklearn.config_context(working_memory=SPARSE_WORKING_MB if issparse(self.X) else None)
 
+    def _threads(self, Q: Any) -> Any:
+        """Hold scikit-learn's loops to one thread if the search is small, while this context lasts."""
+        return openmp_threads_for(Q.shape[0] * self.X.shape[0] * Q.shape[1])
+
     def _rounding(self, centered: Any) -> FloatArray:
         """Bound, per row, the error of |q|^2 + |x|^2 - 2 q.x: columns x eps x (|q| + |x|)^2."""
         eps = np.finfo(np.float64).eps
@@ -104,7 +108,7 @@ class Brute:
         """Return the k nearest fitted points of each row of Q."""
         self.search.n_jobs = run.n_jobs
         centered = self._centered(Q)
-        with one_blas_thread(openmp=False), self._bounded():
+        with one_blas_thread(openmp=False), self._bounded(), self._threads(centered):
             distances, indices = self.search.kneighbors(centered, k)
         if not self.euclidean:
             return without_rounding(distances, Q, self.X, self.search.metric), indices
@@ -123,10 +127,10 @@ class Brute:
         centered = self._centered(Q)
         if self.euclidean:
             reach = np.sqrt((radius * (1 + RADIUS_SLACK)) ** 2 + self._rounding(centered).max())
-            with one_blas_thread(openmp=False):
+            with one_blas_thread(openmp=False), self._threads(centered):
                 lists = self.search.radius_neighbors(centered, reach, return_distance=False)
             return _within_radius(lists, Q, self.X, radius)
-        with one_blas_thread(openmp=False), self._bounded():
+        with one_blas_thread(openmp=False), self._bounded(), self._threads(centered):
             distances, lists = self.search.radius_neighbors(centered, radius)
         rows = np.repeat(np.arange(len(lists)), [len(row) for row in lists])
         lengths = without_rounding(np.concatenate(distances), Q, self.X, self.search.metric)

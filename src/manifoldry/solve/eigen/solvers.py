@@ -68,6 +68,12 @@ MULTIGRID_FIRST_TOL = 1e-6
 """Tolerance from which multigrid is tried before a factorization: a few of its steps cost less. Seconds at 1e-2,
 affinities of 10,000 digits: 0.3 and 11."""
 
+FACTOR_OPERATIONS_PER_SECOND = 3e9
+"""For w^3 operations of a sparse factor with a widest level of w points, as above."""
+
+MAX_FACTOR_HOURS = 1.0
+"""Longest predicted factorization that a method begins which cannot do without."""
+
 MAX_SHIFTS = 3
 """Maximum number of factorizations, each with a shift nearer to the spectrum."""
 
@@ -193,6 +199,18 @@ def _factor(pencil: Pencil, run: Run) -> str | None:
         return None
     run.announce("matrix factor", needed)
     return choice
+
+
+def announce_factor(pattern: Any, run: Run, instead: str) -> None:
+    """Tell the memory of a sparse factor before it is computed; refuse one that is not available or takes hours."""
+    entries, widest = predicted_fill(pattern)
+    run.announce("matrix factor", BYTES_PER_ENTRY * entries, instead)
+    hours = widest**3 / FACTOR_OPERATIONS_PER_SECOND / 3600
+    if hours > MAX_FACTOR_HOURS:
+        raise ValueError(
+            f"The neighbor graph of {pattern.shape[0]:,} points has no small separators (the widest ring of neighbors "
+            f"about a point has {widest:,}), and factoring its matrix would take about {hours:.2g} hours: {instead}."
+        )
 
 
 def predicted_fill(pattern: Any) -> tuple[int, int]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from manifoldry.solve.semidefinite.forms import Stretch
 from manifoldry.values import Array, FloatArray
+
+MIN_DENSE_SHARE = 0.5
+"""Share of nonzero entries from which on a product is faster dense: of combinations of landmarks all are nonzero."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,8 @@ class Bands:
         return np.square(self.differences @ V).sum(axis=1)
 
     @cached_property
-    def _products(self) -> tuple[sp.csr_array, sp.csr_array]:
-        """The pattern of B'FB, and the matrix that takes the diagonal F to its entries."""
+    def _products(self) -> tuple[sp.csr_array, Any]:
+        """The pattern of B'FB, and the matrix that takes the diagonal F to its entries; dense where it is full."""
         B = sp.csr_array(self.differences)
         counts = np.diff(B.indptr)
         row = np.repeat(np.arange(len(counts)), counts)
@@ -55,7 +58,9 @@ class Bands:
         places, entry = np.unique(B.indices[first].astype(np.int64) * m + B.indices[second], return_inverse=True)
         where = (np.ones(len(places)), (places // m, places % m))
         parts = (B.data[first] * B.data[second], (entry, row[first]))
-        return sp.csr_array(where, shape=(m, m)), sp.csr_array(parts, shape=(len(places), len(counts)))
+        taking = sp.csr_array(parts, shape=(len(places), len(counts)))
+        full = taking.nnz > MIN_DENSE_SHARE * taking.shape[0] * taking.shape[1]
+        return sp.csr_array(where, shape=(m, m)), taking.toarray() if full else taking
 
     def laplacian(self, weights: FloatArray) -> sp.csr_array:
         """Return B' diag(weights) B, the weighted Laplacian of the pairs."""

@@ -14,6 +14,9 @@ from manifoldry.values import FloatArray, IntArray
 MIN_CURVE_SHARE = 1e-6
 """Smaller shares count as this, so that values at rounding do not decide the elbow."""
 
+MAX_LOST_VARIANCE = 0.05
+"""Maximum share of the variance beyond n_components without advice."""
+
 
 @dataclass(frozen=True)
 class Suggestion:
@@ -50,13 +53,38 @@ def unexplained(values: FloatArray) -> FloatArray:
     return np.maximum(1 - np.cumsum(values) / (values.sum() or 1.0), 0.0)
 
 
-def enough(left: FloatArray, what: str, share: float = 0.05) -> Suggestion:
+def enough(left: FloatArray, what: str, share: float = MAX_LOST_VARIANCE) -> Suggestion:
     """Return the first dimension d = 1, 2, ... that leaves at most ``share`` of the whole, or the last one."""
     left = np.asarray(left, dtype=float)
     under = np.flatnonzero(left <= share)
     d = int(under[0]) + 1 if len(under) else len(left)
     before = left[d - 2] if d > 1 else 1.0
     return Suggestion(d, f"With {d} dimensions {left[d - 1]:.2g} of the {what} is left, with {d - 1} {before:.2g}.")
+
+
+def lost_variance_advice(values: FloatArray, n_components: int) -> tuple[str, ...]:
+    """Return what to say of points with these variances, descending, if ``n_components`` of them leave out too much.
+
+    Nothing if at most a twentieth is left out: then the points lie nearly in as many dimensions.
+
+    Examples
+    --------
+    >>> lost_variance_advice(np.array([4.0, 2.0, 0.1]), 2)
+    ()
+    >>> len(lost_variance_advice(np.array([4.0, 2.0, 2.0]), 2))
+    1
+    """
+    left = unexplained(np.asarray(values, dtype=float))
+    if len(left) <= n_components or left[n_components - 1] <= MAX_LOST_VARIANCE:
+        return ()
+    d = enough(left, "variance", MAX_LOST_VARIANCE).n_components
+    # A program in few dimensions cannot tell how many more the points would take.
+    count = f"about {d}" if d < len(left) else f"{d} or more"
+    return (
+        f"The unfolded points need {count} dimensions, and {n_components} keep {1 - left[n_components - 1]:.0%} of "
+        "their variance: neighbors across a fold hold it together (lower n_neighbors), or the data is no surface of "
+        f"{n_components} dimensions (for a picture use TSNE or UMAP, as features take n_components={d}).",
+    )
 
 
 def gap(values: FloatArray, what: str) -> Suggestion:

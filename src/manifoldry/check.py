@@ -16,6 +16,8 @@ ASYMMETRY = 1e-8
 MAX_SCALE = 1e60
 """Maximum size of the data, and one over the minimum: squares of squared distances, of which sums over 1e60 entries and
 rounding errors are computed, stay in the range of double precision."""
+MAX_SINGLE_SCALE = 1e15
+"""The same for squares that are summed in single precision, as scikit-learn does: over 1e8 entries."""
 MAX_ROUNDING_SHARE = 1e-4
 """Spacing of floating-point numbers at the data, as a share of their spread, above which distances have lost digits."""
 
@@ -85,7 +87,9 @@ def distinct_points(X: Any) -> None:
         )
 
 
-def representable_scale(X: Any, *, spread: float | None = None, squares: bool = False, what: str = "X") -> None:
+def representable_scale(
+    X: Any, *, spread: float | None = None, squares: bool = False, limit: float = MAX_SCALE, what: str = "X"
+) -> None:
     """Refuse numbers so large or so close to each other that powers of their differences leave the range of numbers.
 
     ``spread`` is how far rows are apart (of a matrix of distances by default its largest entry); ``squares`` says that
@@ -94,7 +98,7 @@ def representable_scale(X: Any, *, spread: float | None = None, squares: bool = 
     entries = X.data if hasattr(X, "tocsr") else X
     size = max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
     spread = size if spread is None else spread
-    limit = MAX_SCALE**2 if squares else MAX_SCALE
+    limit = limit**2 if squares else limit
     if size > limit:
         raise ValueError(
             f"{what} holds values up to {size:.0e}, and powers of them overflow; divide it by {size:.0e}, or choose "

@@ -1,7 +1,7 @@
 """Nothing depends on the unit: X, 1e-9 X and 1e9 X give the same layout, scaled, and the same certificate.
 
-Over all methods and clusterings, on a table of measurements and a small roll; then the ends of the range of numbers, single
-precision, and rows far from the origin.
+Over all methods and clusterings, on a table of measurements and a small roll; then the ends of the range of numbers,
+single precision, and rows far from the origin.
 """
 
 import functools
@@ -14,6 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 import manifoldry
 from helpers import among, distances_by_differences, make, rigid_error
+from manifoldry.neighbors.faiss_ivf import FaissIVF
+from manifoldry.neighbors.nndescent import NNDescent
+from manifoldry.run import Run
 from manifoldry.values import NeighborGraph
 
 METHODS = {card.name: card for card in manifoldry.methods()}
@@ -172,6 +175,22 @@ def test_single_precision(name):
     """Squares of 2^70, 1e21, overflow in single precision, those of 2^-70 vanish."""
     for unit in (2.0**-70, 2.0**70):
         assert_same(name, "roll", unit, dtype=np.float32, tol=0.0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("engine", [FaissIVF, NNDescent])
+def test_approximate_search(engine, dtype):
+    """It projects and compares in single precision, whatever the data."""
+    rng = np.random.default_rng(0)
+    X, Q = (rng.standard_normal((n, 24)).astype(dtype) for n in (1500, 20))
+    found = []
+    for unit in (1.0, 2.0**-70, 2.0**70):
+        index = engine(dtype(unit) * X, 10, Run(0, 1))
+        pairs = index.nearest(dtype(unit) * X, 11, Run(0, 1), own=True), index.nearest(dtype(unit) * Q, 11, Run(0, 1))
+        found.append([(distances / unit, indices) for distances, indices in pairs])
+    for here in found[1:]:
+        for pair, expected in zip(here, found[0], strict=True):
+            np.testing.assert_array_equal(pair, expected)
 
 
 @pytest.mark.parametrize("name", sorted(UNITS_OF_SCIKIT_LEARN))

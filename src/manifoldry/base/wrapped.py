@@ -61,15 +61,20 @@ class Wrapped(TransformerMixin):
         low, high = self._unit_range
         if not low <= size <= high:
             yield (
-                f"scikit-learn's {type(self).__name__} compares X with absolute numbers, and X varies by {size:.2g}, so "
-                "that the result depends on the unit: divide X by its standard deviation."
+                f"scikit-learn's {type(self).__name__} compares X with absolute numbers, and X varies by {size:.2g}: "
+                "the result depends on the unit, so divide X by its standard deviation."
             )
 
 
 def refuse_unrepresentable(X: Any) -> None:
     """Refuse numbers whose squares leave the range of their type; what else is wrong is scikit-learn's to say."""
     rows = X if issparse(X) else np.asarray(X)
-    if rows.ndim == 2 and rows.size and rows.dtype.kind == "f" and np.isfinite(rows.data if issparse(X) else rows).all():
+    if (
+        rows.ndim == 2
+        and rows.size
+        and rows.dtype.kind == "f"
+        and np.isfinite(rows.data if issparse(X) else rows).all()
+    ):
         limit = check.MAX_SINGLE_SCALE if rows.dtype.itemsize <= 4 else check.MAX_SCALE
         check.representable_scale(rows, spread=check.column_spread(rows), limit=limit)
 

@@ -101,8 +101,8 @@ class MVU(GraphEmbedder):
     graph_ : NeighborGraph
         The graph whose distances are kept.
     diagnostics_ : dict
-        Seconds, components, bridges, ``n_constraints``: the number of distances; ``advice``: what to do where the points
-        do not unfold into n_components dimensions.
+        Seconds, components, bridges, ``n_constraints``: the number of distances, and ``advice``: what to do where the
+        points need more dimensions.
 
     Notes
     -----

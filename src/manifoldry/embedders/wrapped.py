@@ -168,6 +168,9 @@ class SparsePCA(Wrapped, decomposition.SparsePCA):
 
     Notes
     -----
+    The result depends on the unit of X; ``diagnostics_["advice"]`` says so for data that vary by less than 0.1 or more
+    than 10.
+
     References: zou2006, jenatton2009.
 
     Examples
@@ -226,6 +229,8 @@ class FactorAnalysis(Wrapped, decomposition.FactorAnalysis):
 
     Notes
     -----
+    The result depends on the unit of X where the data vary by less than 1e-4, which ``diagnostics_["advice"]`` says.
+
     References: barber2012.
 
     Examples
@@ -322,6 +327,9 @@ class NMF(Wrapped, decomposition.NMF):
 
     Notes
     -----
+    Start and end of the iteration depend on the unit of X; ``diagnostics_["advice"]`` says so for data that vary by less
+    than 1e-6 or more than 10.
+
     References: lee1999, cichocki2009.
 
     Examples

@@ -327,8 +327,8 @@ class NMF(Wrapped, decomposition.NMF):
 
     Notes
     -----
-    Start and end of the iteration depend on the unit of X; ``diagnostics_["advice"]`` says so for data that vary by less
-    than 1e-6 or more than 10.
+    Start and end of the iteration depend on the unit of X; ``diagnostics_["advice"]`` says so for data that vary by
+    less than 1e-6 or more than 10.
 
     References: lee1999, cichocki2009.
 

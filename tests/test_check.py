@@ -185,3 +185,4 @@ def test_rows_are_rounded_away_where_numbers_are_sparse():
     assert check.rounded_away(X, 100.0) is None
     assert "subtract the offset" in check.rounded_away(2.0**29 * X, 100.0)
     assert check.rounded_away(csr_array(X), 100.0) is None
+    assert check.rounded_away(X.astype(np.int64), 100.0) is None

@@ -120,7 +120,7 @@ def column_spread(X: Any) -> float:
 
 def rounded_away(X: Any, spread: float) -> str | None:
     """Return a sentence if rows lie so far from the origin that rounding has taken digits of their differences."""
-    if hasattr(X, "tocsr"):
+    if hasattr(X, "tocsr") or X.dtype.kind != "f":
         return None
     size = max(float(X.max()), -float(X.min()))
     lost = float(np.finfo(X.dtype).eps) * size

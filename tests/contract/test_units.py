@@ -96,7 +96,7 @@ def agreement(model):
     if isinstance(model, MAJORIZATION):
         return np.sqrt(model.tol)
     if hasattr(model, "certificate_"):
-        return max(ROUNDING, 10 * model.certificate_.gap)
+        return np.clip(10 * model.certificate_.gap, ROUNDING, 1e-3)
     if isinstance(model, manifoldry.ProjectionPursuit):
         return 10 * np.sqrt(np.finfo(float).eps)
     if hasattr(model, "tol") and type(model).__name__ in METHODS and METHODS[type(model).__name__].wrapped:
@@ -278,3 +278,11 @@ def test_rounded_rows_are_said():
     for dtype, said in ((np.float32, True), (np.float64, False)):
         advice = manifoldry.Isomap().fit(day.astype(dtype)).diagnostics_["advice"]
         assert any("double precision" in sentence for sentence in advice) == said
+
+
+@among([card for card in METHODS.values() if card.wrapped])
+def test_whole_numbers_have_no_rounding(card):
+    X = np.random.default_rng(0).integers(0, 9, size=(40, 5))
+    for rows in (X, X.astype(object)):
+        advice = make(card).fit(rows).diagnostics_["advice"]
+        assert not any("rounded" in sentence or "unit" in sentence for sentence in advice)

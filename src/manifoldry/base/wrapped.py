@@ -53,6 +53,7 @@ class Wrapped(TransformerMixin):
         """Keep the seconds and what there is to say about the layout."""
         self.diagnostics_["seconds"] = seconds
         rows = X.tocsr() if issparse(X) else np.asarray(X)
+        rows = rows.astype(np.float64) if rows.dtype.kind == "O" else rows
         self.diagnostics_["advice"] = tuple(self._unit_advice(rows))
         keep_advice(self, rows, Run(0))
 

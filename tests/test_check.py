@@ -70,6 +70,10 @@ REFUSALS = [
     (lambda: check.weights(changed(np.ones((4, 4)), 0, 1, -1.0), 4), "finite, non-negative and symmetric"),
     (lambda: check.weights(changed(np.ones((4, 4)), 0, 1, 2.0), 4), "finite, non-negative and symmetric"),
     (lambda: check.weights(TWO_GROUPS, 4), "points in 2 groups"),
+    (lambda: check.representable_scale(np.array([[1.0, -1e70]])), "X holds values up to 1e.70, .* divide it by 1e.70"),
+    (lambda: check.representable_scale(sparse([(0, 1, 1e-70)])), "differ by 1e-70 at the most, .* divide X by 1e-70"),
+    (lambda: check.representable_scale(np.ones((2, 1)), spread=1e-61), "differ by 1e-61"),
+    (lambda: check.representable_scale(np.full((2, 2), 1e121), squares=True, what="G"), "G holds values up to 1e.121"),
     (lambda: check.weights(np.zeros((4, 4)), 4), "points in 4 groups"),
 ]
 
@@ -159,3 +163,26 @@ def test_nothing_is_written_into_what_is_checked():
     np.testing.assert_array_equal(D, before[0])
     np.testing.assert_array_equal(G.data, before[1])
     np.testing.assert_array_equal(G.indices, before[2])
+
+
+def test_scales_of_squares_reach_twice_as_far():
+    check.representable_scale(np.full((2, 2), 1e119), squares=True)
+    check.representable_scale(np.array([[1e-119]]), squares=True)
+    check.representable_scale(np.zeros((2, 2)))
+
+
+def test_spread_is_that_of_the_widest_column():
+    X = np.array([[1.0, 5.0], [2.0, 5.0], [-3.0, 5.5]])
+    assert check.column_spread(X) == 5.0
+    assert check.column_spread(np.float32(3e38) * np.array([[1], [-1]], dtype=np.float32)) > 5e38
+    assert check.column_spread(csr_array(np.array([[0.0, -7.0], [1.0, 0.0]]))) == 7.0
+
+
+def test_rows_are_rounded_away_where_numbers_are_sparse():
+    """Near 2^24 numbers in single precision are 2 apart, and 2^-29 of that in double precision."""
+    X = np.array([[2.0**24], [2.0**24 + 100]])
+    assert "double precision" in check.rounded_away(X.astype(np.float32), 100.0)
+    assert check.rounded_away(X, 100.0) is None
+    assert "subtract the offset" in check.rounded_away(2.0**29 * X, 100.0)
+    assert check.rounded_away(csr_array(X), 100.0) is None
+    assert check.rounded_away(X.astype(np.int64), 100.0) is None

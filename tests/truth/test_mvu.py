@@ -250,3 +250,14 @@ def test_a_model_of_rows_maps_new_points_to_their_neighbors(method, disconnected
     # Once fitted on a graph, the same estimator has no map any more.
     if not isinstance(method, LandmarkMVU):
         assert not hasattr(model.set_params(n_components=1).fit(chains(9)), "transform")
+
+
+@pytest.mark.parametrize("method", [MVU(constraints="at most"), FastMVU(), LandmarkMVU(n_landmarks=12)])
+def test_advice_where_the_points_need_more_dimensions(method):
+    rng = np.random.default_rng(3)
+    cloud, sheet = rng.standard_normal((80, 8)), rng.uniform(size=(80, 2)) @ rng.standard_normal((2, 8))
+    assert (
+        "for a picture use TSNE or UMAP, as features take n_components"
+        in (clone(method).fit(cloud).diagnostics_["advice"][0])
+    )
+    assert clone(method).fit(sheet).diagnostics_["advice"] == ()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Self
+from collections.abc import Iterator
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -25,9 +26,13 @@ class Wrapped(TransformerMixin):
     embedding_: FloatArray
     diagnostics_: dict[str, Any]
 
+    _unit_range: ClassVar[tuple[float, float]] = (0.0, np.inf)
+    """Standard deviations of the data for which absolute numbers inside scikit-learn's iteration do no harm."""
+
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Fit as scikit-learn does and keep the coordinates of the rows in ``embedding_``."""
         began = time.perf_counter()
+        refuse_unrepresentable(X)
         shape = (*getattr(X, "shape", ()), 0, 0)[:2]
         with blas_threads_for(min(shape), max(shape)):
             super().fit(X)
@@ -62,7 +67,32 @@ class Wrapped(TransformerMixin):
     def _look(self, X: Any, seconds: dict[str, float]) -> None:
         """Keep the seconds and what there is to say about the layout."""
         self.diagnostics_["seconds"] = seconds
-        keep_advice(self, X.tocsr() if issparse(X) else np.asarray(X), Run(0))
+        rows = X.tocsr() if issparse(X) else np.asarray(X)
+        rows = rows.astype(np.float64) if rows.dtype.kind == "O" else rows
+        self.diagnostics_["advice"] = tuple(self._unit_advice(rows))
+        keep_advice(self, rows, Run(0))
+
+    def _unit_advice(self, X: Any) -> Iterator[str]:
+        size = np.sqrt(X.multiply(X).mean()) if issparse(X) else np.sqrt(X.var(axis=0).mean())
+        low, high = self._unit_range
+        if not low <= size <= high:
+            yield (
+                f"scikit-learn's {type(self).__name__} compares X with absolute numbers, and X varies by {size:.2g}: "
+                "the result depends on the unit, so divide X by its standard deviation."
+            )
+
+
+def refuse_unrepresentable(X: Any) -> None:
+    """Refuse numbers whose squares leave the range of their type; what else is wrong is scikit-learn's to say."""
+    rows = X if issparse(X) else np.asarray(X)
+    if (
+        rows.ndim == 2
+        and rows.size
+        and rows.dtype.kind == "f"
+        and np.isfinite(rows.data if issparse(X) else rows).all()
+    ):
+        limit = check.MAX_SINGLE_SCALE if rows.dtype.itemsize <= 4 else check.MAX_SCALE
+        check.representable_scale(rows, spread=check.column_spread(rows), limit=limit)
 
 
 class WrappedSpectral(Wrapped):

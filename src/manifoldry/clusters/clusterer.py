@@ -97,6 +97,7 @@ class Clusterer(ClusterMixin, BaseEstimator, ABC):
         self._check_metric()
         points = self._validated(X, reset=True)
         check.distinct_points(points)
+        check.representable_scale(points, spread=check.column_spread(points))
         self._check_parameters(len(points))
         with one_blas_thread(openmp=False):
             clustering = self._cluster(points, run)

@@ -23,7 +23,7 @@ from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import principal_axes
 from manifoldry.solve.semidefinite.interior import GramSolution, unfold_gram
-from manifoldry.solve.spectrum import Suggestion, enough, unexplained
+from manifoldry.solve.spectrum import Suggestion, enough, lost_variance_advice, unexplained
 from manifoldry.values import Array, Certificate, Embedding, FloatArray, IntArray, NeighborGraph, Trace
 
 N_AUTO_NEIGHBORS = 6
@@ -205,7 +205,7 @@ class EAT(Embedder):
                 "gamma": image.kernel.gamma,
                 "components": 1,
                 "bridges": bridges,
-                "advice": image.advice(i, j, lost),
+                "advice": (*image.advice(i, j, lost), *lost_variance_advice(spectrum.values, self.n_components)),
             },
             fitted={
                 "error_": float(np.mean((solution.lengths - 1) ** 2)),

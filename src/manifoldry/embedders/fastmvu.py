@@ -25,7 +25,7 @@ from manifoldry.solve.semidefinite.certificate import certify_basis
 from manifoldry.solve.semidefinite.cutting_plane import cutting_plane_stretch
 from manifoldry.solve.semidefinite.pairs import refine
 from manifoldry.solve.semidefinite.smooth import smooth_stretch
-from manifoldry.solve.spectrum import Suggestion, enough, unexplained
+from manifoldry.solve.spectrum import Suggestion, enough, lost_variance_advice, unexplained
 from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph
 
 MAX_SMOOTH_PAIRS = 10_000
@@ -111,7 +111,7 @@ class FastMVU(GraphEmbedder):
     graph_ : NeighborGraph
         The graph whose distances are kept.
     diagnostics_ : dict
-        Seconds, components, bridges.
+        Seconds, components, bridges, ``advice`` as in `MVU`.
 
     Notes
     -----
@@ -155,7 +155,8 @@ class FastMVU(GraphEmbedder):
         with run.stage("refinement"), run.stoppable():
             for weight in VARIANCE_WEIGHTS:
                 Y, _ = refine(pairs, Y, weight, self.max_iter, run)
-            Y, trace = refine(pairs, principal_axes(Y, n_components)[0], LAST_VARIANCE_WEIGHT, self.max_iter, run)
+            flat, unfolded = principal_axes(Y, n_components)
+            Y, trace = refine(pairs, flat, LAST_VARIANCE_WEIGHT, self.max_iter, run)
         coordinates, _ = principal_axes(Y, n_components)
         errors = np.square(pairs.of_points(coordinates)).sum(axis=1) - 1
         return Embedding(
@@ -164,6 +165,7 @@ class FastMVU(GraphEmbedder):
             trace=trace,
             certificate=certificate,
             extension=forward(sample, coordinates) if sample.X is not None else None,
+            notes={"advice": lost_variance_advice(unfolded.values, n_components)},
             fitted={"stretch_": float(np.vdot(coordinates, coordinates)), "error_": float(np.mean(errors**2))},
         )
 
@@ -232,7 +234,7 @@ class LandmarkMVU(GraphEmbedder):
     landmarks_ : ndarray of shape (n_landmarks,)
         Rows of the landmarks; of the largest component, where components are embedded apart.
     diagnostics_ : dict
-        Seconds, components, bridges.
+        Seconds, components, bridges, ``advice`` as in `MVU`.
 
     Notes
     -----
@@ -278,6 +280,7 @@ class LandmarkMVU(GraphEmbedder):
             trace=trace,
             certificate=certificate,
             extension=forward(sample, coordinates),
+            notes={"advice": lost_variance_advice(spectrum.values, n_components)},
             fitted={"stretch_": -certificate.objective, "landmarks_": landmarks},
         )
 

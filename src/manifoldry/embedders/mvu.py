@@ -18,6 +18,7 @@ from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import landmark_scaling, place_columns, principal_axes
 from manifoldry.solve.semidefinite import FrameLayout, PairDistances, StretchOptions, Variance, stretch_out
+from manifoldry.solve.spectrum import lost_variance_advice
 from manifoldry.values import Embedding, FloatArray, NeighborGraph
 from manifoldry.warnings import warn
 
@@ -107,7 +108,8 @@ class MVU(GraphEmbedder):
     graph_ : NeighborGraph
         The graph whose distances are kept.
     diagnostics_ : dict
-        Seconds, components, bridges, ``n_constraints``: the number of distances.
+        Seconds, components, bridges, ``n_constraints``: the number of distances, and ``advice``: what to do where the
+        points need more dimensions.
 
     Notes
     -----
@@ -176,7 +178,10 @@ class MVU(GraphEmbedder):
             trace=solution.trace,
             certificate=solution.certificate,
             extension=forward(sample, coordinates) if sample.X is not None else None,
-            notes={"n_constraints": len(pairs)},
+            notes={
+                "n_constraints": len(pairs),
+                "advice": lost_variance_advice(spectrum.values, n_components),
+            },
             fitted={"stretch_": -solution.certificate.objective, "error_": solution.error},
         )
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn import decomposition
 
-from manifoldry.base.wrapped import Wrapped, WrappedSpectral
+from manifoldry.base.wrapped import Wrapped, WrappedSpectral, refuse_unrepresentable
 from manifoldry.registry import register
 from manifoldry.values import FloatArray
 
@@ -151,7 +151,7 @@ class SparsePCA(Wrapped, decomposition.SparsePCA):
     n_components : int, optional
         Target dimension; all by default.
     alpha : float
-        Weight of sparseness.
+        Weight of sparseness, in the unit of X.
     ridge_alpha : float
         Ridge of the regression that places points.
     max_iter, tol, method, n_jobs, U_init, V_init, verbose, random_state
@@ -168,6 +168,9 @@ class SparsePCA(Wrapped, decomposition.SparsePCA):
 
     Notes
     -----
+    The result depends on the unit of X; ``diagnostics_["advice"]`` says so for data that vary by less than 0.1 or more
+    than 10.
+
     References: zou2006, jenatton2009.
 
     Examples
@@ -176,6 +179,8 @@ class SparsePCA(Wrapped, decomposition.SparsePCA):
     >>> SparsePCA(n_components=2, random_state=0).fit_transform(datasets.s_curve(200).X).shape
     (200, 2)
     """
+
+    _unit_range = (0.1, 10.0)
 
     def transform(self, X: Any) -> FloatArray:
         """Place points by ridge regression on the components."""
@@ -224,6 +229,8 @@ class FactorAnalysis(Wrapped, decomposition.FactorAnalysis):
 
     Notes
     -----
+    The result depends on the unit of X where the data vary by less than 1e-4, which ``diagnostics_["advice"]`` says.
+
     References: barber2012.
 
     Examples
@@ -232,6 +239,8 @@ class FactorAnalysis(Wrapped, decomposition.FactorAnalysis):
     >>> FactorAnalysis(n_components=2).fit_transform(datasets.s_curve(300).X).shape
     (300, 2)
     """
+
+    _unit_range = (1e-4, np.inf)
 
 
 @register(
@@ -318,6 +327,9 @@ class NMF(Wrapped, decomposition.NMF):
 
     Notes
     -----
+    Start and end of the iteration depend on the unit of X; ``diagnostics_["advice"]`` says so for data that vary by
+    less than 1e-6 or more than 10.
+
     References: lee1999, cichocki2009.
 
     Examples
@@ -328,6 +340,8 @@ class NMF(Wrapped, decomposition.NMF):
     (200, 2)
     """
 
+    _unit_range = (1e-6, 10.0)
+
     def fit(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> Self:
         """Factorize the rows, from the start ``W`` and ``H`` if ``init="custom"``."""
         self.fit_transform(X, y, W, H)
@@ -336,6 +350,7 @@ class NMF(Wrapped, decomposition.NMF):
     def fit_transform(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> FloatArray:
         """Factorize the rows and return W, which the iteration finds together with the parts."""
         began = time.perf_counter()
+        refuse_unrepresentable(X)
         self._keep(X, super(Wrapped, self).fit_transform(X, y, W, H))
         self._look(X, {"fit": time.perf_counter() - began})
         return self.embedding_

@@ -12,6 +12,9 @@ from manifoldry.neighbors.sample import Sample
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray
 
+RATIO_TIE_TOL = 1e-9
+"""Relative difference of ratios of local eigenvalues up to which they count as equal: rounding leaves 1e-12 or so."""
+
 
 def barycentric(grams: FloatArray, reg: float) -> FloatArray:
     r"""Return the weights of least error, :math:`w \propto (C + \alpha I)^{-1} 1`, for Gram matrices C (m, s, s).
@@ -131,7 +134,8 @@ def _modified(
     total = values.sum(axis=1, keepdims=True)
     tails = total - np.cumsum(values, axis=1)  # of all but the first 1, 2, ..., k
     heads = np.maximum(total - tails, np.finfo(float).tiny)
-    small = (tails / heads < eta)[:, d - 1 : k - 1]
+    # The ratio of one point is the median itself: rounding must not decide whether it is less.
+    small = (tails / heads < (1 - RATIO_TIE_TOL) * eta)[:, d - 1 : k - 1]
     # The first head after which the tail is small; the last column always leaves one vector.
     counts = np.where(small.any(axis=1), k - d - np.argmax(small, axis=1), 1)
     found = []

@@ -27,6 +27,8 @@ RADIUS_SLACK = 1e-6
 MAX_ROUNDING_SHARE = 1e-4
 """Rounding error of inner products, as a share of a squared distance, above which distances are recomputed from
 differences."""
+MAX_SQUARED_SINGLE = 1e15
+"""Differences up to this, and one over it, have sums of squares in single precision."""
 N_RECALL_ROWS = 1000
 """Rows on which the recall of an approximate search is measured."""
 N_CENTER_ROWS = 1000
@@ -170,6 +172,8 @@ def rerank(Q: Any, X: Any, candidates: IntArray, k: int, run: Run) -> tuple[Floa
         if width > k and not issparse(X):
             # In the precision of the data, where a single-precision distance is good to 1e-7 of itself.
             difference = X[near] - Q[lo:hi, None, :]
+            if not 1 / MAX_SQUARED_SINGLE < np.abs(difference).max() < MAX_SQUARED_SINGLE:
+                difference = difference.astype(np.float64)
             rough = np.einsum("ijk,ijk->ij", difference, difference)
             rough[near < 0] = np.inf
             near = np.take_along_axis(near, np.argpartition(rough, k - 1, axis=1)[:, :k], 1)

@@ -33,6 +33,8 @@ TARGET_RECALL = 0.991
 SEARCH_EFFORTS = tuple((cells, 1.0) for cells in (8, 12, 16, 18, 20, 24, 32, 48, 64, 96, 128, 256))
 PROJECTED_SEARCH_EFFORTS = ((16, 2.0), (24, 2.0), (24, 3.0), (32, 3.0), (48, 4.0), (64, 6.0), (128, 8.0), (256, 12.0))
 """Pairs (nprobe, candidates per neighbor wanted), cheapest first."""
+MAX_SCALED_COORDINATE = 1e6
+"""Coordinates of new points, in units of the fitted ones' extent, are cut at this: all are then as far away."""
 
 
 class FaissIVF:
@@ -47,11 +49,13 @@ class FaissIVF:
         n, columns = X.shape
         rng = run.rng("cells")
         self.mean = X.mean(axis=0, dtype=np.float64)
+        # FAISS computes in single precision, in which squares of numbers near 1 neither overflow nor vanish.
+        self.unit = 2.0 ** np.frexp(max((X.max(axis=0) - self.mean).max(), (self.mean - X.min(axis=0)).max()))[1]
         self.basis = None
         if columns > IVF_MAX_COLUMNS:
             some = X[rng.choice(n, projection_rows(n, columns, IVF_PRINCIPAL_ROWS), replace=False)]
             self.basis = projection_basis(some - self.mean, IVF_PROJECTED_COLUMNS, run.rng("projection"))
-        Z = self._project(X)
+        Z = self._project(X, self.basis)
         n_cells = int(2 * np.sqrt(n))
         self.index = faiss.IndexIVFFlat(faiss.IndexFlatL2(Z.shape[1]), Z.shape[1], n_cells)
         self.index.cp.seed = int(rng.integers(2**31 - 1))
@@ -69,7 +73,7 @@ class FaissIVF:
         """Return the least effort that reaches the target recall on the sample, and its recall."""
         import faiss
 
-        whole = Z if self.basis is None else np.subtract(self.X, self.mean, dtype=np.float32, casting="same_kind")
+        whole = Z if self.basis is None else self._project(self.X, None)
         with _faiss_threads(run.n_jobs):
             candidates = faiss.knn(whole[sample], whole, k + 4)[1]
         truth, _ = rerank(self.X[sample], self.X, candidates, k, run)
@@ -87,7 +91,7 @@ class FaissIVF:
         cells, width = self.effort
         n_candidates = min(self.index.ntotal, int(np.ceil(k * width)) + 4)
         self.index.nprobe = min(cells, self.index.nlist)
-        Z = self._project(Q)
+        Z = self._project(Q, self.basis)
         candidates = np.empty((len(Z), n_candidates), dtype=np.int64)
         with _faiss_threads(run.n_jobs):
             # Queries of one cell visit the same cells, which then are in cache.
@@ -99,12 +103,13 @@ class FaissIVF:
             distances[short], indices[short] = Brute(self.X, "euclidean", None).nearest(Q[short], k, run)
         return distances, indices
 
-    def _project(self, Q: Array) -> Array:
-        if self.basis is None:
-            return np.ascontiguousarray(Q - self.mean, dtype=np.float32)
-        Z = np.empty((len(Q), self.basis.shape[1]), dtype=np.float32)
+    def _project(self, Q: Array, basis: FloatArray | None) -> Array:
+        """Return the rows about the mean, in the directions of the basis, in single precision and units of its own."""
+        Z = np.empty((len(Q), Q.shape[1] if basis is None else basis.shape[1]), dtype=np.float32)
         for lo in range(0, len(Q), 8192):
-            Z[lo : lo + 8192] = (Q[lo : lo + 8192] - self.mean) @ self.basis
+            centered = (Q[lo : lo + 8192] - self.mean) / self.unit
+            np.clip(centered, -MAX_SCALED_COORDINATE, MAX_SCALED_COORDINATE, out=centered)
+            Z[lo : lo + 8192] = centered if basis is None else centered @ basis
         return Z
 
 

@@ -16,11 +16,12 @@ MIN_CURVE_SHARE = 1e-6
 MIN_BEND = 2.0
 """An elbow is clear if the curve lies below its chord by this factor. Planted dimensions under noise bend by 20 and
 more, geodesic residual variances of real data by 3 and more, their principal variances by 1.1 to 1.6."""
-MAX_SHARE_LEFT = 0.05
-"""What may be left out where nothing else decides: a twentieth, as is usual."""
 MIN_CLUSTER_GAP = 8.0
 """A gap of eigenvalues is clear if they grow by this factor: without clusters they are harmonics, of which the second
 is four times the first."""
+
+MAX_LOST_VARIANCE = 0.05
+"""Maximum share of the variance beyond n_components without advice."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,8 @@ def elbow(values: FloatArray, what: str, otherwise: Suggestion | None = None) ->
     chord = np.linspace(heights[0], heights[-1], len(heights))
     d = max(1, int(np.argmax(chord - heights)))
     if otherwise is not None and chord[d] - heights[d] < np.log(MIN_BEND):
-        if shares[-1] <= MAX_SHARE_LEFT:
-            d = int(np.argmax(shares <= MAX_SHARE_LEFT))
+        if shares[-1] <= MAX_LOST_VARIANCE:
+            d = int(np.argmax(shares <= MAX_LOST_VARIANCE))
             why = (
                 f"The {what} has no clear elbow; it is {shares[d]:.2g} with {d} dimensions, {shares[d - 1]:.2g} before."
             )
@@ -69,13 +70,38 @@ def unexplained(values: FloatArray) -> FloatArray:
     return np.maximum(1 - np.cumsum(values) / (values.sum() or 1.0), 0.0)
 
 
-def enough(left: FloatArray, what: str, share: float = MAX_SHARE_LEFT) -> Suggestion:
+def enough(left: FloatArray, what: str, share: float = MAX_LOST_VARIANCE) -> Suggestion:
     """Return the first dimension d = 1, 2, ... that leaves at most ``share`` of the whole, or the last one."""
     left = np.asarray(left, dtype=float)
     under = np.flatnonzero(left <= share)
     d = int(under[0]) + 1 if len(under) else len(left)
     before = left[d - 2] if d > 1 else 1.0
     return Suggestion(d, f"With {d} dimensions {left[d - 1]:.2g} of the {what} is left, with {d - 1} {before:.2g}.")
+
+
+def lost_variance_advice(values: FloatArray, n_components: int) -> tuple[str, ...]:
+    """Return what to say of points with these variances, descending, if ``n_components`` of them leave out too much.
+
+    Nothing if at most a twentieth is left out: then the points lie nearly in as many dimensions.
+
+    Examples
+    --------
+    >>> lost_variance_advice(np.array([4.0, 2.0, 0.1]), 2)
+    ()
+    >>> len(lost_variance_advice(np.array([4.0, 2.0, 2.0]), 2))
+    1
+    """
+    left = unexplained(np.asarray(values, dtype=float))
+    if len(left) <= n_components or left[n_components - 1] <= MAX_LOST_VARIANCE:
+        return ()
+    d = enough(left, "variance", MAX_LOST_VARIANCE).n_components
+    # A program in few dimensions cannot tell how many more the points would take.
+    count = f"about {d}" if d < len(left) else f"{d} or more"
+    return (
+        f"The unfolded points need {count} dimensions, and {n_components} keep {1 - left[n_components - 1]:.0%} of "
+        "their variance: neighbors across a fold hold it together (lower n_neighbors), or the data is no surface of "
+        f"{n_components} dimensions (for a picture use TSNE or UMAP, as features take n_components={d}).",
+    )
 
 
 def gap(values: FloatArray, what: str, otherwise: Suggestion | None = None) -> Suggestion:

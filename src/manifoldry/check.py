@@ -69,6 +69,16 @@ def enough_points(n_points: int, least: int = 2) -> None:
         raise ValueError(f"At least {least} samples are needed for an embedding; got {n_points} {noun}.")
 
 
+def unmasked(name: str, X: Any) -> None:
+    """Refuse a masked array with masked entries: no method leaves entries out."""
+    masked = int(np.ma.count_masked(X))
+    if masked:
+        raise ValueError(
+            f"{name} is a masked array with {masked} of its {X.size} entries masked; no method can leave entries out: "
+            f"fill them ({name}.filled(...)) or drop their rows or columns."
+        )
+
+
 def distinct_points(X: Any) -> None:
     """Refuse constant data: every row the same point, so there is nothing to unfold."""
     first = X[:1]

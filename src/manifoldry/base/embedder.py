@@ -11,10 +11,10 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base.estimator import estimator, validated_rows
+from manifoldry.base.estimator import estimator, validated_places, validated_rows
 from manifoldry.extend.local import LocalInverse
 from manifoldry.parameters import Described, PositiveInt, check_parameters
 from manifoldry.run import Run
@@ -118,7 +118,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         ndarray of shape (n_new, n_features)
         """
         check_is_fitted(self, "embedding_")
-        places = check_array(Y, dtype=[np.float64, np.float32])
+        places = validated_places(Y)
         if places.shape[1] != self.embedding_.shape[1]:
             raise ValueError(
                 f"Coordinates need the embedding's {self.embedding_.shape[1]} columns; got {places.shape[1]}."
@@ -161,7 +161,8 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
                 raise ValueError(f"{type(self).__name__} needs points or distances; got a neighbor graph.")
             self.n_features_in_ = X.n_points
             return X
-        X = validated_rows(self, X, reset=reset, sparse=self._takes_sparse)
+        own = reset and not self._pairwise  # n x n distances are copied only where a model keeps them
+        X = validated_rows(self, X, reset=reset, sparse=self._takes_sparse, own=own)
         if reset:
             self._refuse_degenerate(X)
         return X
@@ -185,7 +186,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
 
     def _keep(self, embedding: Embedding, run: Run, dtype: np.dtype[Any]) -> None:
         kept = dtype if dtype == np.float32 else np.dtype(np.float64)
-        self.embedding_: FloatArray = np.ascontiguousarray(embedding.coordinates, dtype=kept)
+        self.embedding_: FloatArray = np.array(embedding.coordinates, dtype=kept, order="C")
         self._extension: Any = embedding.extension
         self._inverse: Any = embedding.inverse
         for name in ("graph", "spectrum", "trace", "certificate"):

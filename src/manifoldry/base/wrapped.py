@@ -2,42 +2,112 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import numbers
 import time
-from typing import Any, Self
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import TransformerMixin
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
+from manifoldry.base.estimator import validated_rows
 from manifoldry.solve.spectrum import Suggestion, elbow
 from manifoldry.values import FloatArray, Spectrum
 
 
 class Wrapped(TransformerMixin):
-    """Mixed into a class of scikit-learn: the same computation, and the fitted attributes of our contract."""
+    """Mixed into a class of scikit-learn: the same computation, our checks, and the fitted attributes of our contract.
+
+    The seed is 0 unless another is given, so that a fit gives the same tomorrow, and may be a numpy Generator.
+    """
 
     embedding_: FloatArray
     diagnostics_: dict[str, Any]
+    n_components: Any
+
+    _spans_rows: ClassVar[bool] = True
+    """Whether the components come from the rows: then there are no more than rows or columns."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "random_state" in inspect.signature(cls).parameters:
+            cls.__init__ = _seeded(cls.__init__)  # type: ignore[method-assign]
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Fit as scikit-learn does and keep the coordinates of the rows in ``embedding_``."""
+        self._refuse(X)
         began = time.perf_counter()
-        super().fit(X)
+        with self._integer_seed():
+            super().fit(X)
         fitted = time.perf_counter()
         rows = X.tocsr() if issparse(X) else X  # some transforms slice rows, which not all sparse formats can
-        self._keep(rows, self.transform(rows))
-        self.diagnostics_["seconds"] = {"fit": fitted - began, "transform": time.perf_counter() - fitted}
+        self._keep(rows, self.transform(rows), {"fit": fitted - began, "transform": time.perf_counter() - fitted})
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
         """Fit and return the coordinates of the rows, shape (n_samples, n_components)."""
         return self.fit(X, y).embedding_
 
-    def _keep(self, X: Any, scores: Any) -> None:  # noqa: ARG002
+    def transform(self, X: Any) -> Any:
+        """Return the coordinates of rows as scikit-learn does, once they are checked."""
+        check_is_fitted(self)
+        self._validated(X, reset=False)
+        with self._integer_seed():
+            return super().transform(X)
+
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        return validated_rows(self, X, reset=reset, sparse=get_tags(self).input_tags.sparse)
+
+    def _refuse(self, X: Any) -> None:
+        """Refuse rows that are no numbers or all the same, and more components than they have."""
+        rows = self._validated(X, reset=True)
+        check.distinct_points(rows)
+        if isinstance(self.n_components, numbers.Integral):
+            most, because = None, ""
+            if self._spans_rows:
+                most, because = min(rows.shape), f" for {rows.shape[0]} points with {rows.shape[1]} columns"
+            check.integer("n_components", self.n_components, 1, most, because)
+
+    @contextmanager
+    def _integer_seed(self) -> Iterator[None]:
+        """Give scikit-learn, which takes no numpy Generator, a number drawn from it."""
+        seed = getattr(self, "random_state", None)
+        if not isinstance(seed, np.random.Generator):
+            yield
+            return
+        self.random_state = int(seed.integers(2**32))
+        try:
+            yield
+        finally:
+            self.random_state = seed
+
+    def _keep(self, X: Any, scores: Any, seconds: dict[str, float]) -> None:  # noqa: ARG002
+        """Set what a fit leaves behind: the last step of every fit."""
         self.embedding_ = scores.toarray() if issparse(scores) else np.asarray(scores)
-        self.diagnostics_ = {}
+        self.diagnostics_ = {"seconds": seconds, "advice": ()}
+
+
+def _seeded(construct: Callable[..., None]) -> Callable[..., None]:
+    """Return a constructor whose ``random_state`` is 0 by default."""
+    signature = inspect.signature(construct)
+    seeded = signature.parameters["random_state"].replace(default=0)
+
+    @functools.wraps(construct)
+    def construct_seeded(self: Any, *args: Any, **parameters: Any) -> None:
+        given = signature.bind(self, *args, **parameters)
+        given.arguments.setdefault("random_state", 0)
+        construct(*given.args, **given.kwargs)
+
+    names = [seeded if name == "random_state" else known for name, known in signature.parameters.items()]
+    construct_seeded.__signature__ = signature.replace(parameters=names)  # type: ignore[attr-defined]
+    return construct_seeded
 
 
 class WrappedSpectral(Wrapped):
@@ -61,10 +131,9 @@ class WrappedSpectral(Wrapped):
         shares = self.explained_variance_ratio_[: check.integer("max_components", max_components, 1)]
         return elbow(1.0 - np.cumsum(shares), "share of the variance left out")
 
-    def _keep(self, X: Any, scores: Any) -> None:
-        super()._keep(X, scores)
+    def _keep(self, X: Any, scores: Any, seconds: dict[str, float]) -> None:
         rows = X if issparse(X) else np.asarray(X, dtype=np.float64)
-        values = (len(self.embedding_) - 1) * self.explained_variance_.astype(np.float64)
+        values = (rows.shape[0] - 1) * self.explained_variance_.astype(np.float64)
         projected = rows @ self.components_.T - self.mean_ @ self.components_.T
         norms = np.linalg.norm(projected, axis=0)
         vectors = projected / np.where(norms > 0, norms, 1.0)
@@ -72,3 +141,4 @@ class WrappedSpectral(Wrapped):
         back = rows.T @ vectors - np.outer(self.mean_, vectors.sum(axis=0))
         images = rows @ back - self.mean_ @ back
         self.spectrum_ = Spectrum(values, vectors, np.linalg.norm(images - values * vectors, axis=0), "largest")
+        super()._keep(X, scores, seconds)

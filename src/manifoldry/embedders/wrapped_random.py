@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from sklearn import random_projection
 
 from manifoldry.base.wrapped import Wrapped
@@ -55,6 +57,8 @@ class GaussianRandomProjection(Wrapped, random_projection.GaussianRandomProjecti
     (50, 20)
     """
 
+    _spans_rows: ClassVar[bool] = False
+
 
 @register(
     family="linear",
@@ -105,3 +109,5 @@ class SparseRandomProjection(Wrapped, random_projection.SparseRandomProjection):
     >>> SparseRandomProjection(n_components=20, random_state=0).fit_transform(X).shape
     (50, 20)
     """
+
+    _spans_rows: ClassVar[bool] = False

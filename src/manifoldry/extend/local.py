@@ -77,8 +77,9 @@ class LocalReconstruction:
 
 
 def forward(sample: Sample, coordinates: FloatArray, reg: float = RECONSTRUCTION_REG) -> LocalReconstruction:
-    """Return the local reconstruction of new points from the fitted ones."""
-    return LocalReconstruction(sample.index, sample.X, coordinates, reg, sample.pairwise)
+    """Return the local reconstruction of new points from the fitted ones; given distances are the caller's, so copied."""
+    source = np.array(sample.X) if sample.pairwise and sample.X is not None else sample.X
+    return LocalReconstruction(sample.index, source, coordinates, reg, sample.pairwise)
 
 
 def embed_locally(

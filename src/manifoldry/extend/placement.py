@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 from scipy.spatial.distance import cdist
 
 from manifoldry.run import Run
@@ -37,9 +38,10 @@ class FittedDistances:
 
 def pairwise(A: Any, B: Any, metric: Any, metric_params: dict[str, Any] | None, run: Run) -> FloatArray:
     """Return distances between rows; Euclidean ones from differences, so that equal rows are 0 apart."""
-    from scipy.sparse import issparse
     from sklearn.metrics import pairwise_distances
 
+    if issparse(A) != issparse(B):
+        A, B = csr_array(A), csr_array(B)
     if metric == "euclidean" and not issparse(A):
         distances = np.empty((A.shape[0], B.shape[0]))
 

@@ -73,11 +73,10 @@ def _as_array(X: Any, name: str) -> Any:
     if isinstance(X, np.ma.MaskedArray):
         check.unmasked(name, X)
         return X.data
-    if isinstance(X, type) or callable(X) or isinstance(X, (str, bytes, dict, set, frozenset)) or X is None:
-        raise _not_a_table(X, name)
-    if hasattr(X, "ndim") and hasattr(X, "shape"):
+    if hasattr(X, "ndim") and hasattr(X, "shape") and not isinstance(X, type):
         return X
-    if not hasattr(X, "__array__") and not hasattr(X, "__len__"):
+    scalar = isinstance(X, (str, bytes, dict, set, frozenset, type)) or callable(X)
+    if scalar or not (hasattr(X, "__array__") or hasattr(X, "__len__")):
         raise _not_a_table(X, name)
     return np.asarray(X)
 

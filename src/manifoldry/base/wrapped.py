@@ -31,6 +31,7 @@ class Wrapped(TransformerMixin):
     embedding_: FloatArray
     diagnostics_: dict[str, Any]
     n_components: Any
+    random_state: Any
 
     _spans_rows: ClassVar[bool] = True
     """Whether the components come from the rows: then there are no more than rows or columns."""

@@ -77,7 +77,8 @@ class LocalReconstruction:
 
 
 def forward(sample: Sample, coordinates: FloatArray, reg: float = RECONSTRUCTION_REG) -> LocalReconstruction:
-    """Return the local reconstruction of new points from the fitted ones; given distances are the caller's, so copied."""
+    """Return the local reconstruction of new points from the fitted ones."""
+    # Given distances are the caller's own memory, which may change after the fit.
     source = np.array(sample.X) if sample.pairwise and sample.X is not None else sample.X
     return LocalReconstruction(sample.index, source, coordinates, reg, sample.pairwise)
 

@@ -18,8 +18,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.base.estimator import validated_rows
+from manifoldry.base.look import keep_advice, repr_with_advice
+from manifoldry.run import Run
 from manifoldry.solve.spectrum import Suggestion, elbow
 from manifoldry.values import FloatArray, Spectrum
+
+
+NOT_FINITE_ERRORS = ("must not contain infs", "has a NaN entry", "float NaN to integer", "Input contains")
+"""What numpy, scipy and scikit-learn say of numbers that overflowed on the way; of those given they give the name."""
 
 
 class Wrapped(TransformerMixin):
@@ -43,14 +49,17 @@ class Wrapped(TransformerMixin):
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Fit as scikit-learn does and keep the coordinates of the rows in ``embedding_``."""
-        self._refuse(X)
+        rows = self._checked(X)
         began = time.perf_counter()
-        with self._integer_seed():
+        with self._computing():
             super().fit(X)
         fitted = time.perf_counter()
-        rows = X.tocsr() if issparse(X) else X  # some transforms slice rows, which not all sparse formats can
-        self._keep(rows, self.transform(rows), {"fit": fitted - began, "transform": time.perf_counter() - fitted})
+        scores = self.transform(rows if issparse(X) else X)  # some slice rows, which not all sparse formats can
+        self._keep(rows, scores, {"fit": fitted - began, "transform": time.perf_counter() - fitted})
         return self
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return repr_with_advice(super().__repr__(N_CHAR_MAX), self)
 
     def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
         """Fit and return the coordinates of the rows, shape (n_samples, n_components)."""
@@ -60,14 +69,14 @@ class Wrapped(TransformerMixin):
         """Return the coordinates of rows as scikit-learn does, once they are checked."""
         check_is_fitted(self)
         self._validated(X, reset=False)
-        with self._integer_seed():
+        with self._computing():
             return super().transform(X)
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         return validated_rows(self, X, reset=reset, sparse=get_tags(self).input_tags.sparse)
 
-    def _refuse(self, X: Any) -> None:
-        """Refuse rows that are no numbers or all the same, and more components than they have."""
+    def _checked(self, X: Any) -> Any:
+        """Return the rows of a fit; refuse what is no numbers or all the same, and more components than there are."""
         rows = self._validated(X, reset=True)
         check.distinct_points(rows)
         if isinstance(self.n_components, numbers.Integral):
@@ -75,24 +84,38 @@ class Wrapped(TransformerMixin):
             if self._spans_rows:
                 most, because = min(rows.shape), f" for {rows.shape[0]} points with {rows.shape[1]} columns"
             check.integer("n_components", self.n_components, 1, most, because)
+        return rows
 
     @contextmanager
-    def _integer_seed(self) -> Iterator[None]:
-        """Give scikit-learn, which takes no numpy Generator, a number drawn from it."""
+    def _computing(self) -> Iterator[None]:
+        """Give scikit-learn, which takes no numpy Generator, a number drawn from it, and say its failures in words."""
         seed = getattr(self, "random_state", None)
-        if not isinstance(seed, np.random.Generator):
-            yield
-            return
-        self.random_state = int(seed.integers(2**32))
+        if isinstance(seed, np.random.Generator):
+            self.random_state = int(seed.integers(2**32))
         try:
-            yield
+            with np.errstate(all="ignore"):  # what is not finite in the end is refused
+                yield
+        except (np.linalg.LinAlgError, OverflowError, ValueError) as error:
+            if isinstance(error, ValueError) and not any(words in str(error) for words in NOT_FINITE_ERRORS):
+                raise
+            raise self._no_answer() from None
         finally:
-            self.random_state = seed
+            if isinstance(seed, np.random.Generator):
+                self.random_state = seed
 
-    def _keep(self, X: Any, scores: Any, seconds: dict[str, float]) -> None:  # noqa: ARG002
-        """Set what a fit leaves behind: the last step of every fit."""
+    def _no_answer(self) -> ValueError:
+        return ValueError(
+            f"{type(self).__name__} found no finite coordinates: columns of X are constant, multiples of each other or "
+            "of very different size; drop or scale them (StandardScaler), or ask for fewer components."
+        )
+
+    def _keep(self, rows: Any, scores: Any, seconds: dict[str, float]) -> None:
+        """Set what a fit leaves behind, and look at the layout: the last step of every fit."""
         self.embedding_ = scores.toarray() if issparse(scores) else np.asarray(scores)
-        self.diagnostics_ = {"seconds": seconds, "advice": ()}
+        if not np.isfinite(self.embedding_).all():
+            raise self._no_answer()
+        self.diagnostics_ = {"seconds": seconds}
+        keep_advice(self, rows, Run(0))
 
 
 def _seeded(construct: Callable[..., None]) -> Callable[..., None]:
@@ -132,14 +155,14 @@ class WrappedSpectral(Wrapped):
         shares = self.explained_variance_ratio_[: check.integer("max_components", max_components, 1)]
         return elbow(1.0 - np.cumsum(shares), "share of the variance left out")
 
-    def _keep(self, X: Any, scores: Any, seconds: dict[str, float]) -> None:
-        rows = X if issparse(X) else np.asarray(X, dtype=np.float64)
+    def _keep(self, rows: Any, scores: Any, seconds: dict[str, float]) -> None:
+        X = rows if issparse(rows) else np.asarray(rows, dtype=np.float64)
         values = (rows.shape[0] - 1) * self.explained_variance_.astype(np.float64)
-        projected = rows @ self.components_.T - self.mean_ @ self.components_.T
+        projected = X @ self.components_.T - self.mean_ @ self.components_.T
         norms = np.linalg.norm(projected, axis=0)
         vectors = projected / np.where(norms > 0, norms, 1.0)
         # X_c X_c' v without the n x n matrix; the row of means carries the centering.
-        back = rows.T @ vectors - np.outer(self.mean_, vectors.sum(axis=0))
-        images = rows @ back - self.mean_ @ back
+        back = X.T @ vectors - np.outer(self.mean_, vectors.sum(axis=0))
+        images = X @ back - self.mean_ @ back
         self.spectrum_ = Spectrum(values, vectors, np.linalg.norm(images - values * vectors, axis=0), "largest")
-        super()._keep(X, scores, seconds)
+        super()._keep(rows, scores, seconds)

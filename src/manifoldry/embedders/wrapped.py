@@ -335,9 +335,9 @@ class NMF(Wrapped, decomposition.NMF):
 
     def fit_transform(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> FloatArray:
         """Factorize the rows and return W, which the iteration finds together with the parts."""
-        self._refuse(X)
+        rows = self._checked(X)
         began = time.perf_counter()
-        with self._integer_seed():
+        with self._computing():
             parts = super(Wrapped, self).fit_transform(X, y, W, H)
-        self._keep(X, parts, {"fit": time.perf_counter() - began})
+        self._keep(rows, parts, {"fit": time.perf_counter() - began})
         return self.embedding_

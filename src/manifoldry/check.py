@@ -13,6 +13,12 @@ from manifoldry.values import Array
 ASYMMETRY = 1e-8
 """Relative difference of d_ij and d_ji that rounding alone explains (about 1e8 roundings of float64)."""
 
+MAX_SCALE = 1e60
+"""Maximum size of the data, and one over the minimum: squares of squared distances, of which sums over 1e60 entries and
+rounding errors are computed, stay in the range of double precision."""
+MAX_ROUNDING_SHARE = 1e-4
+"""Spacing of floating-point numbers at the data, as a share of their spread, above which distances have lost digits."""
+
 
 def integer(name: str, value: Any, low: int, high: int | None = None, because: str = "") -> int:
     """Return ``value`` as an int in [low, high], or say what was wrong with it."""
@@ -87,6 +93,50 @@ def distinct_points(X: Any) -> None:
         raise ValueError(
             f"All {X.shape[0]} points are identical, so there is no shape to embed; check the columns of X."
         )
+
+
+def representable_scale(X: Any, *, spread: float | None = None, squares: bool = False, what: str = "X") -> None:
+    """Refuse numbers so large or so close to each other that powers of their differences leave the range of numbers.
+
+    ``spread`` is how far rows are apart (of a matrix of distances by default its largest entry); ``squares`` says that
+    the numbers are squares of lengths already, such as inner products.
+    """
+    entries = X.data if hasattr(X, "tocsr") else X
+    size = max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
+    spread = size if spread is None else spread
+    limit = MAX_SCALE**2 if squares else MAX_SCALE
+    if size > limit:
+        raise ValueError(
+            f"{what} holds values up to {size:.0e}, and powers of them overflow; divide it by {size:.0e}, or choose "
+            "another unit."
+        )
+    if 0 < spread < 1 / limit:
+        raise ValueError(
+            f"The values of {what} differ by {spread:.0e} at the most, and powers of that vanish; divide {what} by "
+            f"{spread:.0e}, or choose another unit."
+        )
+
+
+def column_spread(X: Any) -> float:
+    """Return the largest difference of two entries in a column, in double precision; of sparse rows, the largest."""
+    if hasattr(X, "tocsr"):
+        return float(abs(X).max())
+    return float((X.max(axis=0).astype(np.float64) - X.min(axis=0)).max())
+
+
+def rounded_away(X: Any, spread: float) -> str | None:
+    """Return a sentence if rows lie so far from the origin that rounding has taken digits of their differences."""
+    if hasattr(X, "tocsr"):
+        return None
+    size = max(float(X.max()), -float(X.min()))
+    lost = float(np.finfo(X.dtype).eps) * size
+    if lost <= MAX_ROUNDING_SHARE * spread:
+        return None
+    cure = "pass X in double precision" if X.dtype == np.float32 else "subtract the offset where the data is made"
+    return (
+        f"The rows of X differ by {spread:.2g} at the most and lie {size:.2g} from the origin, where numbers of type "
+        f"{X.dtype} are {lost:.2g} apart, so that distances are rounded: {cure}."
+    )
 
 
 def square_gram(G: Array, what: str = "metric='gram'") -> None:

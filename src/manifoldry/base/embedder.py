@@ -161,13 +161,19 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         if isinstance(X, NeighborGraph):
             if not self._takes_graphs:
                 raise ValueError(f"{type(self).__name__} needs points or distances; got a neighbor graph.")
+            check.representable_scale(X.lengths, what="the graph's lengths")
             self.n_features_in_ = X.n_points
             return X
         own = reset and not self._pairwise  # n x n distances are copied only where a model keeps them
         X = validated_rows(self, X, reset=reset, sparse=self._takes_sparse, own=own)
         if reset:
             self._refuse_degenerate(X)
+            self._refuse_unrepresentable(X)
         return X
+
+    def _refuse_unrepresentable(self, X: Any) -> None:
+        spread = None if self._pairwise else check.column_spread(X)
+        check.representable_scale(X, spread=spread, squares=self._pairwise and self._metric != "precomputed")
 
     def _refuse_degenerate(self, X: Any) -> None:
         if not self._pairwise:

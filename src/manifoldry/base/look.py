@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from manifoldry import check
 from manifoldry.geometry.principal import leading_scores
 from manifoldry.neighbors.pairwise import distance_rows, distances_to_others, nearest
 from manifoldry.quality.layout import crowding, ruled_axes
@@ -80,6 +81,7 @@ def findings(X: Any, Y: Array, model: Any, run: Run) -> Iterator[str]:
     if len(Y) < MIN_LOOKED_AT:
         return
     Y = np.asarray(Y, dtype=float)
+    yield from _rounded_rows(X, model)
     yield from _flat_axes(Y)
     yield from _crowds(X, Y, run)
     yield from _rulers(Y)
@@ -90,6 +92,13 @@ def repr_with_advice(text: str, model: Any) -> str:
     """Return the representation of an estimator with the findings of its fit below."""
     advice = getattr(model, "diagnostics_", {}).get("advice", ())
     return "\n".join([text, *(f"  # {sentence}" for sentence in advice)])
+
+
+def _rounded_rows(X: Any, model: Any) -> Iterator[str]:
+    if not isinstance(X, NeighborGraph) and getattr(model, "metric", "") not in ("precomputed", "gram", "affinity"):
+        sentence = check.rounded_away(X, check.column_spread(X))
+        if sentence:
+            yield sentence
 
 
 def _flat_axes(Y: FloatArray) -> Iterator[str]:

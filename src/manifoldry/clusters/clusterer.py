@@ -91,6 +91,7 @@ class Clusterer(ClusterMixin, BaseEstimator, ABC):
         self._check_metric()
         points = self._validated(X, reset=True)
         check.distinct_points(points)
+        check.representable_scale(points, spread=check.column_spread(points))
         self._check_parameters(len(points))
         clustering = self._cluster(points, run)
         graph = self._graph(points, run)[0] if clustering.graph is None else clustering.graph

@@ -75,24 +75,26 @@ class Polyline:
 
 @dataclass(frozen=True)
 class CurveProjection:
-    """New points to their arc length."""
+    """New points to the arc length of a curve about ``origin``."""
 
     curve: Polyline
+    origin: FloatArray
 
     def __call__(self, X: Any, run: Run) -> FloatArray:
         """Place new points."""
-        return self.curve.project(dense(X), run)[0][:, None]
+        return self.curve.project(dense(X) - self.origin, run)[0][:, None]
 
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """Arc lengths to points of the curve."""
+    """Arc lengths to points of a curve about ``origin``."""
 
     curve: Polyline
+    origin: FloatArray
 
     def __call__(self, Y: Array, run: Run) -> FloatArray:  # noqa: ARG002
         """Return the points of given coordinates."""
-        return self.curve.at(np.asarray(Y, dtype=np.float64)[:, 0])
+        return self.curve.at(np.asarray(Y, dtype=np.float64)[:, 0]) + self.origin
 
 
 @register(
@@ -170,16 +172,18 @@ class PrincipalCurve(Embedder):
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         rows = dense(X)
+        origin = rows.mean(axis=0)
+        rows = rows - origin  # about it knots are not rounded as the rows are, far from zero
         with run.stage("curve"):
             curve, trace = self._alternate(rows, run)
             places, away = curve.project(rows, run)
         return Embedding(
             places[:, None],
             trace=trace,
-            extension=CurveProjection(curve),
-            inverse=CurvePoint(curve),
+            extension=CurveProjection(curve, origin),
+            inverse=CurvePoint(curve, origin),
             notes={"distances": away, "length": float(curve.lengths[-1])},
-            fitted={"curve_": curve.knots},
+            fitted={"curve_": curve.knots + origin},
         )
 
     def _alternate(self, X: FloatArray, run: Run) -> tuple[Polyline, Trace]:

@@ -120,8 +120,10 @@ class ProjectionPursuit(Embedder):
     def _embed(self, X: Any, run: Run) -> Embedding:
         rows = dense(X)
         mean = rows.mean(axis=0)
+        centered = rows - mean
+        centered -= centered.mean(axis=0)  # the mean of rows far from the origin is rounded
         with run.stage("whitening"):
-            whitened, whiten, color = _whitened(rows - mean)
+            whitened, whiten, color = _whitened(centered)
         with run.stage("pursuit"):
             found, values, traces = self._pursue(whitened, run)
         scores = fix_signs(whitened @ found)

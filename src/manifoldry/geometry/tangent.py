@@ -63,6 +63,7 @@ def _local_scores(sample: Sample, stack: Stack, d: int) -> tuple[FloatArray, Flo
         values, scores = gram_scores(local_grams(sample, stack, about_center=False), d)
     else:
         rows = gather(sample.X, stack.members)
+        rows -= rows[:, :1].copy()  # exact for near points, whose mean would carry the rounding of a far origin
         rows -= rows.mean(axis=1, keepdims=True)
         values, scores = principal_scores(rows, d)
     short = d - scores.shape[2]

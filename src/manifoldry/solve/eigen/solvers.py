@@ -261,10 +261,13 @@ def _lapack(pencil: Pencil, _best: Ritz, k: int, tolerance: Tolerance, run: Run)
     run.announce("dense eigenproblem", 24 * pencil.n**2)
     H, N = pencil.dense(), pencil.known
     norm = float(min(np.linalg.norm(H), np.linalg.norm(H, 1)))
+    # LAPACK's pivots are guarded by absolute numbers: by a power of two, which rounds nothing, the norm comes near 1.
+    unit = 2.0 ** np.frexp(norm)[1]
+    H /= unit
     if N.shape[1]:
         H -= N @ (N.T @ H)
         H -= (H @ N) @ N.T
-        H += 2 * norm * (N @ N.T)
+        H += 2 * (norm / unit) * (N @ N.T)
     found = None
     # For a subset LAPACK iterates inversely, fast, and may give two vectors of a multiple value as one.
     for options in ({"subset_by_index": (0, k - 1)}, {"driver": "evd"}):
@@ -272,7 +275,7 @@ def _lapack(pencil: Pencil, _best: Ritz, k: int, tolerance: Tolerance, run: Run)
             values, vectors = scipy.linalg.eigh(H, **options)
         except np.linalg.LinAlgError:
             continue
-        pairs = Ritz(values[:k], vectors[:, :k], np.zeros(k), norm)
+        pairs = Ritz(unit * values[:k], vectors[:, :k], np.zeros(k), norm)
         found = rayleigh_ritz(pencil, pairs, settled=True)
         if found.error(k) <= tolerance.accept:
             break

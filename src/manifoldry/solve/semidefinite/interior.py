@@ -297,8 +297,11 @@ def _step_lengths(S: FloatArray, dS: FloatArray, dA: FloatArray, term: _LengthTe
 
 
 def _definite_until(matrix: FloatArray, change: FloatArray, length: float) -> float:
-    while length > MIN_STEP_LENGTH and not _definite(matrix + (length / BOUNDARY_SHARE) * change):
+    """Return the longest step, up to ``length``, that leaves the matrix definite; 0 if rounding rules them all out."""
+    while not _definite(matrix + (length / BOUNDARY_SHARE) * change):
         length *= STEP_SHRINKAGE
+        if length < MIN_STEP_LENGTH:
+            return 0.0
     return length
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,24 @@ def metric(name: Any, extra: Collection[str]) -> None:
     known = ({*VALID_METRICS["brute"], "matching"} - {"precomputed"}) | {*extra}
     if name not in known:
         raise ValueError(f"metric must be one of {', '.join(sorted(known))}, or a function; got {name!r}.")
+
+
+class CheckedMetric:
+    """A metric that is a function: every answer must be a distance, for searches go wrong silently with any other."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, a: Any, b: Any, **params: Any) -> float:
+        """Return the distance of two rows, or say what came instead of one."""
+        answer = self.function(a, b, **params)
+        number = isinstance(answer, numbers.Real) or (isinstance(answer, np.ndarray) and answer.size == 1)
+        distance = float(np.asarray(answer).reshape(-1)[0]) if number else float("nan")
+        if not 0 <= distance < float("inf"):
+            raise ValueError(
+                f"metric must return a finite number of at least 0 for any two rows; the function returned {answer!r}."
+            )
+        return distance
 
 
 def n_components(value: Any, n_points: int) -> int:

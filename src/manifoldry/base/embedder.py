@@ -120,11 +120,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         ndarray of shape (n_new, n_features)
         """
         check_is_fitted(self, "embedding_")
-        places = validated_places(Y)
-        if places.shape[1] != self.embedding_.shape[1]:
-            raise ValueError(
-                f"Coordinates need the embedding's {self.embedding_.shape[1]} columns; got {places.shape[1]}."
-            )
+        places = validated_places(Y, self.embedding_.shape[1])
         points: FloatArray = self._inverse(places, self._run())
         return points.astype(self.embedding_.dtype, copy=False)
 

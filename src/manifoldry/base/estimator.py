@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_array, validate_data
 
+from manifoldry import check
 from manifoldry.base.rows import as_table, name_bad_entry, owned
 from manifoldry.base.synonyms import unknown_parameter
 from manifoldry.values import FloatArray
@@ -62,17 +63,24 @@ def validated_rows(model: Any, X: Any, *, reset: bool, sparse: bool, own: bool =
     except (ValueError, TypeError, OverflowError) as error:
         raise _in_words(table, error, "X") from None
     _refuse_not_finite(rows.data if issparse(rows) else rows, "X", type(model).__name__)
+    if not reset:  # of new points it does not matter how close they are
+        check.representable_scale(rows, spread=0.0)
     return owned(rows, X) if own else rows
 
 
-def validated_places(Y: Any) -> Any:
-    """Return places in an embedding as finite numbers in two dimensions, in single or double precision."""
+def validated_places(Y: Any, n_columns: int, *, sparse: bool = False) -> Any:
+    """Return places in an embedding of ``n_columns`` as finite numbers, in single or double precision."""
     table = as_table(Y, "Y")
     try:
-        places = check_array(table, dtype=[np.float64, np.float32], ensure_all_finite=False)
+        places = check_array(
+            table, accept_sparse="csr" if sparse else False, dtype=[np.float64, np.float32], ensure_all_finite=False
+        )
     except (ValueError, TypeError, OverflowError) as error:
         raise _in_words(table, error, "Y") from None
-    _refuse_not_finite(places, "Y", "inverse_transform")
+    if places.shape[1] != n_columns:
+        raise ValueError(f"Coordinates need the embedding's {n_columns} columns; got {places.shape[1]}.")
+    _refuse_not_finite(places.data if issparse(places) else places, "Y", "inverse_transform")
+    check.representable_scale(places, spread=0.0, what="Y")
     return places
 
 

@@ -122,7 +122,7 @@ def _refuse_shape(table: Any, name: str) -> None:
         )
     if table.ndim == 0:
         raise _not_a_table(table.item() if hasattr(table, "item") else table, name)
-    if table.ndim == 1 and len(table) and isinstance(np.asarray(table)[0], dict):
+    if isinstance(table, np.ndarray) and table.size and isinstance(table.flat[0], dict):
         raise ValueError(
             f"{name} must be a table of numbers; got a list of dictionaries: pass pandas.DataFrame({name})."
         )

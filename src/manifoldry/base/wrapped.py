@@ -14,18 +14,23 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import TransformerMixin
 from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base.estimator import validated_rows
+from manifoldry.base.estimator import validated_places, validated_rows
 from manifoldry.base.look import keep_advice, repr_with_advice
 from manifoldry.run import Run
 from manifoldry.solve.spectrum import Suggestion, elbow
 from manifoldry.values import FloatArray, Spectrum
 
-
 NOT_FINITE_ERRORS = ("must not contain infs", "has a NaN entry", "float NaN to integer", "Input contains")
 """What numpy, scipy and scikit-learn say of numbers that overflowed on the way; of those given they give the name."""
+
+
+def _has_inverse(model: Any) -> bool:
+    """Tell whether scikit-learn's class leads coordinates back."""
+    return hasattr(super(Wrapped, model), "inverse_transform")
 
 
 class Wrapped(TransformerMixin):
@@ -38,6 +43,7 @@ class Wrapped(TransformerMixin):
     diagnostics_: dict[str, Any]
     n_components: Any
     random_state: Any
+    _n_features_out: int
 
     _spans_rows: ClassVar[bool] = True
     """Whether the components come from the rows: then there are no more than rows or columns."""
@@ -72,6 +78,14 @@ class Wrapped(TransformerMixin):
         with self._computing():
             return super().transform(X)
 
+    @available_if(_has_inverse)
+    def inverse_transform(self, X: Any) -> Any:
+        """Lead coordinates back to points as scikit-learn does, once they are checked."""
+        check_is_fitted(self)
+        places = validated_places(X, self._n_features_out, sparse=get_tags(self).input_tags.sparse)
+        with self._computing():
+            return super().inverse_transform(places)
+
     def _validated(self, X: Any, *, reset: bool) -> Any:
         return validated_rows(self, X, reset=reset, sparse=get_tags(self).input_tags.sparse)
 
@@ -79,6 +93,7 @@ class Wrapped(TransformerMixin):
         """Return the rows of a fit; refuse what is no numbers or all the same, and more components than there are."""
         rows = self._validated(X, reset=True)
         check.distinct_points(rows)
+        check.representable_scale(rows, spread=check.column_spread(rows))
         if isinstance(self.n_components, numbers.Integral):
             most, because = None, ""
             if self._spans_rows:
@@ -96,9 +111,10 @@ class Wrapped(TransformerMixin):
             with np.errstate(all="ignore"):  # what is not finite in the end is refused
                 yield
         except (np.linalg.LinAlgError, OverflowError, ValueError) as error:
-            if isinstance(error, ValueError) and not any(words in str(error) for words in NOT_FINITE_ERRORS):
-                raise
-            raise self._no_answer() from None
+            numerical = isinstance(error, (np.linalg.LinAlgError, OverflowError))
+            if numerical or any(words in str(error) for words in NOT_FINITE_ERRORS):
+                raise self._no_answer() from None
+            raise
         finally:
             if isinstance(seed, np.random.Generator):
                 self.random_state = seed

@@ -108,7 +108,7 @@ class ClassicalMDS(Embedder):
         if self.metric == "euclidean" and not issparse(X):
             scaling, directions = principal_scaling(X, n_pairs, run)
             extension: Any = LinearMap(X.mean(axis=0, dtype=np.float64), np.ascontiguousarray(directions[:, :d].T))
-            total = float(((X - X.mean(axis=0)) ** 2).sum())
+            total = float(np.square(X - X.mean(axis=0), dtype=np.float64).sum())
             return _scaled(scaling, d, extension, total, {})
         if self.metric == "gram":
             gram = center_gram(X, run)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any, Self
 
-import numpy as np
 from sklearn import decomposition
+from sklearn.utils.validation import check_is_fitted
 
+from manifoldry.base.rows import as_table
 from manifoldry.base.wrapped import Wrapped, WrappedSpectral
 from manifoldry.registry import register
 from manifoldry.values import FloatArray
@@ -179,7 +180,7 @@ class SparsePCA(Wrapped, decomposition.SparsePCA):
 
     def transform(self, X: Any) -> FloatArray:
         """Place points by ridge regression on the components."""
-        rows = X if hasattr(X, "shape") else np.asarray(X)
+        rows = as_table(X)
         if rows.shape[:1] != (1,):
             return super().transform(rows)
         # scikit-learn returns one row without its axis; two rows keep it.
@@ -341,3 +342,10 @@ class NMF(Wrapped, decomposition.NMF):
             parts = super(Wrapped, self).fit_transform(X, y, W, H)
         self._keep(rows, parts, {"fit": time.perf_counter() - began})
         return self.embedding_
+
+    def transform(self, X: Any) -> FloatArray:
+        """Return the weights of the parts in new rows, in the precision of the parts."""
+        check_is_fitted(self)
+        # scikit-learn refuses rows in another precision than those of the fit.
+        same = self._validated(X, reset=False).dtype == self.components_.dtype
+        return super().transform(X if same or not hasattr(X, "astype") else X.astype(self.components_.dtype))

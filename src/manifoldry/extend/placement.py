@@ -9,6 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from scipy.spatial.distance import cdist
 
+from manifoldry import check
 from manifoldry.run import Run
 from manifoldry.solve.scaling import Scaling
 from manifoldry.values import Array, FloatArray
@@ -51,6 +52,7 @@ def pairwise(A: Any, B: Any, metric: Any, metric_params: dict[str, Any] | None, 
         run.map(block, run.ranges(A.shape[0], max(1, 1_000_000 // B.shape[0])))
         return distances
     params = metric_params or {}
+    metric = check.CheckedMetric(metric) if callable(metric) else metric
     return np.asarray(pairwise_distances(A, B, metric=metric, **params), dtype=np.float64)
 
 

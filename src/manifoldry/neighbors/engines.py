@@ -16,6 +16,7 @@ from scipy.sparse import issparse
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
+from manifoldry import check
 from manifoldry.run import Run, one_blas_thread
 from manifoldry.values import Array, FloatArray, IntArray
 
@@ -69,6 +70,7 @@ class Brute:
         from sklearn.neighbors import NearestNeighbors
 
         self.X = X
+        metric = check.CheckedMetric(metric) if callable(metric) else metric
         self.euclidean = isinstance(metric, str) and metric == "euclidean"
         # Centering keeps the inner-product form of the distance from losing digits to an offset; a median is not
         # drawn away by a few outlying rows.

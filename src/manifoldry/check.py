@@ -63,6 +63,22 @@ def metric(name: Any, extra: Collection[str]) -> None:
         raise ValueError(f"metric must be one of {', '.join(sorted(known))}, or a function; got {name!r}.")
 
 
+def metric_params(name: Any, params: Any) -> None:
+    """Refuse settings that a metric with a name does not have; those of a function are its own affair."""
+    if not isinstance(name, str) or not params:
+        return
+    known = {
+        "minkowski": ("p",),
+        "mahalanobis": ("V", "VI"),
+        "seuclidean": ("V",),
+        "nan_euclidean": ("missing_values",),
+    }
+    unknown = [repr(word) for word in params if word not in (*known.get(name, ()), "w")]
+    if unknown:
+        may = ", ".join(repr(word) for word in (*known.get(name, ()), "w"))
+        raise ValueError(f"metric_params of metric={name!r} may hold {may}; got {', '.join(unknown)}.")
+
+
 class CheckedMetric:
     """A metric that is a function: every answer must be a distance, for searches go wrong silently with any other."""
 

@@ -76,6 +76,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         run = self._run()
         check_parameters(self)
         check.metric(self._metric, ("precomputed", *self._extra_metrics))
+        check.metric_params(self._metric, getattr(self, "metric_params", None))
         points = self._validated(X, reset=True)
         self._check_parameters(count_points(points))
         embedding = self._embed_with(points, y, run)

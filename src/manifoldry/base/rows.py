@@ -83,6 +83,8 @@ def _as_array(X: Any, name: str) -> Any:
 
 def _stacked(rows: Any, name: str) -> Any:
     """Return a list of rows as an array."""
+    if any(issparse(row) for row in rows):
+        raise ValueError(f"{name} came as a list of sparse rows; stack them first: scipy.sparse.vstack({name}).")
     lengths = sorted({len(row) for row in rows if hasattr(row, "__len__") and not isinstance(row, (str, dict))})
     if len(lengths) > 1:
         raise ValueError(
@@ -91,8 +93,6 @@ def _stacked(rows: Any, name: str) -> Any:
         )
     if any(isinstance(row, np.ma.MaskedArray) for row in rows):
         return np.ma.stack(rows)
-    if any(issparse(row) for row in rows):
-        raise ValueError(f"{name} came as a list of sparse rows; stack them first: scipy.sparse.vstack({name}).")
     try:
         return np.asarray(rows)
     except ValueError:  # numpy's word for lists among the entries is an inhomogeneous shape

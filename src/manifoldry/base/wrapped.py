@@ -172,13 +172,14 @@ class WrappedSpectral(Wrapped):
         return elbow(1.0 - np.cumsum(shares), "share of the variance left out")
 
     def _keep(self, rows: Any, scores: Any, seconds: dict[str, float]) -> None:
-        X = rows if issparse(rows) else np.asarray(rows, dtype=np.float64)
-        values = (rows.shape[0] - 1) * self.explained_variance_.astype(np.float64)
-        projected = X @ self.components_.T - self.mean_ @ self.components_.T
-        norms = np.linalg.norm(projected, axis=0)
-        vectors = projected / np.where(norms > 0, norms, 1.0)
-        # X_c X_c' v without the n x n matrix; the row of means carries the centering.
-        back = X.T @ vectors - np.outer(self.mean_, vectors.sum(axis=0))
-        images = X @ back - self.mean_ @ back
-        self.spectrum_ = Spectrum(values, vectors, np.linalg.norm(images - values * vectors, axis=0), "largest")
+        with np.errstate(all="ignore"):  # coordinates that are not finite are refused below
+            X = rows if issparse(rows) else np.asarray(rows, dtype=np.float64)
+            values = (rows.shape[0] - 1) * self.explained_variance_.astype(np.float64)
+            projected = X @ self.components_.T - self.mean_ @ self.components_.T
+            norms = np.linalg.norm(projected, axis=0)
+            vectors = projected / np.where(norms > 0, norms, 1.0)
+            # X_c X_c' v without the n x n matrix; the row of means carries the centering.
+            back = X.T @ vectors - np.outer(self.mean_, vectors.sum(axis=0))
+            images = X @ back - self.mean_ @ back
+            self.spectrum_ = Spectrum(values, vectors, np.linalg.norm(images - values * vectors, axis=0), "largest")
         super()._keep(rows, scores, seconds)

@@ -15,6 +15,7 @@ import sklearn
 from scipy.sparse import issparse
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
+from sklearn.base import clone
 
 from manifoldry import check
 from manifoldry.run import Run, one_blas_thread
@@ -84,6 +85,14 @@ class Brute:
         centered = self._centered(X)
         self.search.fit(centered)
         self.largest = float(_squares(centered).max()) if self.euclidean else 0.0
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The search holds the rows once more, in double precision: it is made again from them.
+        return {**self.__dict__, "search": clone(self.search)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.search.fit(self._centered(self.X))
 
     def _centered(self, Q: Any) -> Any:
         return Q if self.shift is None else np.subtract(Q, self.shift, dtype=np.float64)

@@ -46,7 +46,7 @@ class PCA(WrappedSpectral, decomposition.PCA):
     svd_solver : {"auto", "full", "covariance_eigh", "arpack", "randomized"}
         Algorithm of the decomposition.
     copy, tol, iterated_power, n_oversamples, power_iteration_normalizer, random_state
-        As in scikit-learn.
+        As in scikit-learn, but ``random_state=0``; numpy Generators are taken, too.
 
     Attributes
     ----------
@@ -156,7 +156,7 @@ class SparsePCA(Wrapped, decomposition.SparsePCA):
     ridge_alpha : float
         Ridge of the regression that places points.
     max_iter, tol, method, n_jobs, U_init, V_init, verbose, random_state
-        As in scikit-learn.
+        As in scikit-learn, but ``random_state=0``; numpy Generators are taken, too.
 
     Attributes
     ----------
@@ -212,7 +212,7 @@ class FactorAnalysis(Wrapped, decomposition.FactorAnalysis):
     rotation : {"varimax", "quartimax"}, optional
         Turn the factors towards loadings that are large or near zero.
     tol, copy, max_iter, noise_variance_init, svd_method, iterated_power, random_state
-        As in scikit-learn.
+        As in scikit-learn, but ``random_state=0``; numpy Generators are taken, too.
 
     Attributes
     ----------
@@ -260,7 +260,7 @@ class FastICA(Wrapped, decomposition.FastICA):
     fun : {"logcosh", "exp", "cube"} or callable
         Measure of being far from Gaussian.
     algorithm, whiten, fun_args, max_iter, tol, w_init, whiten_solver, random_state
-        As in scikit-learn.
+        As in scikit-learn, but ``random_state=0``; numpy Generators are taken, too.
 
     Attributes
     ----------
@@ -306,7 +306,8 @@ class NMF(Wrapped, decomposition.NMF):
     n_components : int or "auto"
         Number of parts; "auto" is that of a given start, else as many as columns.
     init, solver, beta_loss, tol, max_iter, random_state, alpha_W, alpha_H, l1_ratio, verbose, shuffle
-        As in scikit-learn; with ``init="custom"`` `fit` takes ``W`` and ``H``.
+        As in scikit-learn, but ``random_state=0`` (numpy Generators are taken, too); with ``init="custom"`` `fit` takes
+        ``W`` and ``H``.
 
     Attributes
     ----------

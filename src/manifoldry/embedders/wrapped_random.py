@@ -33,7 +33,7 @@ class GaussianRandomProjection(Wrapped, random_projection.GaussianRandomProjecti
     n_components : int or "auto"
         Target dimension; "auto" takes as many as keep all distances up to a factor 1 ± eps.
     eps, compute_inverse_components, random_state
-        As in scikit-learn.
+        As in scikit-learn, but ``random_state=0``; numpy Generators are taken, too.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class SparseRandomProjection(Wrapped, random_projection.SparseRandomProjection):
     density : float or "auto"
         Share of non-zero entries; "auto" is one over the root of the number of columns.
     eps, dense_output, compute_inverse_components, random_state
-        As in scikit-learn.
+        As in scikit-learn, but ``random_state=0``; numpy Generators are taken, too.
 
     Attributes
     ----------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,40 @@ def metric(name: Any, extra: Collection[str]) -> None:
         raise ValueError(f"metric must be one of {', '.join(sorted(known))}, or a function; got {name!r}.")
 
 
+def metric_params(name: Any, params: Any) -> None:
+    """Refuse settings that a metric with a name does not have; those of a function are its own affair."""
+    if not isinstance(name, str) or not params:
+        return
+    known = {
+        "minkowski": ("p",),
+        "mahalanobis": ("V", "VI"),
+        "seuclidean": ("V",),
+        "nan_euclidean": ("missing_values",),
+    }
+    unknown = [repr(word) for word in params if word not in (*known.get(name, ()), "w")]
+    if unknown:
+        may = ", ".join(repr(word) for word in (*known.get(name, ()), "w"))
+        raise ValueError(f"metric_params of metric={name!r} may hold {may}; got {', '.join(unknown)}.")
+
+
+class CheckedMetric:
+    """A metric that is a function: every answer must be a distance, for searches go wrong silently with any other."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, a: Any, b: Any, **params: Any) -> float:
+        """Return the distance of two rows, or say what came instead of one."""
+        answer = self.function(a, b, **params)
+        number = isinstance(answer, numbers.Real) or (isinstance(answer, np.ndarray) and answer.size == 1)
+        distance = float(np.asarray(answer).reshape(-1)[0]) if number else float("nan")
+        if not 0 <= distance < float("inf"):
+            raise ValueError(
+                f"metric must return a finite number of at least 0 for any two rows; the function returned {answer!r}."
+            )
+        return distance
+
+
 def n_components(value: Any, n_points: int) -> int:
     """Return the target dimension; n points span at most n - 1 dimensions."""
     return integer("n_components", value, 1, max(1, n_points - 1), f" for {n_points} points (n - 1 at the most)")
@@ -75,6 +109,16 @@ def enough_points(n_points: int, least: int = 2) -> None:
     if n_points < least:
         noun = "sample" if n_points == 1 else "samples"
         raise ValueError(f"At least {least} samples are needed for an embedding; got {n_points} {noun}.")
+
+
+def unmasked(name: str, X: Any) -> None:
+    """Refuse a masked array with masked entries: no method leaves entries out."""
+    masked = int(np.ma.count_masked(X))
+    if masked:
+        raise ValueError(
+            f"{name} is a masked array with {masked} of its {X.size} entries masked; no method can leave entries out: "
+            f"fill them ({name}.filled(...)) or drop their rows or columns."
+        )
 
 
 def distinct_points(X: Any) -> None:

@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
-from manifoldry.base.estimator import estimator, fitted, validated_rows
+from manifoldry.base.estimator import estimator, fitted, validated_places, validated_rows
 from manifoldry.base.look import keep_advice, repr_with_advice
 from manifoldry.base.sklearn_bases import (
     BaseEstimator,
@@ -90,6 +90,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         run = self._run()
         check_parameters(self)
         check.metric(self._metric, ("precomputed", *self._extra_metrics))
+        check.metric_params(self._metric, getattr(self, "metric_params", None))
         points = self._validated(X, reset=True)
         self._check_parameters(count_points(points))
         with one_blas_thread(openmp=False):  # `blas_threads_for` gives large matrices all threads
@@ -139,11 +140,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         ndarray of shape (n_new, n_features)
         """
         check_is_fitted(self, "embedding_")
-        places = check_array(Y, dtype=[np.float64, np.float32])
-        if places.shape[1] != self.embedding_.shape[1]:
-            raise ValueError(
-                f"Coordinates need the embedding's {self.embedding_.shape[1]} columns; got {places.shape[1]}."
-            )
+        places = validated_places(Y, self.embedding_.shape[1])
         points: FloatArray = self._inverse(places, self._run())
         return points.astype(self.embedding_.dtype, copy=False)
 
@@ -197,7 +194,8 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
             check.representable_scale(X.lengths, what="the graph's lengths")
             self.n_features_in_ = X.n_points
             return X
-        X = validated_rows(self, X, reset=reset, sparse=self._takes_sparse)
+        own = reset and not self._pairwise  # n x n distances are copied only where a model keeps them
+        X = validated_rows(self, X, reset=reset, sparse=self._takes_sparse, own=own)
         if reset:
             self._refuse_degenerate(X)
             self._refuse_unrepresentable(X)
@@ -226,7 +224,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
 
     def _keep(self, embedding: Embedding, run: Run, dtype: np.dtype[Any]) -> None:
         kept = dtype if dtype == np.float32 else np.dtype(np.float64)
-        self.embedding_: FloatArray = np.ascontiguousarray(embedding.coordinates, dtype=kept)
+        self.embedding_: FloatArray = np.array(embedding.coordinates, dtype=kept, order="C")
         self._extension: Any = embedding.extension
         self._inverse: Any = embedding.inverse
         for name in ("graph", "spectrum", "trace", "certificate"):

@@ -8,11 +8,17 @@ from typing import Any, Literal, TypeVar, cast, dataclass_transform
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
+from manifoldry import check
+from manifoldry.base.rows import as_table, name_bad_entry, owned
 from manifoldry.base.synonyms import unknown_parameter
+from manifoldry.values import FloatArray
 
 C = TypeVar("C", bound=type)
+
+CONVERSION_ERRORS = ("could not convert", "float() argument", "setting an array element", "too large to convert")
+"""How numpy and pandas begin to say that an entry is no number."""
 
 
 def fitted(*, init: Literal[False] = False) -> Any:  # noqa: ARG001
@@ -43,44 +49,56 @@ def estimator(cls: C) -> C:
     return cls
 
 
-def validated_rows(model: Any, X: Any, *, reset: bool, sparse: bool, min_points: int = 2) -> Any:
-    """Return ``X`` as finite numbers in two dimensions, in single or double precision."""
-    _refuse_shapes_and_text(X)
+def validated_rows(model: Any, X: Any, *, reset: bool, sparse: bool, own: bool = False, min_points: int = 2) -> Any:
+    """Return ``X`` as finite numbers in two dimensions, in single or double precision; if ``own``, never the caller's.
+
+    ``reset`` is for the points of a fit, whose columns the model remembers; else those must be the same.
+    """
+    table = as_table(X)
     try:
-        X = validate_data(
+        rows = validate_data(
             model,
-            X,
+            table,
             reset=reset,
             accept_sparse="csr" if sparse else False,
             dtype=[np.float64, np.float32],
             ensure_all_finite=False,
             ensure_min_samples=min_points if reset else 1,
         )
-    except ValueError as error:
-        if "could not convert" not in str(error):
-            raise
-        raise ValueError(f"X must hold numbers; {error}: encode or drop such columns.") from None
-    entries = X.data if issparse(X) else X
+    except (ValueError, TypeError, OverflowError) as error:
+        raise _in_words(table, error, "X") from None
+    _refuse_not_finite(rows.data if issparse(rows) else rows, "X", type(model).__name__)
+    if not reset:  # of new points it does not matter how close they are
+        check.representable_scale(rows, spread=0.0)
+    return owned(rows, X) if own else rows
+
+
+def validated_places(Y: Any, n_columns: int, *, sparse: bool = False) -> Any:
+    """Return places in an embedding of ``n_columns`` as finite numbers, in single or double precision."""
+    table = as_table(Y, "Y")
+    try:
+        places = check_array(
+            table, accept_sparse="csr" if sparse else False, dtype=[np.float64, np.float32], ensure_all_finite=False
+        )
+    except (ValueError, TypeError, OverflowError) as error:
+        raise _in_words(table, error, "Y") from None
+    if places.shape[1] != n_columns:
+        raise ValueError(f"Coordinates need the embedding's {n_columns} columns; got {places.shape[1]}.")
+    _refuse_not_finite(places.data if issparse(places) else places, "Y", "inverse_transform")
+    check.representable_scale(places, spread=0.0, what="Y")
+    return places
+
+
+def _in_words(table: Any, error: Exception, name: str) -> Exception:
+    """Return an error about an entry that is no number in our words, any other as it is."""
+    convertible = not any(words in str(error) for words in CONVERSION_ERRORS)
+    return error if convertible else name_bad_entry(table, error, name)
+
+
+def _refuse_not_finite(entries: FloatArray, name: str, who: str) -> None:
     bad = entries.size - int(np.count_nonzero(np.isfinite(entries)))
     if bad:
         raise ValueError(
-            f"X contains NaN or infinity in {bad} of its entries; {type(model).__name__} needs finite numbers: "
+            f"{name} contains NaN or infinity in {bad} of its entries; {who} needs finite numbers: "
             "drop or impute those rows."
         )
-    return X
-
-
-def _refuse_shapes_and_text(X: Any) -> None:
-    if issparse(X):
-        return
-    array = X if hasattr(X, "ndim") and hasattr(X, "shape") else np.asarray(X)
-    if array.ndim != 2:
-        raise ValueError(
-            f"X must be two-dimensional, one row per point; got shape {tuple(array.shape)}. "
-            "Reshape your data with X.reshape(-1, 1) for one column or X.reshape(1, -1) for one row."
-        )
-    kind = getattr(getattr(array, "dtype", None), "kind", "")
-    if kind == "c":
-        raise ValueError("Complex data not supported: X must hold real numbers; pass real and imaginary columns.")
-    if kind and kind in "USmM":
-        raise ValueError(f"X must hold numbers; got entries of type {array.dtype}: encode them first.")

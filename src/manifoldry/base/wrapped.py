@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import numbers
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import TransformerMixin
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
+from manifoldry.base.estimator import validated_places, validated_rows
 from manifoldry.base.look import keep_advice, repr_with_advice
 from manifoldry.base.suggestion import by_dimension, measured_dimension, variance_left_over
 from manifoldry.blas import blas_threads_for
@@ -19,27 +26,47 @@ from manifoldry.run import Run
 from manifoldry.solve.spectrum import Suggestion, elbow
 from manifoldry.values import FloatArray, Spectrum
 
+NOT_FINITE_ERRORS = ("must not contain infs", "has a NaN entry", "float NaN to integer", "Input contains")
+"""What numpy, scipy and scikit-learn say of numbers that overflowed on the way; of those given they give the name."""
+
+
+def _has_inverse(model: Any) -> bool:
+    """Tell whether scikit-learn's class leads coordinates back."""
+    return hasattr(super(Wrapped, model), "inverse_transform")
+
 
 class Wrapped(TransformerMixin):
-    """Mixed into a class of scikit-learn: the same computation, and the fitted attributes of our contract."""
+    """Mixed into a class of scikit-learn: the same computation, our checks, and the fitted attributes of our contract.
+
+    The seed is 0 unless another is given, so that a fit gives the same tomorrow, and may be a numpy Generator.
+    """
 
     embedding_: FloatArray
     diagnostics_: dict[str, Any]
+    n_components: Any
+    random_state: Any
+    _n_features_out: int
+
+    _spans_rows: ClassVar[bool] = True
+    """Whether the components come from the rows: then there are no more than rows or columns."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "random_state" in inspect.signature(cls).parameters:
+            cls.__init__ = _seeded(cls.__init__)  # type: ignore[method-assign]
 
     _unit_range: ClassVar[tuple[float, float]] = (0.0, np.inf)
     """Standard deviations of the data for which absolute numbers inside scikit-learn's iteration do no harm."""
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Fit as scikit-learn does and keep the coordinates of the rows in ``embedding_``."""
+        rows = self._checked(X)
         began = time.perf_counter()
-        refuse_unrepresentable(X)
-        shape = (*getattr(X, "shape", ()), 0, 0)[:2]
-        with blas_threads_for(min(shape), max(shape)):
+        with self._computing(), blas_threads_for(min(rows.shape), max(rows.shape)):
             super().fit(X)
         fitted = time.perf_counter()
-        rows = X.tocsr() if issparse(X) else X  # some transforms slice rows, which not all sparse formats can
-        self._keep(rows, self.transform(rows))
-        self._look(rows, {"fit": fitted - began, "transform": time.perf_counter() - fitted})
+        scores = self.transform(rows if issparse(X) else X)  # some slice rows, which not all sparse formats can
+        self._keep(rows, scores, {"fit": fitted - began, "transform": time.perf_counter() - fitted})
         return self
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
@@ -49,27 +76,71 @@ class Wrapped(TransformerMixin):
         """Fit and return the coordinates of the rows, shape (n_samples, n_components)."""
         return self.fit(X, y).embedding_
 
-    def _keep(self, X: Any, scores: Any) -> None:
+    def transform(self, X: Any) -> Any:
+        """Return the coordinates of rows as scikit-learn does, once they are checked."""
+        check_is_fitted(self)
+        self._validated(X, reset=False)
+        with self._computing():
+            return super().transform(X)
+
+    @available_if(_has_inverse)
+    def inverse_transform(self, X: Any) -> Any:
+        """Lead coordinates back to points as scikit-learn does, once they are checked."""
+        check_is_fitted(self)
+        places = validated_places(X, self._n_features_out, sparse=get_tags(self).input_tags.sparse)
+        with self._computing():
+            return super().inverse_transform(places)
+
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        return validated_rows(self, X, reset=reset, sparse=get_tags(self).input_tags.sparse)
+
+    def _checked(self, X: Any) -> Any:
+        """Return the rows of a fit; refuse what is no numbers or all the same, and more components than there are."""
+        rows = self._validated(X, reset=True)
+        check.distinct_points(rows)
+        limit = check.MAX_SINGLE_SCALE if rows.dtype.itemsize <= 4 else check.MAX_SCALE
+        check.representable_scale(rows, spread=check.column_spread(rows), limit=limit)
+        if isinstance(self.n_components, numbers.Integral):
+            most, because = None, ""
+            if self._spans_rows:
+                most, because = min(rows.shape), f" for {rows.shape[0]} points with {rows.shape[1]} columns"
+            check.integer("n_components", self.n_components, 1, most, because)
+        return rows
+
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        """Give scikit-learn, which takes no numpy Generator, a number drawn from it, and say its failures in words."""
+        seed = getattr(self, "random_state", None)
+        if isinstance(seed, np.random.Generator):
+            self.random_state = int(seed.integers(2**32))
+        try:
+            with np.errstate(all="ignore"):  # what is not finite in the end is refused
+                yield
+        except (np.linalg.LinAlgError, OverflowError, ValueError) as error:
+            numerical = isinstance(error, (np.linalg.LinAlgError, OverflowError))
+            if numerical or any(words in str(error) for words in NOT_FINITE_ERRORS):
+                raise self._no_answer() from None
+            raise
+        finally:
+            if isinstance(seed, np.random.Generator):
+                self.random_state = seed
+
+    def _no_answer(self) -> ValueError:
+        return ValueError(
+            f"{type(self).__name__} found no finite coordinates: columns of X are constant, multiples of each other or "
+            "of very different size; drop or scale them (StandardScaler), or ask for fewer components."
+        )
+
+    def _keep(self, rows: Any, scores: Any, seconds: dict[str, float]) -> None:
+        """Set what a fit leaves behind, and look at the layout: the last step of every fit."""
         self.embedding_ = scores.toarray() if issparse(scores) else np.asarray(scores)
-        rows = X if issparse(X) else np.asarray(X)
-        self.diagnostics_ = {"dimension": measured_dimension(rows)}
-
-    def suggest_n_components(self) -> Suggestion:
-        """Return the dimension of the data, measured from distances to neighbors, and why.
-
-        It does not depend on the ``n_components`` asked for.
-        """
-        check_is_fitted(self, "diagnostics_")
-        found = by_dimension(self.diagnostics_["dimension"])
-        assert found is not None  # of rows
-        return found
-
-    def _look(self, X: Any, seconds: dict[str, float]) -> None:
-        """Keep the seconds and what there is to say about the layout."""
-        self.diagnostics_["seconds"] = seconds
-        rows = X.tocsr() if issparse(X) else np.asarray(X)
-        rows = rows.astype(np.float64) if rows.dtype.kind == "O" else rows
-        self.diagnostics_["advice"] = tuple(self._unit_advice(rows))
+        if not np.isfinite(self.embedding_).all():
+            raise self._no_answer()
+        self.diagnostics_ = {
+            "seconds": seconds,
+            "dimension": measured_dimension(rows),
+            "advice": tuple(self._unit_advice(rows)),
+        }
         keep_advice(self, rows, Run(0))
 
     def _unit_advice(self, X: Any) -> Iterator[str]:
@@ -81,18 +152,31 @@ class Wrapped(TransformerMixin):
                 "the result depends on the unit, so divide X by its standard deviation."
             )
 
+    def suggest_n_components(self) -> Suggestion:
+        """Return the dimension of the data, measured from distances to neighbors, and why.
 
-def refuse_unrepresentable(X: Any) -> None:
-    """Refuse numbers whose squares leave the range of their type; what else is wrong is scikit-learn's to say."""
-    rows = X if issparse(X) else np.asarray(X)
-    if (
-        rows.ndim == 2
-        and rows.size
-        and rows.dtype.kind == "f"
-        and np.isfinite(rows.data if issparse(X) else rows).all()
-    ):
-        limit = check.MAX_SINGLE_SCALE if rows.dtype.itemsize <= 4 else check.MAX_SCALE
-        check.representable_scale(rows, spread=check.column_spread(rows), limit=limit)
+        It does not depend on the ``n_components`` asked for.
+        """
+        check_is_fitted(self, "diagnostics_")
+        found = by_dimension(self.diagnostics_["dimension"])
+        assert found is not None  # of rows
+        return found
+
+
+def _seeded(construct: Callable[..., None]) -> Callable[..., None]:
+    """Return a constructor whose ``random_state`` is 0 by default."""
+    signature = inspect.signature(construct)
+    seeded = signature.parameters["random_state"].replace(default=0)
+
+    @functools.wraps(construct)
+    def construct_seeded(self: Any, *args: Any, **parameters: Any) -> None:
+        given = signature.bind(self, *args, **parameters)
+        given.arguments.setdefault("random_state", 0)
+        construct(*given.args, **given.kwargs)
+
+    names = [seeded if name == "random_state" else known for name, known in signature.parameters.items()]
+    construct_seeded.__signature__ = signature.replace(parameters=names)  # type: ignore[attr-defined]
+    return construct_seeded
 
 
 class WrappedSpectral(Wrapped):
@@ -119,15 +203,16 @@ class WrappedSpectral(Wrapped):
         left = self.diagnostics_["left_over"][: check.integer("max_components", max_components, 1)]
         return elbow(left, "share of the variance left out", super().suggest_n_components())
 
-    def _keep(self, X: Any, scores: Any) -> None:
-        super()._keep(X, scores)
-        self.diagnostics_["left_over"] = variance_left_over(X if issparse(X) else np.asarray(X))
-        rows = X if issparse(X) else np.asarray(X, dtype=np.float64)
-        values = (len(self.embedding_) - 1) * self.explained_variance_.astype(np.float64)
-        projected = rows @ self.components_.T - self.mean_ @ self.components_.T
-        norms = np.linalg.norm(projected, axis=0)
-        vectors = projected / np.where(norms > 0, norms, 1.0)
-        # X_c X_c' v without the n x n matrix; the row of means carries the centering.
-        back = rows.T @ vectors - np.outer(self.mean_, vectors.sum(axis=0))
-        images = rows @ back - self.mean_ @ back
-        self.spectrum_ = Spectrum(values, vectors, np.linalg.norm(images - values * vectors, axis=0), "largest")
+    def _keep(self, rows: Any, scores: Any, seconds: dict[str, float]) -> None:
+        with np.errstate(all="ignore"):  # coordinates that are not finite are refused below
+            X = rows if issparse(rows) else np.asarray(rows, dtype=np.float64)
+            values = (rows.shape[0] - 1) * self.explained_variance_.astype(np.float64)
+            projected = X @ self.components_.T - self.mean_ @ self.components_.T
+            norms = np.linalg.norm(projected, axis=0)
+            vectors = projected / np.where(norms > 0, norms, 1.0)
+            # X_c X_c' v without the n x n matrix; the row of means carries the centering.
+            back = X.T @ vectors - np.outer(self.mean_, vectors.sum(axis=0))
+            images = X @ back - self.mean_ @ back
+            self.spectrum_ = Spectrum(values, vectors, np.linalg.norm(images - values * vectors, axis=0), "largest")
+        super()._keep(rows, scores, seconds)
+        self.diagnostics_["left_over"] = variance_left_over(rows)

@@ -131,8 +131,8 @@ class Clusterer(ClusterMixin, BaseEstimator, ABC):
         return Run(self.random_state, self.n_jobs, self.verbose, self.callback)
 
     def _validated(self, X: Any, *, reset: bool) -> FloatArray:
-        rows: FloatArray = validated_rows(self, X, reset=reset, sparse=False).astype(np.float64, copy=False)
-        return rows
+        rows: FloatArray = validated_rows(self, X, reset=reset, sparse=False, own=reset)
+        return rows.astype(np.float64, copy=False)
 
     @abstractmethod
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:

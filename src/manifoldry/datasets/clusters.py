@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry import check
 from manifoldry.datasets.dataset import Dataset
 from manifoldry.datasets.sampling import ManifoldSampler, require_positive
 
@@ -50,8 +51,7 @@ def gaussian_clusters(
     """
     require_positive("separation", separation)
     for word, count in (("n_clusters", n_clusters), ("n_features", n_features)):
-        if not isinstance(count, (int, np.integer)) or count < 1:
-            raise ValueError(f"{word} must be an integer of at least 1; got {count!r}, try {word}=3.")
+        check.integer(word, count, 1)
     sampler = ManifoldSampler("gaussian_clusters", n, noise, unevenness, random_state)
     labels = np.minimum((n_clusters * sampler.unit(1)[0]).astype(np.int64), n_clusters - 1)
     scale = separation / np.sqrt(2.0 * n_features)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ellipeinc
 
+from manifoldry import check
 from manifoldry.datasets.dataset import Dataset
 from manifoldry.datasets.sampling import ManifoldSampler, invert_increasing, require_positive
 from manifoldry.values import FloatArray
@@ -66,8 +67,7 @@ def wave(
     (200, 2)
     """
     require_positive("amplitude", amplitude)
-    if not isinstance(periods, (int, np.integer)) or periods < 1:
-        raise ValueError(f"periods must be an integer of at least 1; got {periods!r}, try periods=3.")
+    check.integer("periods", periods, 1)
     sampler = ManifoldSampler("wave", n, noise, unevenness, random_state)
     (u,) = sampler.unit(1)
     s = periods * wave_length(np.array(2 * np.pi), amplitude) * u

@@ -46,7 +46,10 @@ def _distances(model: Embedder, X: Any, run: Run) -> tuple[FloatArray, FittedDis
     if not given:
         run.announce(f"pairwise distances {n} x {n}", 8 * n * n, "use LandmarkIsomap or fewer points")
     with run.stage("distances"):
-        return distances(X, run), distances
+        lengths = distances(X, run)
+    if not lengths.any():
+        raise ValueError(f"All distances by metric={model._metric!r} are zero, so there is no shape to embed.")
+    return lengths, distances
 
 
 @register(

@@ -7,8 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn import decomposition
+from sklearn.utils.validation import check_is_fitted
 
-from manifoldry.base.wrapped import Wrapped, WrappedSpectral, refuse_unrepresentable
+from manifoldry.base.rows import as_table
+from manifoldry.base.wrapped import Wrapped, WrappedSpectral
 from manifoldry.registry import register
 from manifoldry.values import FloatArray
 
@@ -45,7 +47,7 @@ class PCA(WrappedSpectral, decomposition.PCA):
     svd_solver : {"auto", "full", "covariance_eigh", "arpack", "randomized"}
         Algorithm of the decomposition.
     copy, tol, iterated_power, n_oversamples, power_iteration_normalizer, random_state
-        As in scikit-learn.
+        As in scikit-learn, but ``random_state=0``; numpy Generators are taken, too.
 
     Attributes
     ----------
@@ -155,7 +157,7 @@ class SparsePCA(Wrapped, decomposition.SparsePCA):
     ridge_alpha : float
         Ridge of the regression that places points.
     max_iter, tol, method, n_jobs, U_init, V_init, verbose, random_state
-        As in scikit-learn.
+        As in scikit-learn, but ``random_state=0``; numpy Generators are taken, too.
 
     Attributes
     ----------
@@ -184,7 +186,7 @@ class SparsePCA(Wrapped, decomposition.SparsePCA):
 
     def transform(self, X: Any) -> FloatArray:
         """Place points by ridge regression on the components."""
-        rows = X if hasattr(X, "shape") else np.asarray(X)
+        rows = as_table(X)
         if rows.shape[:1] != (1,):
             return super().transform(rows)
         # scikit-learn returns one row without its axis; two rows keep it.
@@ -216,7 +218,7 @@ class FactorAnalysis(Wrapped, decomposition.FactorAnalysis):
     rotation : {"varimax", "quartimax"}, optional
         Turn the factors towards loadings that are large or near zero.
     tol, copy, max_iter, noise_variance_init, svd_method, iterated_power, random_state
-        As in scikit-learn.
+        As in scikit-learn, but ``random_state=0``; numpy Generators are taken, too.
 
     Attributes
     ----------
@@ -268,7 +270,7 @@ class FastICA(Wrapped, decomposition.FastICA):
     fun : {"logcosh", "exp", "cube"} or callable
         Measure of being far from Gaussian.
     algorithm, whiten, fun_args, max_iter, tol, w_init, whiten_solver, random_state
-        As in scikit-learn.
+        As in scikit-learn, but ``random_state=0``; numpy Generators are taken, too.
 
     Attributes
     ----------
@@ -314,7 +316,8 @@ class NMF(Wrapped, decomposition.NMF):
     n_components : int or "auto"
         Number of parts; "auto" is that of a given start, else as many as columns.
     init, solver, beta_loss, tol, max_iter, random_state, alpha_W, alpha_H, l1_ratio, verbose, shuffle
-        As in scikit-learn; with ``init="custom"`` `fit` takes ``W`` and ``H``.
+        As in scikit-learn, but ``random_state=0`` (numpy Generators are taken, too); with ``init="custom"`` `fit` takes
+        ``W`` and ``H``.
 
     Attributes
     ----------
@@ -349,8 +352,16 @@ class NMF(Wrapped, decomposition.NMF):
 
     def fit_transform(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> FloatArray:
         """Factorize the rows and return W, which the iteration finds together with the parts."""
+        rows = self._checked(X)
         began = time.perf_counter()
-        refuse_unrepresentable(X)
-        self._keep(X, super(Wrapped, self).fit_transform(X, y, W, H))
-        self._look(X, {"fit": time.perf_counter() - began})
+        with self._computing():
+            parts = super(Wrapped, self).fit_transform(X, y, W, H)
+        self._keep(rows, parts, {"fit": time.perf_counter() - began})
         return self.embedding_
+
+    def transform(self, X: Any) -> FloatArray:
+        """Return the weights of the parts in new rows, in the precision of the parts."""
+        check_is_fitted(self)
+        # scikit-learn refuses rows in another precision than those of the fit.
+        same = self._validated(X, reset=False).dtype == self.components_.dtype
+        return super().transform(X if same or not hasattr(X, "astype") else X.astype(self.components_.dtype))

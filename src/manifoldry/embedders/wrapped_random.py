@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from sklearn import random_projection
 
 from manifoldry.base.wrapped import Wrapped
@@ -31,7 +33,7 @@ class GaussianRandomProjection(Wrapped, random_projection.GaussianRandomProjecti
     n_components : int or "auto"
         Target dimension; "auto" takes as many as keep all distances up to a factor 1 ± eps.
     eps, compute_inverse_components, random_state
-        As in scikit-learn.
+        As in scikit-learn, but ``random_state=0``; numpy Generators are taken, too.
 
     Attributes
     ----------
@@ -54,6 +56,8 @@ class GaussianRandomProjection(Wrapped, random_projection.GaussianRandomProjecti
     >>> GaussianRandomProjection(n_components=20, random_state=0).fit_transform(X).shape
     (50, 20)
     """
+
+    _spans_rows: ClassVar[bool] = False
 
 
 @register(
@@ -82,7 +86,7 @@ class SparseRandomProjection(Wrapped, random_projection.SparseRandomProjection):
     density : float or "auto"
         Share of non-zero entries; "auto" is one over the root of the number of columns.
     eps, dense_output, compute_inverse_components, random_state
-        As in scikit-learn.
+        As in scikit-learn, but ``random_state=0``; numpy Generators are taken, too.
 
     Attributes
     ----------
@@ -105,3 +109,5 @@ class SparseRandomProjection(Wrapped, random_projection.SparseRandomProjection):
     >>> SparseRandomProjection(n_components=20, random_state=0).fit_transform(X).shape
     (50, 20)
     """
+
+    _spans_rows: ClassVar[bool] = False

@@ -72,7 +72,8 @@ class Kernel:
         return values
 
     def _called(self, A: Any, B: Any) -> FloatArray:
-        values = np.asarray(self.rule(A, B), dtype=np.float64)  # type: ignore[operator]
+        values = np.asarray(self.rule(A, B))  # type: ignore[operator]
+        values = values.astype(np.float64) if values.dtype.kind in "fiub" else np.full(values.shape, np.nan)
         if values.shape != (A.shape[0], B.shape[0]) or not np.isfinite(values).all():
             raise ValueError(
                 f"A kernel function must turn {A.shape[0]} and {B.shape[0]} rows into finite values of shape "
@@ -186,6 +187,7 @@ class LocalPreimage:
         reach = distances[:, -1:]
         ratio = np.divide(distances, reach, out=np.zeros_like(distances), where=reach > 0)
         weight = (1.0 - ratio**2) ** 2
+        weight[~weight.any(axis=1)] = 1.0  # a place so far away that all are equally far
         weight /= weight.sum(axis=1, keepdims=True)
         offsets = self.scores[near] - places[:, None]
         targets = self.X[near].astype(np.float64)

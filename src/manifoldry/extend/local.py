@@ -78,7 +78,9 @@ class LocalReconstruction:
 
 def forward(sample: Sample, coordinates: FloatArray, reg: float = RECONSTRUCTION_REG) -> LocalReconstruction:
     """Return the local reconstruction of new points from the fitted ones."""
-    return LocalReconstruction(sample.index, sample.X, coordinates, reg, sample.pairwise)
+    # Given distances are the caller's own memory, which may change after the fit.
+    source = np.array(sample.X) if sample.pairwise and sample.X is not None else sample.X
+    return LocalReconstruction(sample.index, source, coordinates, reg, sample.pairwise)
 
 
 def embed_locally(

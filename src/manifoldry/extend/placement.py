@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_is_fitted
 
+from manifoldry import check
 from manifoldry.neighbors.metrics import like, row_map, without_rounding
 from manifoldry.run import Run
 from manifoldry.solve.scaling import Scaling
@@ -39,7 +41,6 @@ class FittedDistances:
 
 def pairwise(A: Any, B: Any, metric: Any, metric_params: dict[str, Any] | None, run: Run) -> FloatArray:
     """Return distances between rows; Euclidean ones from differences, so that equal rows are 0 apart."""
-    from scipy.sparse import issparse
     from sklearn.metrics import pairwise_distances
 
     A = like(A, B)
@@ -55,6 +56,7 @@ def pairwise(A: Any, B: Any, metric: Any, metric_params: dict[str, Any] | None, 
         run.map(block, run.ranges(A.shape[0], max(1, 1_000_000 // B.shape[0])))
         return distances
     params = metric_params or {}
+    metric = check.CheckedMetric(metric) if callable(metric) else metric
     distances = np.asarray(pairwise_distances(A, B, metric=metric, **params), dtype=np.float64)
     return without_rounding(distances, A, B, metric)
 

@@ -105,6 +105,8 @@ def _from_distances(D: FloatArray, stack: Stack, about_center: bool) -> FloatArr
 
 def sum_blocks(pieces: list[tuple[IntArray, FloatArray]], n_points: int) -> csr_array:
     """Return the n x n sum of small matrices (m, s, s), each at the rows and columns of its members (m, s)."""
+    if not pieces:  # every neighborhood holds one point many times
+        return csr_array((n_points, n_points))
     rows = [np.repeat(members.astype(np.int32), members.shape[1], axis=1).ravel() for members, _ in pieces]
     columns = [np.tile(members.astype(np.int32), (1, members.shape[1])).ravel() for members, _ in pieces]
     data = [blocks.ravel() for _, blocks in pieces]

@@ -88,7 +88,10 @@ def local_variances(sample: Sample, run: Run, *, most: int = 1000) -> FloatArray
         left = 1.0 - np.cumsum(values[total > 0] / total[total > 0, None], axis=1)
         shares.append(left)
     width = min(left.shape[1] for left in shares)
-    return np.maximum(np.concatenate([left[:, :width] for left in shares]).mean(axis=0), 0.0)
+    spread = np.concatenate([left[:, :width] for left in shares])
+    if not len(spread):  # every neighborhood holds one point many times
+        return np.zeros(width)
+    return np.maximum(spread.mean(axis=0), 0.0)
 
 
 def assemble(planes: list[Tangents], form: Callable[[Tangents], FloatArray], n_points: int, run: Run) -> csr_array:
@@ -115,7 +118,8 @@ def true_scale(planes: list[Tangents], coordinates: FloatArray) -> tuple[FloatAr
     found = np.concatenate(squares)
     # A neighborhood that the embedding collapsed has an arbitrarily large L: large ones get small weights.
     sizes = np.einsum("ijj->i", found)
-    trust = 1.0 / (1.0 + (sizes / max(np.median(sizes), np.finfo(float).tiny)) ** 2)
+    with np.errstate(over="ignore"):
+        trust = 1.0 / (1.0 + (sizes / max(np.median(sizes), np.finfo(float).tiny)) ** 2)
     trust /= trust.sum()
     center = np.einsum("i,ijk->jk", trust, found)
     values, vectors = np.linalg.eigh(center)

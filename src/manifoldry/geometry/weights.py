@@ -109,6 +109,8 @@ def modified_blocks(sample: Sample, d: int, reg: float, run: Run) -> list[tuple[
     k - d; :math:`\eta` is the median over the points of that ratio for l = k - d.
     """
     pieces = list(stacks(sample.neighbors, row_width(sample), own=False))
+    if not pieces:  # every neighborhood holds one point many times
+        return []
 
     def decompose(stack: Stack) -> tuple[FloatArray, FloatArray, FloatArray]:
         grams = local_grams(sample, stack, about_center=True)

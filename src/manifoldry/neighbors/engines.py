@@ -15,7 +15,9 @@ import sklearn
 from scipy.sparse import issparse
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
+from sklearn.base import clone
 
+from manifoldry import check
 from manifoldry.blas import one_blas_thread, openmp_threads_for
 from manifoldry.neighbors.metrics import without_rounding
 from manifoldry.run import Run
@@ -73,6 +75,7 @@ class Brute:
         from sklearn.neighbors import NearestNeighbors
 
         self.X = X
+        metric = check.CheckedMetric(metric) if callable(metric) else metric
         self.euclidean = isinstance(metric, str) and metric == "euclidean"
         # Centering keeps the inner-product form of the distance from losing digits to an offset; a median is not
         # drawn away by a few outlying rows.
@@ -87,6 +90,14 @@ class Brute:
         centered = self._centered(X)
         self.search.fit(centered)
         self.largest = float(_squares(centered).max()) if self.euclidean else 0.0
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The search holds the rows once more, in double precision: it is made again from them.
+        return {**self.__dict__, "search": clone(self.search)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.search.fit(self._centered(self.X))
 
     def _centered(self, Q: Any) -> Any:
         if self.boolean:

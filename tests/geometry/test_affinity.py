@@ -12,7 +12,7 @@ from manifoldry.geometry.affinity import (
     gaussian,
     graph_affinity,
     local_bandwidths,
-    mean_bandwidth,
+    automatic_bandwidth,
 )
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
@@ -48,19 +48,19 @@ def test_other_ways_to_write_the_kernel(written, bandwidth):
 def test_automatic_bandwidth_is_the_mean_squared_length():
     _, graph = sample_graph()
     total = sum(length**2 for length in graph.lengths.tolist())
-    assert 2 * mean_bandwidth(graph) ** 2 == pytest.approx(total / graph.n_edges, rel=1e-13)
+    assert 2 * automatic_bandwidth(graph) ** 2 == pytest.approx(total / graph.n_edges, rel=1e-13)
 
 
 @pytest.mark.parametrize("size", [1e-200, 1e200])
 def test_automatic_bandwidth_of_tiny_and_huge_lengths(size):
     _, graph = sample_graph()
     resized = NeighborGraph(graph.indptr, graph.indices, graph.lengths * size, symmetric=True)
-    assert mean_bandwidth(resized) == pytest.approx(size * mean_bandwidth(graph), rel=1e-12)
+    assert automatic_bandwidth(resized) == pytest.approx(size * automatic_bandwidth(graph), rel=1e-12)
 
 
 def test_local_bandwidths_of_equal_steps_are_the_automatic_one():
     ring = symmetrize(NeighborGraph.from_rows((np.arange(9)[:, None] + 1) % 9, np.full((9, 1), 0.3)))
-    np.testing.assert_allclose(local_bandwidths(ring), mean_bandwidth(ring), rtol=1e-14)
+    np.testing.assert_allclose(local_bandwidths(ring), automatic_bandwidth(ring), rtol=1e-14)
 
 
 def test_affinities_follow_the_edges():

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry.base import GraphEmbedder, estimator
-from manifoldry.extend.local import embed_locally, embed_principal
+from manifoldry.extend.local import embed_aligned, embed_principal
+from manifoldry.geometry.affinity import automatic_bandwidth, graph_affinity
 from manifoldry.geometry.tangent import (
     Tangents,
     assemble,
@@ -20,11 +21,12 @@ from manifoldry.geometry.tangent import (
 from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborRule
+from manifoldry.parameters import Fraction
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.solve.bottom import bottom_eigenvectors
+from manifoldry.solve.localized import Aligned, aligned_eigenvectors
 from manifoldry.solve.spectrum import Suggestion, enough
-from manifoldry.values import Embedding, FloatArray
+from manifoldry.values import Embedding
 
 MAX_SCALE_MISFIT = 0.5
 """Misfit of the local scales up to which one affine map explains them, and the coordinates are set to true scale."""
@@ -38,14 +40,13 @@ def suggest_n_components(self: GraphEmbedder) -> Suggestion:
     return enough(self.diagnostics_["local_variances"], "variance of the neighborhoods")
 
 
-def _at_true_scale(
-    planes: list[Tangents], affine: FloatArray, isometric: bool, run: Run
-) -> tuple[FloatArray, dict[str, Any]]:
+def _at_true_scale(planes: list[Tangents], affine: Aligned, isometric: bool, run: Run) -> Aligned:
     """Return coordinates, made isometric where that is asked for and well determined, and notes of it."""
     with run.stage("true scale"):
-        to_scale, misfit = true_scale(planes, affine)
+        to_scale, misfit = true_scale(planes, affine.coordinates)
     well = bool(isometric and misfit <= MAX_SCALE_MISFIT)
-    return affine @ to_scale if well else affine, {"isometric": well, "misfit": misfit}
+    Y = affine.coordinates @ to_scale if well else affine.coordinates
+    return replace(affine, coordinates=Y, notes={**affine.notes, "isometric": well, "misfit": misfit})
 
 
 @register(
@@ -81,6 +82,8 @@ class LTSA(GraphEmbedder):
         Neighbors are all points within this distance; with ``n_neighbors`` too, at most that many of them.
     isometric : bool
         Whether to set the coordinates to true scale where that is well determined; False leaves Y'Y = nI.
+    min_participation : float
+        As in `LLE`.
     metric, metric_params
         As in scikit-learn, or "precomputed" for pairwise distances.
     search, symmetry, disconnected
@@ -94,7 +97,7 @@ class LTSA(GraphEmbedder):
         Centered coordinates.
     spectrum_ : Spectrum
         Eigenpairs of the alignment matrix, ascending; zero for a flat sheet.
-    graph_, diagnostics_
+    reconstruction_error_, graph_, diagnostics_
         As in `LLE`; ``isometric`` is whether the scale is true, ``misfit`` how far one map is from explaining all
         neighborhoods.
 
@@ -112,6 +115,7 @@ class LTSA(GraphEmbedder):
     """
 
     isometric: bool = True
+    min_participation: Fraction = 0.02
     disconnected: Policy = "apart"
 
     _invertible = _local_inverse = True
@@ -127,9 +131,9 @@ class LTSA(GraphEmbedder):
         planes = tangents(sample, n_components, run)
         # Duplicates lie at one place, and a form of their neighbors does not see them apart: hold them together.
         B = assemble(planes, tangent_form, sample.n_points, run) + duplicates_laplacian(sample.graph)
-        spectrum, affine = bottom_eigenvectors(B, n_components, run)
-        Y, notes = _at_true_scale(planes, affine, self.isometric, run)
-        return embed_locally(sample, Y, spectrum, run, **notes)
+        affinities = graph_affinity(sample.graph, automatic_bandwidth(sample.neighbors)).matrix
+        affine = aligned_eigenvectors(B, affinities, n_components, self.min_participation, run)
+        return embed_aligned(sample, _at_true_scale(planes, affine, self.isometric, run), run)
 
 
 @register(
@@ -163,14 +167,14 @@ class HessianEigenmaps(GraphEmbedder):
         that d dimensions need are raised to that, with a warning.
     radius : float, optional
         Neighbors are all points within this distance; with ``n_neighbors`` too, at most that many of them.
-    isometric, metric, metric_params, search, symmetry, disconnected
+    isometric, min_participation, metric, metric_params, search, symmetry, disconnected
         As in `LTSA`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
 
     Attributes
     ----------
-    embedding_, spectrum_, graph_, diagnostics_
+    embedding_, spectrum_, reconstruction_error_, graph_, diagnostics_
         As in `LTSA`.
 
     Notes
@@ -187,6 +191,7 @@ class HessianEigenmaps(GraphEmbedder):
     """
 
     isometric: bool = True
+    min_participation: Fraction = 0.02
     disconnected: Policy = "apart"
 
     _invertible = _local_inverse = True
@@ -201,9 +206,9 @@ class HessianEigenmaps(GraphEmbedder):
             return embed_principal(sample, n_components, run)
         planes = tangents(sample, n_components, run)
         H = assemble(planes, hessian_form, sample.n_points, run) + duplicates_laplacian(sample.graph)
-        spectrum, affine = bottom_eigenvectors(H, n_components, run)
-        Y, notes = _at_true_scale(planes, affine, self.isometric, run)
-        return embed_locally(sample, Y, spectrum, run, **notes)
+        affinities = graph_affinity(sample.graph, automatic_bandwidth(sample.neighbors)).matrix
+        affine = aligned_eigenvectors(H, affinities, n_components, self.min_participation, run)
+        return embed_aligned(sample, _at_true_scale(planes, affine, self.isometric, run), run)
 
 
 def _quadratics(d: int) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 
 from manifoldry.extend.pieces import LonePoint, embed_pieces
 from manifoldry.extend.placement import FittedDistances
-from manifoldry.geometry.affinity import MIN_EDGE_AFFINITY, affinity_lengths, gaussian
+from manifoldry.geometry.affinity import MIN_EDGE_AFFINITY, Bandwidth, Bandwidths, affinity_lengths, gaussian
 from manifoldry.geometry.laplacian import LaplacianKind
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.pieces import Policy
@@ -42,8 +42,10 @@ class LaplacianNystrom:
     ----------
     index : NeighborIndex
         Finds the neighbors.
-    bandwidth, strongest : float
-        Of the affinities: a Gaussian times the affinity of length 0.
+    bandwidth : float or Bandwidths
+        Of the Gaussian; a new point has its own by its neighbors where the fitted ones have.
+    strongest : float
+        The affinity of length 0.
     coordinates : ndarray of shape (n, d)
         Of the fitted points.
     values : ndarray of shape (d,)
@@ -61,7 +63,7 @@ class LaplacianNystrom:
     """
 
     index: NeighborIndex
-    bandwidth: float
+    bandwidth: Bandwidth
     strongest: float
     coordinates: FloatArray
     values: FloatArray
@@ -72,7 +74,10 @@ class LaplacianNystrom:
     def __call__(self, X: Array, run: Run) -> FloatArray:
         """Place new points; one without any neighbor has no place (NaN)."""
         neighbors, lengths = self.index.query(X, run)
-        affinities = self.strongest * neighbor_affinities(neighbors, lengths, self.bandwidth)
+        own = _own_bandwidths(neighbors, lengths, self.bandwidth)
+        affinities = self.strongest * neighbor_affinities(
+            neighbors, lengths, _pair_bandwidths(own, self.bandwidth, neighbors)
+        )
         degrees = affinities.sum(axis=1, keepdims=True)
         symmetric = self.kind == "symmetric"
         smoothed = self.coordinates / np.sqrt(self.degrees)[:, None] if symmetric else self.coordinates
@@ -94,7 +99,7 @@ class DiffusionNystrom:
     ----------
     index : NeighborIndex
         Finds the neighbors.
-    bandwidth : float or ndarray of shape (n,)
+    bandwidth : float or Bandwidths
         One for all, or one per fitted point; a new point then has its own, by its neighbors.
     density_factors : ndarray of shape (n,)
         The factors :math:`q_j^{-\alpha}`.
@@ -111,7 +116,7 @@ class DiffusionNystrom:
     """
 
     index: NeighborIndex
-    bandwidth: float | FloatArray
+    bandwidth: Bandwidth
     density_factors: FloatArray
     coordinates: FloatArray
     values: FloatArray
@@ -122,7 +127,7 @@ class DiffusionNystrom:
         neighbors, lengths = self.index.query(X, run)
         own = _own_bandwidths(neighbors, lengths, self.bandwidth)
         if self.distances is None:
-            scale = self.bandwidth if own is None else np.sqrt(own[:, None] * np.asarray(self.bandwidth)[neighbors])
+            scale = _pair_bandwidths(own, self.bandwidth, neighbors)
             affinities = neighbor_affinities(neighbors, lengths, scale) * self.density_factors[neighbors]
             means = weighted_means(neighbors, affinities, self.coordinates)
         else:
@@ -136,8 +141,7 @@ class DiffusionNystrom:
         return _at_copies(placed, neighbors, lengths, self.coordinates)
 
     def _complete_means(self, lengths: FloatArray, own: FloatArray | None) -> FloatArray:
-        scale = self.bandwidth if own is None else np.sqrt(np.multiply.outer(own, self.bandwidth))
-        scaled = lengths / scale
+        scaled = lengths / _pair_bandwidths(own, self.bandwidth)
         # The nearest affinity is taken out of all, so that none but far ones vanish however far the point is.
         exponents = -0.5 * (scaled**2 - scaled.min(axis=1, keepdims=True) ** 2)
         affinities = np.exp(exponents) * self.density_factors
@@ -165,13 +169,20 @@ def _divisors(values: FloatArray, least: float) -> FloatArray:
     return np.where(np.abs(values) > least, values, 1.0)
 
 
-def _own_bandwidths(neighbors: IntArray, lengths: FloatArray, bandwidth: float | FloatArray) -> FloatArray | None:
-    """Return the local bandwidths of new points, by the rule of the fitted ones; None where one serves all."""
-    if np.ndim(bandwidth) == 0:
+def _own_bandwidths(neighbors: IntArray, lengths: FloatArray, bandwidth: Bandwidth) -> FloatArray | None:
+    """Return the bandwidths of new points, by the rule of the fitted ones; None where one serves all."""
+    if not isinstance(bandwidth, Bandwidths):
         return None
     listed = neighbors >= 0
-    means = np.where(listed, lengths, 0.0).sum(axis=1) / np.maximum(listed.sum(axis=1), 1)
-    return np.where(means > 0, means / np.sqrt(2.0), np.min(bandwidth))
+    known, counts = np.where(listed, lengths, 0.0), np.maximum(listed.sum(axis=1), 1)
+    return bandwidth.of_new(known.sum(axis=1) / counts, (known**2).sum(axis=1) / counts)
+
+
+def _pair_bandwidths(own: FloatArray | None, bandwidth: Bandwidth, neighbors: Any = slice(None)) -> float | FloatArray:
+    """Return the bandwidths of new points and ``neighbors`` (m, width), all fitted ones if not given; or the one of all."""
+    if not isinstance(bandwidth, Bandwidths):
+        return bandwidth
+    return bandwidth.between(np.asarray(own)[:, None], bandwidth.own[neighbors])
 
 
 def _at_copies(placed: FloatArray, neighbors: IntArray, lengths: FloatArray, coordinates: FloatArray) -> FloatArray:

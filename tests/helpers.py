@@ -26,6 +26,14 @@ def make(card, **settings):
     return card.cls(**{**card.test_params, **settings})
 
 
+def bandwidths(D, k):
+    """Automatic bandwidths by definition: the median root mean square distance to k neighbors over root 2, or 2/3 of
+    a point's own where that is larger.
+    """
+    own = np.sqrt((np.sort(D, axis=1)[:, 1 : k + 1] ** 2).mean(axis=1) / 2)
+    return np.maximum(np.median(own), own / 1.5)
+
+
 def bent_sheet(n=40, columns=4, seed=0):
     """Return points of a bent sheet with a little noise: connected, no ties, no symmetry."""
     rng = np.random.default_rng(seed)

@@ -171,15 +171,11 @@ def _divisors(values: FloatArray, least: float) -> FloatArray:
 
 def _own_bandwidths(neighbors: IntArray, lengths: FloatArray, bandwidth: Bandwidth) -> FloatArray | None:
     """Return the bandwidths of new points, by the rule of the fitted ones; None where one serves all."""
-    if not isinstance(bandwidth, Bandwidths):
-        return None
-    listed = neighbors >= 0
-    known, counts = np.where(listed, lengths, 0.0), np.maximum(listed.sum(axis=1), 1)
-    return bandwidth.of_new(known.sum(axis=1) / counts, (known**2).sum(axis=1) / counts)
+    return bandwidth.of_new(lengths, neighbors) if isinstance(bandwidth, Bandwidths) else None
 
 
 def _pair_bandwidths(own: FloatArray | None, bandwidth: Bandwidth, neighbors: Any = slice(None)) -> float | FloatArray:
-    """Return the bandwidths of new points and ``neighbors`` (m, width), all fitted ones if not given; or the one of all."""
+    """Return the bandwidths of new points with ``neighbors`` (m, width) or all fitted ones, or the one of all pairs."""
     if not isinstance(bandwidth, Bandwidths):
         return bandwidth
     return bandwidth.between(np.asarray(own)[:, None], bandwidth.own[neighbors])

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, diags_array, issparse
 
 from manifoldry.neighbors.graph import local_scale
 from manifoldry.neighbors.sample import Sample
-from manifoldry.values import FloatArray, NeighborGraph
+from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
 MIN_EDGE_AFFINITY = 1e-10
 """Minimum affinity of an edge, relative to the strongest, so that long edges are not lost. Eigenvectors of the walk are
@@ -69,10 +69,18 @@ class Bandwidths:
         """Return the bandwidths of pairs from those of their ends."""
         return np.sqrt(first * second) if self.pair == "product" else np.maximum(first, second)
 
-    def of_new(self, mean: FloatArray, mean_square: FloatArray) -> FloatArray:
-        """Return the bandwidths of new points from their mean (squared) distances to their neighbors."""
+    def of_new(self, lengths: FloatArray, neighbors: IntArray) -> FloatArray:
+        """Return the bandwidths of new points from the lengths to their nearest fitted ones, -1 for none.
+
+        With the larger ones of pairs it is that of the nearest fitted point at least: a new point beside it has the same.
+        """
+        listed = neighbors >= 0
+        known, counts = np.where(listed, lengths, 0.0), np.maximum(listed.sum(axis=1), 1)
         if self.pair == "larger":
-            return np.maximum(self.common, np.sqrt(mean_square / 2.0) / ISOLATION)
+            nearest = neighbors[np.arange(len(lengths)), np.argmin(np.where(listed, lengths, np.inf), axis=1)]
+            own = np.sqrt((known**2).sum(axis=1) / counts / 2.0) / ISOLATION
+            return np.maximum(np.where(nearest >= 0, self.own[nearest], self.common), own)
+        mean = known.sum(axis=1) / counts
         return np.where(mean > 0, mean / np.sqrt(2.0), np.min(self.own))
 
     @property
@@ -86,7 +94,7 @@ Bandwidth = float | Bandwidths
 
 
 def automatic_bandwidth(neighbors: NeighborGraph) -> Bandwidth:
-    r"""Return the automatic bandwidth: :math:`2 s^2` is the median over the lists of neighbors of their mean squared length.
+    r"""Return the automatic bandwidth: :math:`2 s^2` is the median over the points of their mean squared length.
 
     A point that is more than 1.5 times as far from its neighbors has a bandwidth of its own,
     :math:`s_i = \sqrt{\mathrm{mean}_j d_{ij}^2 / 2} / 1.5 > s`, and a pair has the larger one of its two. So a few

@@ -46,7 +46,7 @@ def participation(vectors: FloatArray) -> FloatArray:
 def skip_localized(
     pairs: Callable[[int], Spectrum], count: int, most: int, least: float
 ) -> tuple[Spectrum, dict[str, Any]]:
-    """Return the first ``count`` eigenpairs carried by a share ``least`` of the points or more, and notes of the others.
+    """Return the first ``count`` eigenpairs that a share ``least`` of the points carries, and notes of the others.
 
     ``pairs(m)`` computes the first m of at most ``most``. Where there are too few of those wanted, localized ones stay.
     """
@@ -113,8 +113,8 @@ def aligned_eigenvectors(matrix: Any, affinities: csr_array, count: int, least: 
     advice = []
     if len(held):
         advice.append(
-            f"{len(held)} of {n} points (outliers, small clumps) would have taken coordinates for themselves, and were put "
-            "at the weighted mean of their neighbors; more neighbors may hold them, min_participation=0 lets them go."
+            f"{len(held)} of {n} points (outliers, small clumps) would have taken coordinates for themselves, and were "
+            "put at the weighted mean of their neighbors; more neighbors may hold them, min_participation=0 lets them go."
         )
     advice.extend(_still_localized(shares, least))
     return Aligned(spectrum, Y, {"held_points": len(held), "advice": tuple(advice)})

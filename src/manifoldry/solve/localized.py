@@ -114,7 +114,7 @@ def aligned_eigenvectors(matrix: Any, affinities: csr_array, count: int, least: 
     if len(held):
         advice.append(
             f"{len(held)} of {n} points (outliers, small clumps) would have taken coordinates for themselves, and were "
-            "put at the weighted mean of their neighbors; more neighbors may hold them, min_participation=0 lets them go."
+            "put at the weighted mean of their neighbors; more neighbors may hold them, min_participation=0 frees them."
         )
     advice.extend(_still_localized(shares, least))
     return Aligned(spectrum, Y, {"held_points": len(held), "advice": tuple(advice)})

@@ -26,6 +26,22 @@ def make(card, **settings):
     return card.cls(**{**card.test_params, **settings})
 
 
+def bandwidths(D, k):
+    """Automatic bandwidths by definition: the median root mean square distance to k neighbors over root 2, or 2/3 of
+    a point's own where that is larger.
+    """
+    own = np.sqrt((np.sort(D, axis=1)[:, 1 : k + 1] ** 2).mean(axis=1) / 2)
+    return np.maximum(np.median(own), own / 1.5)
+
+
+def pair_bandwidths(D, own, reach, other, other_reach):
+    """The larger bandwidth of those ends whose neighbors reach as far as the other end, or the least of all."""
+    least = other.min()
+    return np.maximum(
+        np.where(reach[:, None] >= D, own[:, None], least), np.where(other_reach[None] >= D, other[None], least)
+    )
+
+
 def bent_sheet(n=40, columns=4, seed=0):
     """Return points of a bent sheet with a little noise: connected, no ties, no symmetry."""
     rng = np.random.default_rng(seed)

@@ -1,18 +1,21 @@
 """Affinities and the random walk along them, against their definitions."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
 from manifoldry.geometry.affinity import (
+    ISOLATION,
     MIN_EDGE_AFFINITY,
     affinity_lengths,
+    automatic_bandwidth,
     complete_affinity,
     gaussian,
     graph_affinity,
     local_bandwidths,
-    mean_bandwidth,
 )
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
@@ -45,22 +48,43 @@ def test_other_ways_to_write_the_kernel(written, bandwidth):
     np.testing.assert_allclose(gaussian(d, bandwidth), written(d), rtol=1e-13)  # a few roundings of the exponent
 
 
-def test_automatic_bandwidth_is_the_mean_squared_length():
+def by_definition(graph):
+    rows = [graph.lengths[lo:hi] for lo, hi in itertools.pairwise(graph.indptr)]
+    own = np.array([np.sqrt(np.mean(row**2) / 2) for row in rows])
+    return np.median(own), np.maximum(np.median(own), own / ISOLATION)
+
+
+def test_automatic_bandwidth_is_the_median_or_that_of_an_isolated_point():
     _, graph = sample_graph()
-    total = sum(length**2 for length in graph.lengths.tolist())
-    assert 2 * mean_bandwidth(graph) ** 2 == pytest.approx(total / graph.n_edges, rel=1e-13)
+    common, own = by_definition(graph)
+    found = automatic_bandwidth(graph)
+    assert found.common == pytest.approx(common, rel=1e-13)
+    np.testing.assert_allclose(found.own, own, rtol=1e-13)
+    assert 0 < found.isolated == np.count_nonzero(own > common) < len(own) / 2
+
+
+def test_an_outlier_changes_no_bandwidth_but_its_own():
+    """The median of 401 values moves to a neighboring value at most, however far the outlier is."""
+    X = np.random.default_rng(2).normal(size=(400, 2))
+    for far in (1e2, 1e9):
+        found = []
+        for rows in (X, np.vstack([X, [far, 0.0]])):
+            found.append(automatic_bandwidth(neighbor_graph(rows, NeighborRule(10).resolve(len(rows)), Run())[0]))
+        assert found[1].common == pytest.approx(found[0].common, rel=0.01)
+        np.testing.assert_allclose(found[1].own[:400], found[0].own, rtol=0.01)
+        assert found[1].own[400] == pytest.approx(far / np.sqrt(2) / ISOLATION, rel=0.05)
 
 
 @pytest.mark.parametrize("size", [1e-200, 1e200])
 def test_automatic_bandwidth_of_tiny_and_huge_lengths(size):
     _, graph = sample_graph()
     resized = NeighborGraph(graph.indptr, graph.indices, graph.lengths * size, symmetric=True)
-    assert mean_bandwidth(resized) == pytest.approx(size * mean_bandwidth(graph), rel=1e-12)
+    np.testing.assert_allclose(automatic_bandwidth(resized).own, size * automatic_bandwidth(graph).own, rtol=1e-12)
 
 
 def test_local_bandwidths_of_equal_steps_are_the_automatic_one():
     ring = symmetrize(NeighborGraph.from_rows((np.arange(9)[:, None] + 1) % 9, np.full((9, 1), 0.3)))
-    np.testing.assert_allclose(local_bandwidths(ring), mean_bandwidth(ring), rtol=1e-14)
+    np.testing.assert_allclose(local_bandwidths(ring).own, automatic_bandwidth(ring), rtol=1e-14)
 
 
 def test_affinities_follow_the_edges():
@@ -78,7 +102,7 @@ def test_affinities_follow_the_edges():
 def test_affinities_of_local_bandwidths():
     X, graph = sample_graph()
     s = local_bandwidths(graph)
-    expected = np.exp(-(cdist(X, X) ** 2) / (2 * np.outer(s, s)))
+    expected = np.exp(-(cdist(X, X) ** 2) / (2 * np.outer(s.own, s.own)))
     np.testing.assert_allclose(complete_affinity(cdist(X, X), s).matrix, expected, rtol=1e-10)
     W = graph_affinity(graph, s).matrix.toarray()
     np.testing.assert_allclose(W[W > 0], expected[W > 0], rtol=1e-10)

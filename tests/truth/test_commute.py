@@ -6,6 +6,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import minimum_spanning_tree, shortest_path
 from scipy.spatial.distance import cdist
 
+from helpers import bandwidths
 from manifoldry import CommuteTime, datasets
 
 
@@ -134,13 +135,13 @@ def test_graph_in_pieces_has_no_commute_times():
 
 
 def test_points_make_the_graph_of_laplacian_eigenmaps():
-    """Heat affinities along the union of neighbor lists, 2 s^2 the mean squared length: by sorting whole rows."""
+    """Heat affinities along the union of neighbor lists, by sorting whole rows; isolated points have their own s."""
     X = datasets.s_curve(80).X
     D = cdist(X, X)
     near = np.zeros_like(D, dtype=bool)
     near[np.arange(80)[:, None], np.argsort(D, axis=1)[:, 1:7]] = True
-    near |= near.T
-    W = np.where(near, np.exp(-(D**2) / (D[near] ** 2).mean()), 0.0)
+    s = bandwidths(D, 6)
+    W = np.where(near | near.T, np.exp(-(D**2) / (2 * np.maximum.outer(s, s) ** 2)), 0.0)
     model = CommuteTime(n_components=2, n_neighbors=6).fit(X)
     np.testing.assert_allclose(model.commute_times(), fitted(W).commute_times(), rtol=1e-8, atol=1e-6)
     assert model.diagnostics_["volume"] == pytest.approx(W.sum(), rel=1e-12)
@@ -148,8 +149,7 @@ def test_points_make_the_graph_of_laplacian_eigenmaps():
 
 def test_new_points_follow_the_equation_of_the_eigenvector():
     X, Q = datasets.s_curve(120).X, datasets.s_curve(6, random_state=3).X
-    model = CommuteTime(n_components=2, n_neighbors=6).fit(X)
-    s = model.diagnostics_["bandwidth"]
+    model, s = CommuteTime(n_components=2, n_neighbors=6, bandwidth=0.3).fit(X), 0.3
     for x, placed in zip(Q, model.transform(Q), strict=True):
         distance = np.linalg.norm(X - x, axis=1)
         near = np.argsort(distance)[:6]

@@ -8,6 +8,7 @@ import scipy.linalg
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import kneighbors_graph
 
+from helpers import bandwidths, pair_bandwidths
 from manifoldry import DiffusionMaps, LaplacianEigenmaps, NeighborGraph, datasets
 
 
@@ -25,7 +26,9 @@ def edges(X, k):
 def kernel(X, k, *, sparse=False, bandwidth="auto"):
     """The Gaussian by its definition, with loops."""
     near, D = edges(X, k)
-    s2 = np.full_like(D, (D[near] ** 2).mean() / 2)
+    own = bandwidths(D, k)
+    reach = np.sort(D, axis=1)[:, k]
+    s2 = np.maximum.outer(own, own) ** 2 if sparse else pair_bandwidths(D, own, reach, own, reach) ** 2
     if bandwidth == "variable":
         local = np.array([D[i, near[i]].mean() for i in range(len(X))]) / np.sqrt(2)
         s2 = np.outer(local, local)
@@ -180,9 +183,13 @@ def test_new_points_follow_the_walk():
     X, Q = blob(50), blob(5, seed=9)
     for alpha in (0.0, 1.0):
         model = DiffusionMaps(n_components=2, n_neighbors=8, alpha=alpha, t=2).fit(X)
-        s = model.diagnostics_["bandwidth"]
-        q = np.exp(-(cdist(X, X) ** 2) / (2 * s**2)).sum(axis=1)
-        p = np.exp(-(cdist(Q, X) ** 2) / (2 * s**2)) / q**alpha
+        s, away = bandwidths(cdist(X, X), 8), cdist(Q, X)
+        reach, nearest, near = np.sort(cdist(X, X), axis=1)[:, 8], away.argmin(axis=1), np.sort(away, axis=1)[:, :8]
+        mine = np.sqrt((near**2).mean(axis=1) / 2) / 1.5
+        my_reach = np.where(mine > s[nearest], near[:, -1], reach[nearest])
+        q = kernel(X, 8).sum(axis=1)
+        scale = pair_bandwidths(away, np.maximum(mine, s[nearest]), my_reach, s, reach)
+        p = np.exp(-(away**2) / (2 * scale**2)) / q**alpha
         p /= p.sum(axis=1, keepdims=True)
         psi, values = model.spectrum_.vectors, model.spectrum_.values
         np.testing.assert_allclose(model.transform(Q), values * (p @ psi), atol=1e-11)

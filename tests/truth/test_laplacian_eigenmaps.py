@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.manifold import SpectralEmbedding
 
-from helpers import up_to_sign
+from helpers import bandwidths, up_to_sign
 from manifoldry import DisconnectedWarning, LaplacianEigenmaps, datasets
 
 
@@ -31,8 +31,8 @@ def heat(X, k, s=None):
     edges = np.zeros_like(D, dtype=bool)
     edges[np.arange(len(X))[:, None], nearest] = True
     edges |= edges.T
-    s2 = (D[edges] ** 2).mean() / 2 if s is None else s**2
-    return np.where(edges, np.exp(-(D**2) / (2 * s2)), 0.0), np.sqrt(s2)
+    own = np.full(len(X), s) if s is not None else bandwidths(D, k)
+    return np.where(edges, np.exp(-(D**2) / (2 * np.maximum.outer(own, own) ** 2)), 0.0), own.min()
 
 
 def test_path_vibrates_in_cosines():
@@ -221,7 +221,7 @@ def test_words_that_mean_nothing(settings, match):
 
 def test_new_points_follow_the_equation_of_the_eigenvector():
     X, Q = datasets.s_curve(120).X, datasets.s_curve(6, random_state=3).X
-    _, s = heat(X, 6)
+    own = bandwidths(cdist(X, X), 6)
     models = {
         kind: LaplacianEigenmaps(n_components=2, n_neighbors=6, laplacian=kind).fit(X)
         for kind in ("random_walk", "symmetric", "unnormalized")
@@ -230,7 +230,8 @@ def test_new_points_follow_the_equation_of_the_eigenvector():
     for q, x in enumerate(Q):
         distance = np.linalg.norm(X - x, axis=1)
         near = np.argsort(distance)[:6]
-        w = np.exp(-(distance[near] ** 2) / (2 * s**2))
+        mine = max(own[near[0]], np.sqrt((distance[near] ** 2).mean() / 2) / 1.5)
+        w = np.exp(-(distance[near] ** 2) / (2 * np.maximum(mine, own[near]) ** 2))
         d, walk, plain = w.sum(), models["random_walk"], models["unnormalized"]
         v = w @ walk.embedding_[near] / d / (1 - walk.spectrum_.values)
         np.testing.assert_allclose(placed["random_walk"][q], v, rtol=1e-9)

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 import scipy.linalg
+from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits
 from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.neighbors import kneighbors_graph
 
 import manifoldry
-from helpers import up_to_sign
+from helpers import bandwidths, up_to_sign
 from manifoldry import DPP, LPP, LTSA, NPP, ONPP, KernelLPP, LinearLTSA, NeighborGraph
 from manifoldry.embedders.dpp import spanning_tree
 
@@ -48,11 +49,11 @@ def affine_error(Y, truth):
 
 
 def affinities(X, k, *, binary=False):
-    """Heat weights of the neighbor graph, 2 s^2 the mean squared length of its edges."""
+    """Heat weights of the neighbor graph, of the automatic bandwidths."""
     D = kneighbors_graph(X, k, mode="distance").toarray()
+    s = bandwidths(cdist(X, X), k)
     D = np.maximum(D, D.T)
-    edges = D > 0
-    return np.where(edges, 1.0 if binary else np.exp(-(D**2) / (D[edges] ** 2).mean()), 0.0)
+    return np.where(D > 0, 1.0 if binary else np.exp(-(D**2) / (2 * np.maximum.outer(s, s) ** 2)), 0.0)
 
 
 def lle_matrix(X, k, reg=1e-3):

@@ -11,15 +11,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from manifoldry.base import GraphEmbedder, count_points, estimator, fitted
 from manifoldry.extend.affinity import LaplacianNystrom, embed_affinities, embed_copies
-from manifoldry.geometry.affinity import Affinity, edge_affinity
+from manifoldry.geometry.affinity import Affinity, bandwidth_notes, edge_affinity
 from manifoldry.geometry.laplacian import laplacian
 from manifoldry.neighbors.graph import components
 from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
-from manifoldry.parameters import Positive
+from manifoldry.parameters import Fraction, Positive
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.graph_spectrum import eigengap, laplacian_eigenpairs, within_largest
+from manifoldry.solve.localized import skip_localized
 from manifoldry.solve.spectrum import Suggestion
 from manifoldry.values import Embedding, FloatArray, IntArray
 
@@ -58,7 +59,7 @@ class CommuteTime(GraphEmbedder):
     ----------
     n_components : int
         Target dimension.
-    n_neighbors, radius, weights, bandwidth
+    n_neighbors, radius, weights, bandwidth, min_participation
         As in `LaplacianEigenmaps`.
     metric, metric_params, search, symmetry, disconnected
         As in `LaplacianEigenmaps`; between pieces there is no way, and the time is infinite.
@@ -102,6 +103,7 @@ class CommuteTime(GraphEmbedder):
 
     weights: Literal["heat", "binary"] = "heat"
     bandwidth: Positive | Literal["auto"] = "auto"
+    min_participation: Fraction = 0.02
     disconnected: Policy = "apart"
 
     affinity_matrix_: csr_array = fitted()
@@ -159,17 +161,23 @@ class CommuteTime(GraphEmbedder):
         return embed_affinities(X, rule, self._unfold, self.n_components, self.disconnected, run)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run, strongest: float | None = None) -> Embedding:
-        affinity, s = edge_affinity(sample.graph, self.weights, self.bandwidth, strongest)
+        affinity, s = edge_affinity(sample, self.weights, self.bandwidth, strongest)
         if copies := embed_copies(sample, n_components, affinity.matrix):
             return copies
-        spectrum = laplacian_eigenpairs(affinity.matrix, n_components, "unnormalized", run)
+        spectrum, skipped = skip_localized(
+            lambda count: laplacian_eigenpairs(affinity.matrix, count, "unnormalized", run),
+            n_components,
+            sample.n_points - 1,
+            self.min_participation,
+        )
         # Faint bridges between large parts bring an eigenvalue down to rounding, of either sign.
         values = np.maximum(spectrum.values, np.finfo(float).eps * affinity.degrees.max())
         Y, given = np.sqrt(affinity.volume) * spectrum.vectors / np.sqrt(values), strongest is not None
         extension = LaplacianNystrom(
             sample.index, s, strongest or 1.0, Y, spectrum.values, "unnormalized", affinity.degrees, coincide=not given
         )
-        notes, fitted = {"bandwidth": s, "volume": affinity.volume}, {"affinity_matrix_": affinity.matrix}
+        notes = {**bandwidth_notes(s), "volume": affinity.volume, **skipped}
+        fitted = {"affinity_matrix_": affinity.matrix}
         return Embedding(Y, spectrum=spectrum, extension=extension, notes=notes, fitted=fitted)
 
 

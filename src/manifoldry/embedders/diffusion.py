@@ -15,7 +15,16 @@ from manifoldry.blas import blas_threads_for
 from manifoldry.extend.affinity import DiffusionNystrom, embed_copies
 from manifoldry.extend.pieces import embed_pieces
 from manifoldry.extend.placement import FittedDistances, pairwise
-from manifoldry.geometry.affinity import Affinity, complete_affinity, graph_affinity, local_bandwidths, mean_bandwidth
+from manifoldry.geometry.affinity import (
+    Affinity,
+    Bandwidth,
+    Bandwidths,
+    automatic_bandwidth,
+    bandwidth_notes,
+    complete_affinity,
+    graph_affinity,
+    local_bandwidths,
+)
 from manifoldry.neighbors.graph import components
 from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
@@ -24,8 +33,9 @@ from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.eigen import smallest
 from manifoldry.solve.graph_spectrum import eigengap, walk_eigenpairs, within_largest
+from manifoldry.solve.localized import skip_localized
 from manifoldry.solve.spectrum import Suggestion
-from manifoldry.values import Embedding, FloatArray, NeighborGraph, Spectrum
+from manifoldry.values import Embedding, FloatArray, Spectrum
 from manifoldry.warnings import warn
 
 MAX_COMPLETE_POINTS = 3000
@@ -73,12 +83,16 @@ class DiffusionMaps(GraphEmbedder):
         Exponent of the density normalization, from 0 (none) to 1 (full: the limit is heat flow on the
         manifold however unevenly it is sampled).
     bandwidth : "auto", "variable" or float
-        The s of the Gaussian; "auto": :math:`2 s^2` is the mean squared length of the edges of the neighbor graph.
+        The s of the Gaussian; "auto": :math:`2 s^2` is the median over the points of the mean squared distance to their
+        neighbors. A point more than 1.5 times as far from its neighbors has an s of its own, from its distances over
+        1.5, and a pair of neighbors the larger s of its two: outliers change no other s, and stay attached.
         "variable": :math:`2 s_i s_j` stands for it, with :math:`\sqrt2 s_i` the mean distance of i to its neighbors.
         Written :math:`e^{-d^2/\sigma}` the kernel has :math:`s = \sqrt{\sigma/2}`.
     kernel : {"auto", "complete", "sparse"}
         Affinities between all pairs, or along the edges of the neighbor graph; "auto" is complete up to 3,000
         points whose graph is connected. Every point is joined to itself.
+    min_participation : float
+        As in `LaplacianEigenmaps`.
     n_neighbors : int or "auto"
         Number of neighbors of each point; "auto" is 10, unless a radius is given. They determine the bandwidth, and the
         edges of the sparse kernel.
@@ -102,7 +116,8 @@ class DiffusionMaps(GraphEmbedder):
     graph_ : NeighborGraph
         The neighbor graph.
     diagnostics_ : dict
-        Seconds, memory, ``stationary``, ``bandwidth``, ``kernel``, ``t``, resolved "auto" parameters.
+        Seconds, memory, ``stationary``, ``bandwidth`` and how many ``isolated_points`` have their own, ``kernel``,
+        ``t``, ``skipped_eigenvectors``, resolved "auto" parameters.
 
     Notes
     -----
@@ -129,6 +144,7 @@ class DiffusionMaps(GraphEmbedder):
     alpha: Fraction = 0.0
     bandwidth: Positive | Literal["auto", "variable"] = "auto"
     kernel: Literal["auto", "complete", "sparse"] = "auto"
+    min_participation: Fraction = 0.02
     disconnected: Policy = "apart"
 
     affinity_matrix_: csr_array = fitted()
@@ -200,7 +216,7 @@ class DiffusionMaps(GraphEmbedder):
         return few and sample.X is not None and len(components(sample.graph)) == 1
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        bandwidth = self._scales(sample.graph)
+        bandwidth = self._scales(sample)
         affinity = graph_affinity(sample.graph, bandwidth, loops=True)
         if copies := embed_copies(sample, n_components, affinity.matrix):
             return copies
@@ -209,7 +225,7 @@ class DiffusionMaps(GraphEmbedder):
     def _unfold_complete(self, sample: Sample, run: Run) -> Embedding:
         n = sample.n_points
         run.announce("kernel", 2 * 8 * n * n, "use kernel='sparse'")
-        bandwidth = self._scales(sample.graph)
+        bandwidth = self._scales(sample)
         metric = "precomputed" if sample.pairwise else self.metric
         distances = FittedDistances(sample.X, metric, self.metric_params)
         with run.stage("kernel"):
@@ -220,14 +236,19 @@ class DiffusionMaps(GraphEmbedder):
         self,
         sample: Sample,
         affinity: Affinity,
-        bandwidth: float | FloatArray,
+        bandwidth: Bandwidth,
         n_components: int,
         distances: FittedDistances | None,
         run: Run,
     ) -> Embedding:
         walk = affinity.without_density(self.alpha)
-        spectrum = walk_eigenpairs(walk, n_components, run)
-        if distances is None or np.ndim(bandwidth):
+        spectrum, skipped = skip_localized(
+            lambda count: walk_eigenpairs(walk, count, run),
+            n_components,
+            sample.n_points - 1,
+            self.min_participation,
+        )
+        if distances is None or isinstance(bandwidth, Bandwidths):
             _warn_of_alternation(walk, spectrum, run)
         t = _entropy_knee(walk, run) if self.t == "auto" else float(self.t)
         coordinates = spectrum.vectors * _power(spectrum.values, t)
@@ -235,7 +256,8 @@ class DiffusionMaps(GraphEmbedder):
             sample.index, bandwidth, affinity.degrees**-self.alpha, coordinates, spectrum.values, distances
         )
         notes = {
-            "bandwidth": bandwidth,
+            **bandwidth_notes(bandwidth),
+            **skipped,
             "kernel": "sparse" if distances is None else "complete",
             "stationary": walk.stationary,
             "t": t,
@@ -245,10 +267,10 @@ class DiffusionMaps(GraphEmbedder):
             coordinates, graph=sample.graph, spectrum=spectrum, extension=extension, notes=notes, fitted=fitted
         )
 
-    def _scales(self, graph: NeighborGraph) -> float | FloatArray:
+    def _scales(self, sample: Sample) -> Bandwidth:
         if self.bandwidth == "variable":
-            return local_bandwidths(graph)
-        return mean_bandwidth(graph) if self.bandwidth == "auto" else float(self.bandwidth)
+            return local_bandwidths(sample.graph)
+        return automatic_bandwidth(sample.neighbors) if self.bandwidth == "auto" else float(self.bandwidth)
 
     def _fitted_walk(self) -> Affinity:
         """Return the walk of the fit once more; an embedding in pieces had several."""

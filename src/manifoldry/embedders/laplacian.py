@@ -9,14 +9,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from manifoldry.base import GraphEmbedder, count_points, estimator, fitted
 from manifoldry.extend.affinity import LaplacianNystrom, embed_affinities, embed_copies
-from manifoldry.geometry.affinity import edge_affinity
+from manifoldry.geometry.affinity import bandwidth_notes, edge_affinity
 from manifoldry.geometry.laplacian import LaplacianKind
 from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
-from manifoldry.parameters import Positive
+from manifoldry.parameters import Fraction, Positive
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.graph_spectrum import eigengap, laplacian_eigenpairs, within_largest
+from manifoldry.solve.localized import skip_localized
 from manifoldry.solve.spectrum import Suggestion
 from manifoldry.values import Embedding
 
@@ -54,9 +55,15 @@ class LaplacianEigenmaps(GraphEmbedder):
     weights : {"heat", "binary"}
         Edge weights by the heat kernel, or all of them 1.
     bandwidth : float or "auto"
-        Standard deviation s of the heat kernel; with "auto" :math:`2 s^2` is the mean squared length of the edges.
+        Standard deviation s of the heat kernel; with "auto" :math:`2 s^2` is the median over the points of the mean
+        squared distance to their neighbors. A point more than 1.5 times as far from its neighbors has an s of its own,
+        from its own distances over 1.5, and an edge the larger s of its ends: outliers change no other s, and stay
+        attached.
         Written :math:`e^{-\gamma d^2}` the kernel has :math:`s = 1/\sqrt{2\gamma}`, written :math:`e^{-d^2/t}` it has
         :math:`s = \sqrt{t/2}`, written :math:`e^{-d^2/(4t)}` it has :math:`s = \sqrt{2t}`.
+    min_participation : float
+        Eigenvectors carried by a smaller share of the points (inverse participation ratio; outliers and small clumps
+        have such) are skipped, and the next ones taken. 0 skips none.
     laplacian : {"random_walk", "symmetric", "unnormalized"}
         Normalization: v as above; :math:`u = D^{1/2} v`, with :math:`Y^T Y = I`; or the eigenvectors of L itself, also
         with :math:`Y^T Y = I`, in which all points have the same weight.
@@ -86,7 +93,8 @@ class LaplacianEigenmaps(GraphEmbedder):
     graph_ : NeighborGraph
         The undirected graph. Given affinities w have become the lengths :math:`\sqrt{-2 \ln (w / w_{max})}`.
     diagnostics_ : dict
-        Seconds, components, ``bandwidth``, resolved "auto" parameters.
+        Seconds, components, ``bandwidth`` and how many ``isolated_points`` have their own, ``skipped_eigenvectors``,
+        resolved "auto" parameters.
 
     Notes
     -----
@@ -107,6 +115,7 @@ class LaplacianEigenmaps(GraphEmbedder):
 
     weights: Literal["heat", "binary"] = "heat"
     bandwidth: Positive | Literal["auto"] = "auto"
+    min_participation: Fraction = 0.02
     laplacian: LaplacianKind = "random_walk"
     disconnected: Policy = "apart"
 
@@ -142,13 +151,20 @@ class LaplacianEigenmaps(GraphEmbedder):
         return embed_affinities(X, rule, self._unfold, self.n_components, self.disconnected, run)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run, strongest: float | None = None) -> Embedding:
-        affinity, s = edge_affinity(sample.graph, self.weights, self.bandwidth, strongest)
+        affinity, s = edge_affinity(sample, self.weights, self.bandwidth, strongest)
         if copies := embed_copies(sample, n_components, affinity.matrix):
             return copies
-        spectrum = laplacian_eigenpairs(affinity.matrix, n_components, self.laplacian, run)
+        spectrum, notes = skip_localized(
+            lambda count: laplacian_eigenpairs(affinity.matrix, count, self.laplacian, run),
+            n_components,
+            sample.n_points - 1,
+            self.min_participation,
+        )
         Y, given = spectrum.vectors, strongest is not None
         extension = LaplacianNystrom(
             sample.index, s, strongest or 1.0, Y, spectrum.values, self.laplacian, affinity.degrees, coincide=not given
         )
         fitted = {"affinity_matrix_": affinity.matrix}
-        return Embedding(Y, spectrum=spectrum, extension=extension, notes={"bandwidth": s}, fitted=fitted)
+        return Embedding(
+            Y, spectrum=spectrum, extension=extension, notes={**bandwidth_notes(s), **notes}, fitted=fitted
+        )

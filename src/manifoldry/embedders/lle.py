@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from manifoldry.base import GraphEmbedder, estimator
-from manifoldry.extend.local import embed_locally, embed_principal
+from manifoldry.extend.local import embed_aligned, embed_principal
+from manifoldry.geometry.affinity import automatic_bandwidth, graph_affinity
 from manifoldry.geometry.neighborhoods import sum_blocks
 from manifoldry.geometry.tangent import duplicates_laplacian
 from manifoldry.geometry.weights import alignment, modified_blocks, reconstruction
@@ -13,10 +15,10 @@ from manifoldry.neighbors.graph import closed_groups
 from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborRule
-from manifoldry.parameters import NonNegative
+from manifoldry.parameters import Fraction, NonNegative
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.solve.bottom import bottom_eigenvectors
+from manifoldry.solve.localized import Aligned, aligned_eigenvectors
 from manifoldry.values import Embedding
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
@@ -32,6 +34,12 @@ def _reconstructible(sample: Sample) -> tuple[Sample, int]:
     closed = closed_groups(sample.neighbors)
     lists = sample.neighbors if closed == 1 else sample.graph
     return replace(sample, neighbors=lists.without_duplicates()), closed
+
+
+def _aligned(sample: Sample, M: Any, n_components: int, least: float, run: Run) -> Aligned:
+    """Return the coordinates by the alignment matrix M."""
+    affinities = graph_affinity(sample.graph, automatic_bandwidth(sample.neighbors)).matrix
+    return aligned_eigenvectors(M, affinities, n_components, least, run)
 
 
 @register(
@@ -68,6 +76,10 @@ class LLE(GraphEmbedder):
     reg : float
         Regularization of the weights, relative to the trace of the local Gram matrix. Towards 0 a flat sheet is
         recovered exactly.
+    min_participation : float
+        An eigenvector carried by a smaller share of the points (its inverse participation ratio; outliers and small
+        clumps have such) becomes no coordinate: those points are put at weighted means of their neighbors, and the
+        eigenvectors of the others taken. 0 leaves all eigenvectors as they are.
     metric, metric_params
         As in scikit-learn, or "precomputed" for pairwise distances.
     search, symmetry
@@ -84,9 +96,11 @@ class LLE(GraphEmbedder):
         Centered, Y'Y = nI.
     spectrum_ : Spectrum
         The eigenpairs, ascending; their sum times n is the reconstruction error of the embedding.
+    reconstruction_error_ : float
+        The sum of the eigenvalues, as in scikit-learn.
     graph_, diagnostics_
         As in `Isomap`; ``local_variances`` is the share of the variance of neighborhoods that 1, 2, ...
-        dimensions do not explain.
+        dimensions do not explain, ``held_points`` how many points ``min_participation`` put among their neighbors.
 
     Notes
     -----
@@ -100,6 +114,7 @@ class LLE(GraphEmbedder):
     """
 
     reg: NonNegative = 0.001
+    min_participation: Fraction = 0.02
     disconnected: Policy = "apart"
 
     _invertible = _local_inverse = True
@@ -113,8 +128,8 @@ class LLE(GraphEmbedder):
         lists, closed = _reconstructible(sample)
         W = reconstruction(lists, self.reg, run)
         M = alignment(W) + duplicates_laplacian(sample.graph)
-        spectrum, Y = bottom_eigenvectors(M, n_components, run)
-        return embed_locally(sample, Y, spectrum, run, closed_groups=closed)
+        aligned = _aligned(sample, M, n_components, self.min_participation, run)
+        return embed_aligned(sample, aligned, run, closed_groups=closed)
 
 
 @register(
@@ -137,14 +152,14 @@ class NonnegativeLLE(GraphEmbedder):
 
     Parameters
     ----------
-    n_components, n_neighbors, radius, reg, metric, metric_params, search, symmetry, disconnected
+    n_components, n_neighbors, radius, reg, min_participation, metric, metric_params, search, symmetry, disconnected
         As in `LLE`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
 
     Attributes
     ----------
-    embedding_, spectrum_, graph_, diagnostics_
+    embedding_, spectrum_, reconstruction_error_, graph_, diagnostics_
         As in `LLE`.
 
     Notes
@@ -159,6 +174,7 @@ class NonnegativeLLE(GraphEmbedder):
     """
 
     reg: NonNegative = 0.001
+    min_participation: Fraction = 0.02
     disconnected: Policy = "apart"
 
     _invertible = _local_inverse = True
@@ -172,8 +188,8 @@ class NonnegativeLLE(GraphEmbedder):
         lists, closed = _reconstructible(sample)
         W = reconstruction(lists, self.reg, run, nonnegative=True)
         M = alignment(W) + duplicates_laplacian(sample.graph)
-        spectrum, Y = bottom_eigenvectors(M, n_components, run)
-        return embed_locally(sample, Y, spectrum, run, closed_groups=closed)
+        aligned = _aligned(sample, M, n_components, self.min_participation, run)
+        return embed_aligned(sample, aligned, run, closed_groups=closed)
 
 
 @register(
@@ -199,14 +215,14 @@ class ModifiedLLE(GraphEmbedder):
 
     Parameters
     ----------
-    n_components, n_neighbors, radius, reg, metric, metric_params, search, symmetry, disconnected
+    n_components, n_neighbors, radius, reg, min_participation, metric, metric_params, search, symmetry, disconnected
         As in `LLE`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
 
     Attributes
     ----------
-    embedding_, spectrum_, graph_, diagnostics_
+    embedding_, spectrum_, reconstruction_error_, graph_, diagnostics_
         As in `LLE`.
 
     Notes
@@ -221,6 +237,7 @@ class ModifiedLLE(GraphEmbedder):
     """
 
     reg: NonNegative = 0.001
+    min_participation: Fraction = 0.02
     disconnected: Policy = "apart"
 
     _invertible = _local_inverse = True
@@ -234,5 +251,5 @@ class ModifiedLLE(GraphEmbedder):
         lists, closed = _reconstructible(sample)
         blocks = modified_blocks(lists, n_components, self.reg, run)
         M = sum_blocks(blocks, sample.n_points) + duplicates_laplacian(sample.graph)
-        spectrum, Y = bottom_eigenvectors(M, n_components, run)
-        return embed_locally(sample, Y, spectrum, run, closed_groups=closed)
+        aligned = _aligned(sample, M, n_components, self.min_participation, run)
+        return embed_aligned(sample, aligned, run, closed_groups=closed)

@@ -18,7 +18,7 @@ from manifoldry.extend.linear import (
     feature_rows,
 )
 from manifoldry.extend.placement import FittedDistances
-from manifoldry.geometry.affinity import edge_affinity
+from manifoldry.geometry.affinity import bandwidth_notes, edge_affinity
 from manifoldry.geometry.laplacian import laplacian
 from manifoldry.geometry.neighborhoods import dense
 from manifoldry.neighbors.sample import Sample
@@ -66,7 +66,7 @@ class LPP(GraphEmbedder):
     weights : {"heat", "binary"}
         Edge weights by the heat kernel, or all of them 1.
     bandwidth : float or "auto"
-        s of the heat kernel; "auto" makes :math:`2 s^2` the mean squared length of the edges.
+        s of the heat kernel; "auto" as in `LaplacianEigenmaps`.
     variance : float
         Share of the variance that a first PCA keeps; at 1 it drops only what is rounding. Columns beyond the rank
         of the data are zero.
@@ -115,10 +115,10 @@ class LPP(GraphEmbedder):
     _invertible = True
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        affinity, s = edge_affinity(sample.graph, self.weights, self.bandwidth)
+        affinity, s = edge_affinity(sample, self.weights, self.bandwidth)
         span = principal_span(feature_rows(sample, run), run, weights=affinity.degrees, variance=self.variance)
         spectrum, w = span.smallest_generalized(laplacian(affinity.matrix).matrix, n_components, run)
-        return embed_linearly(span, spectrum, w, n_components, bandwidth=s)
+        return embed_linearly(span, spectrum, w, n_components, **bandwidth_notes(s))
 
 
 @register(
@@ -222,10 +222,10 @@ class KernelLPP(GraphEmbedder):
         features = self._features(sample, run)
         points = sample.X if features.distances.X is None else features.distances.X
         rows = kernel_feature_rows(features(points, run), features, run)
-        affinity, s = edge_affinity(sample.graph, self.weights, self.bandwidth)
+        affinity, s = edge_affinity(sample, self.weights, self.bandwidth)
         span = principal_span(rows, run, weights=affinity.degrees, variance=self.variance)
         spectrum, w = span.smallest_generalized(laplacian(affinity.matrix).matrix, n_components, run)
-        embedding = embed_linearly(span, spectrum, w, n_components, bandwidth=s, gamma=features.kernel.gamma)
+        embedding = embed_linearly(span, spectrum, w, n_components, **bandwidth_notes(s), gamma=features.kernel.gamma)
         if features.distances.X is None:
             return embedding
         return replace(embedding, inverse=LocalPreimage.of(embedding.coordinates, points))

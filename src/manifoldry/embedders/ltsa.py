@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 from manifoldry.base import GraphEmbedder, estimator
-from manifoldry.extend.local import embed_locally, embed_principal
+from manifoldry.extend.local import embed_aligned, embed_principal
+from manifoldry.geometry.affinity import automatic_bandwidth, graph_affinity
 from manifoldry.geometry.tangent import (
     Tangents,
     assemble,
     duplicates_laplacian,
     hessian_form,
+    length_error,
     tangent_form,
     tangents,
     true_scale,
@@ -18,25 +20,37 @@ from manifoldry.geometry.tangent import (
 from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborRule
+from manifoldry.parameters import Fraction
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.solve.bottom import bottom_eigenvectors
-from manifoldry.values import Embedding, FloatArray
+from manifoldry.solve.localized import Aligned, aligned_eigenvectors
+from manifoldry.values import Embedding
 
 MAX_SCALE_MISFIT = 0.5
 """Misfit of the local scales up to which one affine map explains them, and the coordinates are set to true scale."""
+MAX_LENGTH_ERROR = 0.15
+"""Relative error that three of four edges must not exceed for a layout to be to scale. Rolls have 0.01 to 0.04, and 0.14
+with strong noise; a map of cities of which one affine map explained most places, wrong a thousandfold, had 0.7."""
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 
 
-def _at_true_scale(
-    planes: list[Tangents], affine: FloatArray, isometric: bool, run: Run
-) -> tuple[FloatArray, dict[str, Any]]:
-    """Return coordinates, made isometric where that is asked for and well determined, and notes of it."""
+def _at_true_scale(sample: Sample, planes: list[Tangents], affine: Aligned, isometric: bool, run: Run) -> Aligned:
+    """Return coordinates, made isometric where that is asked for and lengths then agree, and notes of it."""
     with run.stage("true scale"):
-        to_scale, misfit = true_scale(planes, affine)
-    well = bool(isometric and misfit <= MAX_SCALE_MISFIT)
-    return affine @ to_scale if well else affine, {"isometric": well, "misfit": misfit}
+        to_scale, misfit = true_scale(planes, affine.coordinates)
+        scaled = affine.coordinates @ to_scale
+        error = length_error(sample.graph, scaled)
+    one_map = bool(isometric and misfit <= MAX_SCALE_MISFIT)
+    well = one_map and error <= MAX_LENGTH_ERROR
+    notes = {**affine.notes, "isometric": well, "misfit": misfit, "length_error": error}
+    if one_map and not well:
+        sentence = (
+            f"The layout is not to scale: a quarter of the neighbors would be off by {error:.0%} or more, so "
+            "coordinates have unit variance; more neighbors may mend it."
+        )
+        notes["advice"] = (*notes.get("advice", ()), sentence)
+    return replace(affine, coordinates=scaled if well else affine.coordinates, notes=notes)
 
 
 @register(
@@ -72,6 +86,8 @@ class LTSA(GraphEmbedder):
         Neighbors are all points within this distance; with ``n_neighbors`` too, at most that many of them.
     isometric : bool
         Whether to set the coordinates to true scale where that is well determined; False leaves Y'Y = nI.
+    min_participation : float
+        As in `LLE`.
     metric, metric_params
         As in scikit-learn, or "precomputed" for pairwise distances.
     search, symmetry, disconnected
@@ -85,9 +101,9 @@ class LTSA(GraphEmbedder):
         Centered coordinates.
     spectrum_ : Spectrum
         Eigenpairs of the alignment matrix, ascending; zero for a flat sheet.
-    graph_, diagnostics_
-        As in `LLE`; ``isometric`` is whether the scale is true, ``misfit`` how far one map is from explaining all
-        neighborhoods.
+    reconstruction_error_, graph_, diagnostics_
+        As in `LLE`; ``isometric`` is whether the scale is true: ``misfit``, how far one map is from explaining all
+        neighborhoods, is at most 0.5, and ``length_error``, which three of four edges do not exceed, at most 0.15.
 
     Notes
     -----
@@ -103,6 +119,7 @@ class LTSA(GraphEmbedder):
     """
 
     isometric: bool = True
+    min_participation: Fraction = 0.02
     disconnected: Policy = "apart"
 
     _invertible = _local_inverse = True
@@ -116,9 +133,9 @@ class LTSA(GraphEmbedder):
         planes = tangents(sample, n_components, run)
         # Duplicates lie at one place, and a form of their neighbors does not see them apart: hold them together.
         B = assemble(planes, tangent_form, sample.n_points, run) + duplicates_laplacian(sample.graph)
-        spectrum, affine = bottom_eigenvectors(B, n_components, run)
-        Y, notes = _at_true_scale(planes, affine, self.isometric, run)
-        return embed_locally(sample, Y, spectrum, run, **notes)
+        affinities = graph_affinity(sample.graph, automatic_bandwidth(sample.neighbors)).matrix
+        affine = aligned_eigenvectors(B, affinities, n_components, self.min_participation, run)
+        return embed_aligned(sample, _at_true_scale(sample, planes, affine, self.isometric, run), run)
 
 
 @register(
@@ -152,14 +169,14 @@ class HessianEigenmaps(GraphEmbedder):
         that d dimensions need are raised to that, with a warning.
     radius : float, optional
         Neighbors are all points within this distance; with ``n_neighbors`` too, at most that many of them.
-    isometric, metric, metric_params, search, symmetry, disconnected
+    isometric, min_participation, metric, metric_params, search, symmetry, disconnected
         As in `LTSA`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
 
     Attributes
     ----------
-    embedding_, spectrum_, graph_, diagnostics_
+    embedding_, spectrum_, reconstruction_error_, graph_, diagnostics_
         As in `LTSA`.
 
     Notes
@@ -176,6 +193,7 @@ class HessianEigenmaps(GraphEmbedder):
     """
 
     isometric: bool = True
+    min_participation: Fraction = 0.02
     disconnected: Policy = "apart"
 
     _invertible = _local_inverse = True
@@ -188,9 +206,9 @@ class HessianEigenmaps(GraphEmbedder):
             return embed_principal(sample, n_components, run)
         planes = tangents(sample, n_components, run)
         H = assemble(planes, hessian_form, sample.n_points, run) + duplicates_laplacian(sample.graph)
-        spectrum, affine = bottom_eigenvectors(H, n_components, run)
-        Y, notes = _at_true_scale(planes, affine, self.isometric, run)
-        return embed_locally(sample, Y, spectrum, run, **notes)
+        affinities = graph_affinity(sample.graph, automatic_bandwidth(sample.neighbors)).matrix
+        affine = aligned_eigenvectors(H, affinities, n_components, self.min_participation, run)
+        return embed_aligned(sample, _at_true_scale(sample, planes, affine, self.isometric, run), run)
 
 
 def _quadratics(d: int) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 
 from manifoldry.extend.pieces import LonePoint, embed_pieces
 from manifoldry.extend.placement import FittedDistances
-from manifoldry.geometry.affinity import MIN_EDGE_AFFINITY, affinity_lengths, gaussian
+from manifoldry.geometry.affinity import MIN_EDGE_AFFINITY, Bandwidth, Bandwidths, affinity_lengths, gaussian
 from manifoldry.geometry.laplacian import LaplacianKind
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.pieces import Policy
@@ -42,8 +42,10 @@ class LaplacianNystrom:
     ----------
     index : NeighborIndex
         Finds the neighbors.
-    bandwidth, strongest : float
-        Of the affinities: a Gaussian times the affinity of length 0.
+    bandwidth : float or Bandwidths
+        Of the Gaussian; a new point has its own by its neighbors where the fitted ones have.
+    strongest : float
+        The affinity of length 0.
     coordinates : ndarray of shape (n, d)
         Of the fitted points.
     values : ndarray of shape (d,)
@@ -61,7 +63,7 @@ class LaplacianNystrom:
     """
 
     index: NeighborIndex
-    bandwidth: float
+    bandwidth: Bandwidth
     strongest: float
     coordinates: FloatArray
     values: FloatArray
@@ -72,7 +74,8 @@ class LaplacianNystrom:
     def __call__(self, X: Array, run: Run) -> FloatArray:
         """Place new points; one without any neighbor has no place (NaN)."""
         neighbors, lengths = self.index.query(X, run)
-        affinities = self.strongest * neighbor_affinities(neighbors, lengths, self.bandwidth)
+        scale = _edge_bandwidths(neighbors, lengths, self.bandwidth)
+        affinities = self.strongest * neighbor_affinities(neighbors, lengths, scale)
         degrees = affinities.sum(axis=1, keepdims=True)
         symmetric = self.kind == "symmetric"
         smoothed = self.coordinates / np.sqrt(self.degrees)[:, None] if symmetric else self.coordinates
@@ -94,7 +97,7 @@ class DiffusionNystrom:
     ----------
     index : NeighborIndex
         Finds the neighbors.
-    bandwidth : float or ndarray of shape (n,)
+    bandwidth : float or Bandwidths
         One for all, or one per fitted point; a new point then has its own, by its neighbors.
     density_factors : ndarray of shape (n,)
         The factors :math:`q_j^{-\alpha}`.
@@ -111,7 +114,7 @@ class DiffusionNystrom:
     """
 
     index: NeighborIndex
-    bandwidth: float | FloatArray
+    bandwidth: Bandwidth
     density_factors: FloatArray
     coordinates: FloatArray
     values: FloatArray
@@ -120,24 +123,26 @@ class DiffusionNystrom:
     def __call__(self, X: Array, run: Run) -> FloatArray:
         """Place new points; one without any neighbor has no place (NaN)."""
         neighbors, lengths = self.index.query(X, run)
-        own = _own_bandwidths(neighbors, lengths, self.bandwidth)
         if self.distances is None:
-            scale = self.bandwidth if own is None else np.sqrt(own[:, None] * np.asarray(self.bandwidth)[neighbors])
+            scale = _edge_bandwidths(neighbors, lengths, self.bandwidth)
             affinities = neighbor_affinities(neighbors, lengths, scale) * self.density_factors[neighbors]
             means = weighted_means(neighbors, affinities, self.coordinates)
         else:
             rows = run.ranges(X.shape[0], max(1, AFFINITY_BLOCK // len(self.coordinates)))
             parts = [
-                self._complete_means(self.distances(X[lo:hi], run), None if own is None else own[lo:hi])
-                for lo, hi in rows
+                self._complete_means(self.distances(X[lo:hi], run), neighbors[lo:hi], lengths[lo:hi]) for lo, hi in rows
             ]
             means = np.concatenate([np.empty((0, len(self.values))), *parts])
         placed = means / _divisors(self.values, MIN_SPARSE_DIVISOR if self.distances is None else MIN_COMPLETE_DIVISOR)
         return _at_copies(placed, neighbors, lengths, self.coordinates)
 
-    def _complete_means(self, lengths: FloatArray, own: FloatArray | None) -> FloatArray:
-        scale = self.bandwidth if own is None else np.sqrt(np.multiply.outer(own, self.bandwidth))
-        scaled = lengths / scale
+    def _complete_means(self, distances: FloatArray, neighbors: IntArray, lengths: FloatArray) -> FloatArray:
+        scale: float | FloatArray
+        if isinstance(self.bandwidth, Bandwidths):
+            scale = self.bandwidth.with_all(distances, *self.bandwidth.of_new(lengths, neighbors))
+        else:
+            scale = self.bandwidth
+        scaled = distances / scale
         # The nearest affinity is taken out of all, so that none but far ones vanish however far the point is.
         exponents = -0.5 * (scaled**2 - scaled.min(axis=1, keepdims=True) ** 2)
         affinities = np.exp(exponents) * self.density_factors
@@ -165,13 +170,11 @@ def _divisors(values: FloatArray, least: float) -> FloatArray:
     return np.where(np.abs(values) > least, values, 1.0)
 
 
-def _own_bandwidths(neighbors: IntArray, lengths: FloatArray, bandwidth: float | FloatArray) -> FloatArray | None:
-    """Return the local bandwidths of new points, by the rule of the fitted ones; None where one serves all."""
-    if np.ndim(bandwidth) == 0:
-        return None
-    listed = neighbors >= 0
-    means = np.where(listed, lengths, 0.0).sum(axis=1) / np.maximum(listed.sum(axis=1), 1)
-    return np.where(means > 0, means / np.sqrt(2.0), np.min(bandwidth))
+def _edge_bandwidths(neighbors: IntArray, lengths: FloatArray, bandwidth: Bandwidth) -> float | FloatArray:
+    """Return the bandwidths of new points with their neighbors (m, width), or the one of all pairs."""
+    if not isinstance(bandwidth, Bandwidths):
+        return bandwidth
+    return bandwidth.between(bandwidth.of_new(lengths, neighbors)[0][:, None], bandwidth.own[neighbors])
 
 
 def _at_copies(placed: FloatArray, neighbors: IntArray, lengths: FloatArray, coordinates: FloatArray) -> FloatArray:

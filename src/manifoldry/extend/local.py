@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from manifoldry.geometry.weights import barycentric
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule
 from manifoldry.run import Run
+from manifoldry.solve.localized import Aligned
 from manifoldry.solve.scaling import classical_scaling, principal_scaling
 from manifoldry.values import Array, Embedding, FloatArray, Spectrum
 
@@ -93,6 +94,12 @@ def embed_locally(
         extension=extension or forward(sample, coordinates),
         notes={"local_variances": local_variances(sample, run), **notes},
     )
+
+
+def embed_aligned(sample: Sample, aligned: Aligned, run: Run, **notes: Any) -> Embedding:
+    """Return the embedding by the eigenvectors of an alignment matrix, whose values sum up to the error they leave."""
+    embedding = embed_locally(sample, aligned.coordinates, aligned.spectrum, run, **{**aligned.notes, **notes})
+    return replace(embedding, fitted={"reconstruction_error_": float(aligned.spectrum.values.sum())})
 
 
 def embed_principal(sample: Sample, n_components: int, run: Run) -> Embedding:

@@ -18,7 +18,9 @@ from manifoldry.values import Array, Embedding, Extension, FloatArray, IntArray
 from manifoldry.warnings import DisconnectedWarning, warn
 
 GAP_SHARE = 0.2
-"""Space between components laid side by side, as a share of their mean width."""
+"""Least space between components laid side by side, as a share of their mean width."""
+MAX_GAP = 2.0
+"""Most space between them, in widths of the widest: beyond, the shapes would be too small to be seen."""
 
 EmbedConnected = Callable[[Sample, int, Run], Embedding]
 """Embeds a sample whose graph is connected in so many dimensions."""
@@ -78,7 +80,11 @@ def _apart(sample: Sample, parts: list[IntArray], embed: EmbedConnected, width: 
     whole = len(extensions) == len(pieces)
     apart = Apart(sample.index, label, extensions, [shift for _, shift in placed]) if whole else None
     fitted = _joint_attributes(pieces, parts, sample.n_points)
-    return replace(pieces[0], coordinates=coordinates, graph=None, extension=apart, inverse=None, fitted=fitted)
+    advice = dict.fromkeys(sentence for piece in pieces for sentence in piece.notes.get("advice", ()))
+    notes = {**pieces[0].notes, **({"advice": tuple(advice)} if advice else {})}
+    return replace(
+        pieces[0], coordinates=coordinates, graph=None, extension=apart, inverse=None, notes=notes, fitted=fitted
+    )
 
 
 def _joint_attributes(pieces: list[Embedding], parts: list[IntArray], n_points: int) -> dict[str, Any]:
@@ -162,13 +168,30 @@ class Apart:
 
 
 def side_by_side(pieces: list[FloatArray]) -> list[tuple[FloatArray, FloatArray]]:
-    """Shift the pieces along the first axis so that they stand in a row without overlap; return (rows, shift)."""
+    r"""Shift the pieces along the first axis so that they stand in a row without overlap; return (rows, shift).
+
+    The space between two is such that k-means with one mean per piece finds the pieces:
+
+    - every point is nearer to its own mean: means are apart by twice the larger of the two radii;
+    - no two pieces are better given one mean. For :math:`n_a` and :math:`n_b` points with means :math:`\Delta` apart
+      that costs :math:`\Delta^2 n_a n_b / (n_a + n_b)`, and the mean so won saves at most the scatter S of another piece,
+      so :math:`\Delta^2 \ge 2 S (1 / n_a + 1 / n_b)`; for that the gap grows to two widths at most.
+    """
     widths = np.array([np.ptp(piece[:, 0]) for piece in pieces])
-    gap = GAP_SHARE * (widths.mean() or 1.0)
-    lefts = np.concatenate([[0.0], np.cumsum(widths + gap)[:-1]])
-    placed = []
-    for piece, left in zip(pieces, lefts, strict=True):
+    least, most = GAP_SHARE * (widths.mean() or 1.0), MAX_GAP * widths.max(initial=0.0)
+    squares = [((piece - piece.mean(axis=0)) ** 2).sum(axis=1) for piece in pieces]
+    scatter = max(float(square.sum()) for square in squares)
+    placed, right = [], 0.0
+    for number, piece in enumerate(pieces):
         shift = -(piece.min(axis=0) + piece.max(axis=0)) / 2
+        left = 0.0
+        if number:
+            before = placed[-1][0]
+            radius = np.sqrt(max(squares[number - 1].max(), squares[number].max()))
+            apart = np.sqrt(2 * scatter * (1 / len(before) + 1 / len(piece)))
+            inside = (right - before[:, 0].mean()) + (piece[:, 0].mean() - piece[:, 0].min())
+            left = right + max(least, 2 * radius - inside, min(apart - inside, most))
         shift[0] = left - piece[:, 0].min()
         placed.append((piece + shift, shift))
+        right = left + widths[number]
     return placed

@@ -128,6 +128,15 @@ def true_scale(planes: list[Tangents], coordinates: FloatArray) -> tuple[FloatAr
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T, misfit
 
 
+def length_error(graph: NeighborGraph, coordinates: FloatArray) -> float:
+    """Return the relative error of the lengths of edges that three of four do not exceed; duplicates do not count."""
+    apart = graph.lengths > 0
+    if not apart.any():
+        return 0.0
+    across = np.linalg.norm(coordinates[graph.rows()[apart]] - coordinates[graph.indices[apart]], axis=1)
+    return float(np.quantile(np.abs(across / graph.lengths[apart] - 1.0), 0.75))
+
+
 def tangent_form(plane: Tangents) -> FloatArray:
     r"""Return :math:`I - G G^T` with :math:`G = [1/\sqrt{s}, V]`: what is not affine in the tangent coordinates."""
     s = plane.basis.shape[1]

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components, dijkstra
 
+from manifoldry.geometry.dimension import IntrinsicDimension
 from manifoldry.patches.atlas import Atlas
-from manifoldry.patches.overlaps import MIN_TIGHTNESS, Overlaps
-from manifoldry.values import Array, Spectrum
+from manifoldry.patches.layout import PatchLayout
+from manifoldry.patches.overlaps import MIN_TIGHTNESS
+from manifoldry.solve.spectrum import Suggestion
+from manifoldry.values import NeighborGraph, Spectrum
 
 MAX_CHART_RESIDUAL = 0.1
 """Maximum residual of a chart, relative to the patch's spread, without a finding."""
@@ -18,48 +23,148 @@ MAX_LOST_VARIANCE = 0.05
 """Maximum share of the unfolded variance beyond n_components without a finding."""
 
 
+MAX_LOOP_DIMENSION = 2
+"""Maximum measured dimension of a loop: views of a turning object have between 1 and 2, by noise and wavering."""
+
+MIN_LOOP_SHARE = 0.1
+"""Minimum share of the points that each of the two ways around a loop has."""
+
+
 def advice(
-    atlas: Atlas, overlaps: Overlaps, firm: Array, n_components: int, parts: int, spectrum: Spectrum
+    layout: PatchLayout, n_components: int, dimension: IntrinsicDimension | None = None, graph: NeighborGraph | None = None
 ) -> tuple[str, ...]:
-    """Return the findings about unfolded patches, none if all is well."""
-    found = []
-    residuals, sizes = atlas.charts.residuals, atlas.charts.sizes
+    """Return the findings about unfolded patches, none if all is well.
+
+    With the measured ``dimension`` of the data, data of more than n_components dimensions is told from closed and from
+    badly covered surfaces; with the ``graph`` of the sample, loops are found.
+    """
+    atlas, spectrum, parts = layout.atlas, layout.unfolded.spectrum, layout.unfolded.stitched.n_components
+    found = [*_hanging(layout), *_in_pieces(parts)]
+    whole = _one_patch(layout, n_components)
+    if dimension is not None and atlas.no_surface:
+        if graph is not None and int(dimension) <= MAX_LOOP_DIMENSION and is_loop(graph):
+            return (CLOSED_LOOP, *whole, *found)
+        if (d := max(int(dimension), n_components + 1)) and dimension.value > n_components + 0.5:
+            return (no_surface_of(n_components, d), *whole, *found)
+    beyond = _lost(spectrum, n_components)
+    found += [*_rough(atlas), *_torn(atlas)]
+    if beyond <= MAX_LOST_VARIANCE:
+        return (*whole, *found)
+    closed = dimension is not None and int(dimension) <= atlas.charts.width and not atlas.no_surface
+    if closed and _lost(spectrum, atlas.charts.width) > MAX_LOST_VARIANCE:
+        what = "curve is a closed loop" if atlas.charts.width == 1 else "surface is closed or curved like a sphere"
+        return (
+            *whole,
+            *found,
+            f"The {what}: its patches fit together in {_dimensions(spectrum)} dimensions and not in {n_components}, "
+            f"which lose {beyond:.0%} of the variance. Take n_components={_dimensions(spectrum)} to keep it whole.",
+        )
+    return (
+        *whole,
+        *found,
+        f"The unfolded patches need {_dimensions(spectrum)} dimensions and {n_components} lose {beyond:.0%} of "
+        "their variance: the intrinsic dimension looks larger than asked.",
+    )
+
+
+CLOSED_LOOP = (
+    "The points form a closed loop, which no surface laid flat can hold open: for a picture use TSNE or UMAP, or cut the "
+    "loop by leaving out the points of one place."
+)
+
+
+def no_surface_of(n_components: int, d: int) -> str:
+    """Return what is to be said of data of more than n_components dimensions."""
+    plane = {1: "a line", 2: "a plane"}.get(n_components, f"{n_components} dimensions")
+    return (
+        f"This is no surface of {n_components} dimensions (it has about {d}): distances cannot survive {plane}; "
+        f"for a picture use TSNE or UMAP, as features take n_components={d}."
+    )
+
+
+def suggested_dimension(dimension: IntrinsicDimension) -> Suggestion:
+    """Return the measured dimension as a suggestion."""
+    why = (
+        f"The number of neighbors grows with their distance as in {dimension.value:.1f} dimensions (in {dimension.low:.1f} "
+        f"to {dimension.high:.1f} around half of {dimension.n_measured} points)."
+    )
+    return Suggestion(int(dimension), why)
+
+
+def is_loop(graph: NeighborGraph) -> bool:
+    """Tell whether the points lie around one loop: from an outermost point there are two ways to the farthest.
+
+    The points halfway fall into two parts along the graph, each large, while those nearer and those farther do not.
+    """
+    lengths = csr_array((graph.lengths, graph.indices, graph.indptr), shape=(graph.n_points, graph.n_points))
+    away = dijkstra(lengths, directed=False, indices=0)
+    first = int(np.argmax(np.where(np.isfinite(away), away, -1.0)))
+    away = dijkstra(lengths, directed=False, indices=first)
+    reached = np.isfinite(away)
+    thirds = np.where(reached, np.minimum(3 * away / max(away[reached].max(), np.finfo(float).tiny), 2.99), -1).astype(int)
+    large = []
+    for third in range(3):
+        inside = np.flatnonzero(thirds == third)
+        sizes = np.bincount(connected_components(lengths[inside][:, inside], directed=False)[1], minlength=1)
+        large.append(int((sizes >= MIN_LOOP_SHARE * graph.n_points).sum()))
+    return large[1] == 2 and large[0] == large[2] == 1
+
+
+def _one_patch(layout: PatchLayout, n_components: int) -> tuple[str, ...]:
+    if layout.atlas.charts.n_patches > 1 or _lost(layout.unfolded.spectrum, n_components) <= MAX_LOST_VARIANCE:
+        return ()
+    return ("No patches keep neighbors better than one of all points does: the layout is that of PCA.",)
+
+
+def _rough(atlas: Atlas) -> list[str]:
+    residuals = atlas.charts.residuals
     rough = int((residuals > MAX_CHART_RESIDUAL).sum())
-    if rough:
-        found.append(
-            f"{rough} of {len(residuals)} patches are not flat enough (their points are up to "
-            f"{residuals.max():.0%} of the patch's spread away from its chart): use more patches, or more dimensions."
-        )
-    loose = overlaps[~firm]
-    if len(loose):
-        joined = np.zeros(len(sizes), dtype=bool)
-        joined[overlaps.first[firm]] = joined[overlaps.second[firm]] = True
-        hanging = int((~joined).sum()) if len(sizes) > 1 else 0
-        if hanging:
-            found.append(
-                f"{hanging} of {len(sizes)} patches share too little with any other (least spread below "
-                f"{MIN_TIGHTNESS:g} of a typical overlap): raise overlap, or use fewer patches."
-            )
-    if parts > 1:
-        found.append(
-            f"The patch graph is in {parts} pieces, which are laid side by side and say nothing about each other: "
-            "raise n_neighbors or overlap if they belong together."
-        )
+    if not rough:
+        return []
+    return [
+        f"{rough} of {len(residuals)} patches are not flat enough (their points are up to "
+        f"{residuals.max():.0%} of the patch's spread away from its chart): use more patches, or more dimensions."
+    ]
+
+
+def _hanging(layout: PatchLayout) -> list[str]:
+    overlaps, firm, n_patches = layout.overlaps, layout.firm, layout.atlas.charts.n_patches
+    if firm.all() or n_patches < 2:
+        return []
+    joined = np.zeros(n_patches, dtype=bool)
+    joined[overlaps.first[firm]] = joined[overlaps.second[firm]] = True
+    if joined.all():
+        return []
+    return [
+        f"{int((~joined).sum())} of {n_patches} patches share too little with any other (least spread below "
+        f"{MIN_TIGHTNESS:g} of a typical overlap): raise overlap, or use fewer patches."
+    ]
+
+
+def _in_pieces(parts: int) -> list[str]:
+    if parts < 2:
+        return []
+    return [
+        f"The patch graph is in {parts} pieces, which are laid side by side and say nothing about each other: "
+        "raise n_neighbors or overlap if they belong together."
+    ]
+
+
+def _torn(atlas: Atlas) -> list[str]:
     distortions = atlas.distortions
     torn = float((np.abs(np.nan_to_num(distortions)) > 0.5).mean()) if len(distortions) else 0.0
-    if torn > MAX_TORN_SHARE:
-        found.append(
-            f"{torn:.0%} of the neighbor pairs are torn apart or change by more than half: use more patches, "
-            "or fewer neighbors."
-        )
+    if torn <= MAX_TORN_SHARE:
+        return []
+    return [
+        f"{torn:.0%} of the neighbor pairs are torn apart or change by more than half: use more patches, "
+        "or fewer neighbors."
+    ]
+
+
+def _lost(spectrum: Spectrum, n_components: int) -> float:
+    """Return the share of the variance beyond the first n_components axes."""
     total = float(spectrum.values.sum())
-    beyond = float(spectrum.values[n_components:].sum()) / total if total > 0 else 0.0
-    if beyond > MAX_LOST_VARIANCE:
-        found.append(
-            f"The unfolded patches need {_dimensions(spectrum)} dimensions and {n_components} lose {beyond:.0%} of "
-            "their variance: the intrinsic dimension looks larger than asked."
-        )
-    return tuple(found)
+    return float(spectrum.values[n_components:].sum()) / total if total > 0 else 0.0
 
 
 def _dimensions(spectrum: Spectrum) -> int:

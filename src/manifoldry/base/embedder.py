@@ -83,8 +83,9 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         if self._local_inverse and embedding.inverse is None and self._has_rows(points):
             embedding = replace(embedding, inverse=LocalInverse(points, embedding.coordinates))
         self._keep(embedding, run, getattr(points, "dtype", np.dtype(float)))
-        measured = measured_dimension(points, self._metric, getattr(self, "metric_params", None))
-        self.diagnostics_.setdefault("dimension", measured)
+        if "dimension" not in self.diagnostics_:
+            params = getattr(self, "metric_params", None)
+            self.diagnostics_["dimension"] = measured_dimension(points, self._metric, params)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> FloatArray:

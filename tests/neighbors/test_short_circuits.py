@@ -94,6 +94,10 @@ def crossing(roll, graph):
     return set(zip(rows[once].tolist(), graph.indices[once].tolist(), strict=True))
 
 
+def told(model):
+    return [sentence for sentence in model.diagnostics_["advice"] if "short circuits" in sentence]
+
+
 @pytest.mark.parametrize("n", [300, 400])
 @pytest.mark.parametrize("seed", range(5))
 def test_all_edges_between_layers_of_a_thin_roll_are_found_and_no_others(n, seed):
@@ -117,7 +121,7 @@ def test_without_its_short_circuits_isomap_unfolds_the_thin_roll(seed):
     cleaned = Isomap().fit(found.removed_from(model.graph_))
     assert quality.procrustes(cleaned.embedding_, roll.truth).error < 0.02
     assert len(cleaned.diagnostics_["short_circuits"]) == 0
-    assert cleaned.diagnostics_["advice"] == ()
+    assert not told(cleaned)
 
 
 def test_affected_is_the_share_of_longer_paths():
@@ -141,10 +145,10 @@ def test_affected_is_the_share_of_longer_paths():
 @pytest.mark.parametrize("method", [Isomap, LandmarkIsomap, ConformalIsomap, KernelIsomap])
 def test_geodesic_methods_say_what_to_do(method):
     thin, dense = datasets.swiss_roll(300), datasets.swiss_roll(1000)
-    (sentence,) = method().fit(thin.X).diagnostics_["advice"]
+    (sentence,) = told(method().fit(thin.X))
     for words in ("40 of its", "short circuits", "n_neighbors=4", "removed_from(graph_)"):
         assert words in sentence
-    assert method().fit(dense.X).diagnostics_["advice"] == ()
+    assert not told(method().fit(dense.X))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from manifoldry import check
 from manifoldry.base.estimator import estimator, validated_rows
+from manifoldry.base.look import keep_advice, repr_with_advice
 from manifoldry.base.suggestion import by_dimension, measured_dimension
 from manifoldry.extend.local import LocalInverse
 from manifoldry.parameters import Described, PositiveInt, check_parameters
@@ -86,6 +87,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         if "dimension" not in self.diagnostics_:
             params = getattr(self, "metric_params", None)
             self.diagnostics_["dimension"] = measured_dimension(points, self._metric, params)
+        keep_advice(self, points, run)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
@@ -227,6 +229,9 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
             "stopped": run.stopped,
             **embedding.notes,
         }
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return repr_with_advice(super().__repr__(N_CHAR_MAX), self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

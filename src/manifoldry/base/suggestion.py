@@ -14,7 +14,7 @@ from manifoldry.geometry.dimension import (
     dimension_of_lengths,
 )
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule
-from manifoldry.run import Run
+from manifoldry.run import Run, one_blas_thread
 from manifoldry.solve.eigen import largest
 from manifoldry.solve.scaling import center_gram
 from manifoldry.solve.spectrum import Suggestion
@@ -49,9 +49,12 @@ def measured_dimension(
             norms = np.diagonal(points).astype(float)
             block = np.sqrt(np.maximum(norms[asked][:, None] + norms[chosen] - 2.0 * block, 0.0))
         return dimension_of_lengths(np.sort(block, axis=1)[:, : N_DIMENSION_NEIGHBORS + 1])
-    index = NeighborIndex(points[chosen], NeighborRule(1, None, metric, metric_params, "exact"), run)
-    # The point itself is found too, at distance zero like any duplicate.
-    lengths = index.engine.nearest(points[asked], min(N_DIMENSION_NEIGHBORS + 1, len(chosen)), run)[0]
+    floats = points.dtype if points.dtype.kind == "f" else np.dtype(float)
+    sample, some = (points[these].astype(floats, copy=False) for these in (chosen, asked))
+    with one_blas_thread():
+        index = NeighborIndex(sample, NeighborRule(1, None, metric, metric_params, "exact"), run)
+        # The point itself is found too, at distance zero like any duplicate.
+        lengths = index.engine.nearest(some, min(N_DIMENSION_NEIGHBORS + 1, len(chosen)), run)[0]
     return dimension_of_lengths(np.sort(lengths, axis=1))
 
 
@@ -59,13 +62,14 @@ def variance_left_over(rows: Any) -> FloatArray:
     """Return the shares of the variance that 1, 2, ..., 10 principal components leave out, of a sample of the rows."""
     run = Run(0, 1)
     chosen = np.sort(run.rng("variance").permutation(rows.shape[0])[:MAX_SAMPLED_POINTS])
-    sample = rows[chosen]
-    if issparse(sample):
-        product = center_gram(np.asarray((sample @ sample.T).toarray(), dtype=float), run)
-    else:
-        centered = np.asarray(sample, dtype=float) - np.mean(sample, axis=0, dtype=float)
-        product = centered @ centered.T if centered.shape[1] > len(centered) else centered.T @ centered
-    values = np.maximum(largest(product, min(N_CURVE_DIMENSIONS, len(product)), run=run).values, 0.0)
+    sample = rows[chosen].astype(float)
+    with one_blas_thread():
+        if issparse(sample):
+            product = center_gram((sample @ sample.T).toarray(), run)
+        else:
+            centered = sample - sample.mean(axis=0)
+            product = centered @ centered.T if centered.shape[1] > len(centered) else centered.T @ centered
+        values = np.maximum(largest(product, min(N_CURVE_DIMENSIONS, len(product)), run=run).values, 0.0)
     return np.maximum(1.0 - np.cumsum(values) / (np.trace(product) or 1.0), 0.0)
 
 

@@ -11,7 +11,9 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
+from manifoldry.base.look import keep_advice, repr_with_advice
 from manifoldry.base.suggestion import by_dimension, measured_dimension, variance_left_over
+from manifoldry.run import Run
 from manifoldry.solve.spectrum import Suggestion, elbow
 from manifoldry.values import FloatArray, Spectrum
 
@@ -29,8 +31,11 @@ class Wrapped(TransformerMixin):
         fitted = time.perf_counter()
         rows = X.tocsr() if issparse(X) else X  # some transforms slice rows, which not all sparse formats can
         self._keep(rows, self.transform(rows))
-        self.diagnostics_["seconds"] = {"fit": fitted - began, "transform": time.perf_counter() - fitted}
+        self._look(rows, {"fit": fitted - began, "transform": time.perf_counter() - fitted})
         return self
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return repr_with_advice(super().__repr__(N_CHAR_MAX), self)
 
     def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
         """Fit and return the coordinates of the rows, shape (n_samples, n_components)."""
@@ -38,8 +43,7 @@ class Wrapped(TransformerMixin):
 
     def _keep(self, X: Any, scores: Any) -> None:
         self.embedding_ = scores.toarray() if issparse(scores) else np.asarray(scores)
-        rows = X if issparse(X) else np.asarray(X)
-        self.diagnostics_ = {"dimension": measured_dimension(rows)}
+        self.diagnostics_ = {"dimension": measured_dimension(X.tocsr() if issparse(X) else np.asarray(X))}
 
     def suggest_n_components(self) -> Suggestion:
         """Return the dimension of the data, measured from distances to neighbors, and why.
@@ -50,6 +54,11 @@ class Wrapped(TransformerMixin):
         found = by_dimension(self.diagnostics_["dimension"])
         assert found is not None  # of rows
         return found
+
+    def _look(self, X: Any, seconds: dict[str, float]) -> None:
+        """Keep the seconds and what there is to say about the layout."""
+        self.diagnostics_["seconds"] = seconds
+        keep_advice(self, X.tocsr() if issparse(X) else np.asarray(X), Run(0))
 
 
 class WrappedSpectral(Wrapped):

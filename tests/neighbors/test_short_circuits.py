@@ -122,6 +122,7 @@ def test_without_its_short_circuits_isomap_unfolds_the_thin_roll(seed):
     assert quality.procrustes(cleaned.embedding_, roll.truth).error < 0.02
     assert len(cleaned.diagnostics_["short_circuits"]) == 0
     assert not told(cleaned)
+    assert int(model.suggest_n_components()) == 2  # as it is without them
 
 
 def test_affected_is_the_share_of_longer_paths():
@@ -172,3 +173,14 @@ def test_nothing_depends_on_the_unit():
     np.testing.assert_array_equal(one.pairs, other.pairs)
     np.testing.assert_array_equal(one.detours * 2.0**-40, other.detours)
     assert one.affected == other.affected
+
+
+def test_those_of_a_component_are_not_taken_for_those_of_the_whole():
+    X = datasets.swiss_roll(300).X
+    two = np.concatenate([X, X + 1000.0])
+    model = Isomap(disconnected="apart").fit(two)
+    found = model.diagnostics_["short_circuits"]
+    assert found.n_points == 300
+    with pytest.raises(ValueError, match="of 300 points, one component of several; got one of 600"):
+        found.removed_from(model.graph_)
+    assert int(model.suggest_n_components()) == 2

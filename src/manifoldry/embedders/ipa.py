@@ -91,9 +91,9 @@ class IPA(Embedder):
         classical scaling of geodesic distances inside the patch.
     patch_components : int or "auto", optional
         Dimension of the charts; "auto" chooses it for each patch from its variance, up to twice n_components. None is
-        n_components where patches are flat in so many dimensions. Where they are not, and nothing is said of the patches
-        either, it is compared with the data's own measured dimension (at most 8) and with one patch of all points, which
-        is PCA: the layout that keeps neighbors best (trustworthiness of 1,000 points) is taken.
+        n_components where patches are flat in so many dimensions. Where they are not, and nothing is said of the
+        patches either, it is compared with the data's own measured dimension (at most 8) and with one patch of all
+        points, which is PCA: the layout that keeps neighbors best (trustworthiness of 1,000 points) is taken.
     overlap : float
         Width of the overlap, as a fraction of the squared distance between centers. It is increased where patches would
         not be connected.
@@ -135,8 +135,8 @@ class IPA(Embedder):
         Rows from which patches and charts were estimated.
     diagnostics_ : dict
         ``advice``: problems found, in sentences; ``dimension``: that of the data, as measured; ``patch_components``:
-        that of the charts; ``edge_changes``: the numbers of patches tried and the root mean square change of edge lengths
-        with each.
+        that of the charts; ``edge_changes``: the numbers of patches tried and the root mean square change of edge
+        lengths with each.
 
     Examples
     --------

@@ -98,9 +98,9 @@ class TesseraMap(Embedder):
     patches : array of labels, optional
         Given tesserae, taken as they are.
     patch_components : int, optional
-        Maximum dimension of a tessera; None for n_components. Where tesserae are not flat in so many, and nothing is said
-        of them either, there are fewer of the data's own measured dimension (at most 8), or one of all points (PCA) if
-        that keeps neighbors as well.
+        Maximum dimension of a tessera; None for n_components. Where tesserae are not flat in so many, and nothing is
+        said of them either, there are fewer of the data's own measured dimension (at most 8), or one of all points
+        (PCA) if that keeps neighbors as well.
     chart : {"curved", "flat", "geodesic"}
         As in `IPA`.
     n_border_pairs : int, optional

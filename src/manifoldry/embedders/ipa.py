@@ -52,7 +52,7 @@ AUTO_RESIDUAL_SHARE = 0.05
     papers=("khajehpour2013",),
     gives=("transform", "inverse", "spectrum", "trace", "certificate", "graph"),
     keeps="all distances inside every patch, at their true scale",
-    loses="what charts in n_components dimensions leave out; components of the patch graph are unrelated",
+    loses="what n_components dimensions leave out; components of the patch graph are unrelated",
     use_when="the data is a surface that can be unrolled, holed, noisy or unevenly sampled, of any size",
     fails_when="patches cannot be flat (spheres), or there are too few points for overlapping patches",
     cost="O(n) time beyond a sample of 20,000 points, a million points in seconds; memory for points and result",
@@ -76,7 +76,7 @@ class IPA(Embedder):
     Parameters
     ----------
     n_components : int
-        Dimension r of the embedding, and of the charts.
+        Dimension r of the embedding.
     n_patches : int or "auto"
         Number of patches; "auto" doubles it until the charts keep the distances between neighbors. Patches that are
         not connected in the neighbor graph are divided, so there may be more.
@@ -90,8 +90,10 @@ class IPA(Embedder):
         Local coordinates: principal components corrected for curvature to arc length; principal components; or
         classical scaling of geodesic distances inside the patch.
     patch_components : int or "auto", optional
-        Dimension of the charts if not n_components; "auto" chooses it for each patch from its variance, up to twice
-        n_components.
+        Dimension of the charts; "auto" chooses it for each patch from its variance, up to twice n_components. None is
+        n_components where patches are flat in so many dimensions. Where they are not, and nothing is said of the
+        patches either, it is compared with the data's own measured dimension (at most 8) and with one patch of all
+        points, which is PCA: the layout that keeps neighbors best (trustworthiness of 1,000 points) is taken.
     overlap : float
         Width of the overlap, as a fraction of the squared distance between centers. It is increased where patches would
         not be connected.
@@ -132,8 +134,9 @@ class IPA(Embedder):
     sample_ : ndarray
         Rows from which patches and charts were estimated.
     diagnostics_ : dict
-        ``advice``: problems found, in sentences; ``edge_changes``: the numbers of patches tried and the root mean
-        square change of edge lengths with each.
+        ``advice``: problems found, in sentences; ``dimension``: that of the data, as measured; ``patch_components``:
+        that of the charts; ``edge_changes``: the numbers of patches tried and the root mean square change of edge
+        lengths with each.
 
     Examples
     --------
@@ -203,9 +206,7 @@ class IPA(Embedder):
         layouts = [layout, *(lay_out(X, atlas, self.n_components, run) for atlas in atlases)]
         *others, single = layouts
         with run.stage("comparison"):
-            best = most_trusted(
-                X, single.unfolded.coordinates, [other.unfolded.coordinates for other in others], run
-            )
+            best = most_trusted(X, single.unfolded.coordinates, [other.unfolded.coordinates for other in others], run)
         return layouts[best]
 
     @property

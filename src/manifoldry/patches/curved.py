@@ -167,7 +167,7 @@ def _fit_second_form(
     scale = np.sqrt(np.square(away).mean()) if n else 0.0
     if n < 2 * unknowns or scale == 0:
         return None
-    # At unit scale: the columns 1, u and u u of the design differ by the unit of the data, and small ones would be lost.
+    # At unit scale: the columns 1, u and u u of the design differ by the unit of the data, and small ones get lost.
     away = away / scale
     for _ in range(2):
         u = away @ frame

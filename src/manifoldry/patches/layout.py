@@ -1,4 +1,4 @@
-"""The whole layout of an atlas, and the choice among atlases where the data is no surface of n_components dimensions."""
+"""The whole layout of an atlas, and the choice among atlases where the data is no surface."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MIN_TRUST_GAIN = 0.005
 
 @dataclass(frozen=True)
 class PatchLayout:
-    """An atlas of the sample, the overlaps of its patches over all points and which are firm, and all points laid out."""
+    """An atlas of the sample, the overlaps of its patches over all points, which are firm, and all points laid out."""
 
     atlas: Atlas
     overlaps: Overlaps
@@ -60,7 +60,7 @@ def wider_atlases(
 
 
 def most_trusted(X: Array, single: FloatArray, others: Sequence[FloatArray], run: Run) -> int:
-    """Return which of the ``others`` keeps neighbors best, or -1 for ``single`` if none is better by `MIN_TRUST_GAIN`."""
+    """Return which of the others keeps neighbors best, or -1 for ``single`` if none is better by `MIN_TRUST_GAIN`."""
     chosen = np.sort(run.rng("compared layouts").permutation(len(X))[:N_COMPARED_POINTS])
     points, k = np.asarray(X[chosen], dtype=float), max(1, min(15, len(chosen) // 2 - 1))
 

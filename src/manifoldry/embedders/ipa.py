@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.base import Embedder, estimator
@@ -15,7 +14,7 @@ from manifoldry.geometry.neighborhoods import dense_rows
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.parameters import ClusterEstimator, Described, Positive, PositiveInt
-from manifoldry.patches.advice import advice, suggested_dimension
+from manifoldry.patches.advice import advice
 from manifoldry.patches.atlas import (
     Atlas,
     ChartOptions,
@@ -30,7 +29,6 @@ from manifoldry.patches.layout import PatchLayout, lay_out, most_trusted, wider_
 from manifoldry.patches.unfold import PatchInverse, PatchMap
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.solve.spectrum import Suggestion
 from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph
 
 MAX_SAMPLE = 20_000
@@ -297,11 +295,6 @@ class IPA(Embedder):
                 "n_patches_": charts.n_patches,
             },
         )
-
-    def suggest_n_components(self) -> Suggestion:
-        """Return the data's own dimension, measured around its points, and why; whatever n_components was asked."""
-        check_is_fitted(self, "embedding_")
-        return suggested_dimension(self.diagnostics_["dimension"])
 
 
 def _edge_distortion(graph: NeighborGraph, Y: FloatArray) -> FloatArray:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.base import Embedder, estimator
@@ -21,7 +20,7 @@ from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.parameters import ClusterEstimator, Described, NonNegative, Positive, PositiveInt
-from manifoldry.patches.advice import suggested_dimension, tessera_advice
+from manifoldry.patches.advice import tessera_advice
 from manifoldry.patches.atlas import MAX_SURFACE_RESIDUAL
 from manifoldry.patches.cells import find_cells
 from manifoldry.patches.layout import MAX_PATCH_DIMENSION, most_trusted
@@ -41,7 +40,6 @@ from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import principal_scaling
 from manifoldry.solve.semidefinite import StretchOptions
-from manifoldry.solve.spectrum import Suggestion
 from manifoldry.values import Embedding, FloatArray, IntArray
 
 MAX_AUTO_PATCHES = 100
@@ -341,8 +339,3 @@ class TesseraMap(Embedder):
         kernel = Kernel(self.kernel, gamma, self.degree, self.coef0)
         projection, map_error = fit_kernel_map(points, Y[rows], kernel, landmarks, self.reg, run)
         return ShiftedProjection(origin, projection), map_error
-
-    def suggest_n_components(self) -> Suggestion:
-        """Return the data's own dimension, measured around its points, and why; whatever n_components was asked."""
-        check_is_fitted(self, "embedding_")
-        return suggested_dimension(self.diagnostics_["dimension"])

@@ -11,7 +11,6 @@ from manifoldry.patches.atlas import MAX_SURFACE_RESIDUAL, Atlas
 from manifoldry.patches.layout import PatchLayout
 from manifoldry.patches.overlaps import MIN_TIGHTNESS
 from manifoldry.patches.tesserae import Tessellation
-from manifoldry.solve.spectrum import Suggestion
 from manifoldry.values import FloatArray, NeighborGraph, Spectrum
 
 MAX_CHART_RESIDUAL = 0.1
@@ -124,15 +123,6 @@ def _unfitting(
             f"{lost:.0%} of the variance. Take n_components={d} to keep it whole.",
         )
     return (_too_wide(spectrum, n_components),) if _lost(spectrum, n_components) > MAX_LOST_VARIANCE else ()
-
-
-def suggested_dimension(dimension: IntrinsicDimension) -> Suggestion:
-    """Return the measured dimension as a suggestion."""
-    why = (
-        f"The number of neighbors grows with their distance as in {dimension.value:.1f} dimensions (in "
-        f"{dimension.low:.1f} to {dimension.high:.1f} around half of {dimension.n_measured} points)."
-    )
-    return Suggestion(int(dimension), why)
 
 
 def is_loop(graph: NeighborGraph) -> bool:

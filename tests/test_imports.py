@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "extend": FLOOR | STEPS,
     "quality": FLOOR | STEPS,
     "base": FLOOR | STEPS | {"extend", "quality"},
-    "patches": FLOOR | STEPS | {"extend"},
+    "patches": FLOOR | STEPS | {"extend", "quality"},
     "embedders": FLOOR | STEPS | {"base", "extend", "patches", "quality", "registry"},
     "clusters": FLOOR | STEPS | {"base", "extend", "quality", "registry"},
 }

@@ -106,3 +106,10 @@ def test_every_method_answers(card):
 def test_an_unrolled_sheet_is_left_in_peace(name):
     card = next(card for card in methods() if card.name == name)
     assert card.cls().fit(datasets.swiss_roll(1000).X).diagnostics_["advice"] == ()
+
+
+def test_pieces_left_out_are_not_looked_at():
+    X = np.r_[CLOUD, 1000 + CLOUD[:40]]
+    model = next(card for card in methods() if card.name == "Isomap").cls(disconnected="largest").fit(X)
+    assert np.isnan(model.embedding_[400:]).all()
+    assert model.diagnostics_["advice"] == ()

@@ -78,6 +78,19 @@ def test_distances_inner_products_and_graphs_are_measured_too():
     assert Isomap().fit(graph).diagnostics_["dimension"].value == pytest.approx(rows.value, rel=0.2)
 
 
+def test_squared_distances_do_not_halve_the_dimension():
+    from manifoldry import TSNE
+
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(500, 4))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)  # a sphere of three dimensions
+    values = [
+        TSNE(metric=metric, max_iter=5).fit(X).diagnostics_["dimension"].value for metric in ("euclidean", "cosine")
+    ]
+    assert values[0] == pytest.approx(values[1], rel=1e-6)
+    assert round(values[0]) == 3
+
+
 def test_the_unit_does_not_matter(digits):
     model = CARDS["PCA"].cls(n_components=2)
     one, other = (model.fit(digits * unit).suggest_n_components() for unit in (1.0, 2.0**30))

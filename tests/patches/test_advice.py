@@ -5,19 +5,35 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from manifoldry import IPA
+from manifoldry import IPA, TesseraMap, datasets
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.patches.advice import MAX_CHART_RESIDUAL as RESIDUAL
 from manifoldry.patches.advice import MAX_LOST_VARIANCE as LOST
-from manifoldry.patches.advice import MAX_TORN_SHARE, advice
+from manifoldry.patches.advice import MAX_TORN_SHARE, advice, is_loop
 from manifoldry.patches.atlas import ChartOptions, voronoi_atlas
+from manifoldry.patches.layout import PatchLayout
+from manifoldry.patches.stitch import Stitched
+from manifoldry.patches.unfold import UnfoldedPatches
 from manifoldry.run import Run
 from manifoldry.values import Spectrum
 
 NOT_FLAT_ENOUGH, TOO_LITTLE, IN_PIECES = "are not flat enough", "share too little", "The patch graph is in"
 TORN_APART, LARGER = "are torn apart", "intrinsic dimension looks larger"
-SENTENCES = (NOT_FLAT_ENOUGH, TOO_LITTLE, IN_PIECES, TORN_APART, LARGER)
+LOOP, CLOSED, AROUND = "curve is a closed loop", "surface is closed", "points form a closed loop"
+NO_SURFACE, AS_PCA = "This is no surface of", "is that of PCA"
+SENTENCES = (
+    NOT_FLAT_ENOUGH,
+    TOO_LITTLE,
+    IN_PIECES,
+    TORN_APART,
+    LARGER,
+    LOOP,
+    CLOSED,
+    AROUND,
+    NO_SURFACE,
+    AS_PCA,
+)
 
 
 def said(findings):
@@ -99,7 +115,7 @@ def ring():
         (two_sheets, {IN_PIECES}),
         (torn, {IN_PIECES, TORN_APART}),
         (squashed, {NOT_FLAT_ENOUGH, TORN_APART}),
-        (ring, {LARGER}),
+        (ring, {LOOP}),
     ],
 )
 def test_every_shape_gets_its_sentences_and_no_other(make, expected):
@@ -123,7 +139,10 @@ def consulted(residuals=0.0, distortions=(0.0,), parts=1, values=(3.0, 1.0), fir
     charts = replace(atlas.charts, residuals=np.broadcast_to(residuals, 4))
     atlas, overlaps = replace(atlas, charts=charts, distortions=np.asarray(distortions)), atlas.overlaps
     spectrum = Spectrum(np.asarray(values), np.zeros((120, len(values))), np.zeros(len(values)))
-    return advice(atlas, overlaps, firm(overlaps), 2, parts, spectrum), overlaps
+    components = np.minimum(np.arange(4), parts - 1)
+    stitched = Stitched(np.zeros((4, 2, 2)), np.zeros((4, 2)), components, None, None)
+    unfolded = UnfoldedPatches(X, stitched, spectrum, np.zeros(120))
+    return advice(PatchLayout(atlas, overlaps, firm(overlaps), unfolded), 2), overlaps
 
 
 def test_flat_firm_whole_patches_need_no_word():
@@ -178,3 +197,66 @@ def test_only_patches_without_any_firm_overlap_hang_loose():
     assert findings[0].startswith("1 of 4 patches")
     # One firm overlap of each patch is enough, however thin the others are.
     assert consulted(firm=lambda overlaps: overlaps.first == 0)[0] == ()
+
+
+RNG = np.random.default_rng(0)
+A, B = RNG.uniform(0, 2 * np.pi, (2, 1200))
+V = RNG.uniform(-0.4, 0.4, 1200)
+
+
+def sphere():
+    points = RNG.normal(size=(1000, 3))
+    return points / np.linalg.norm(points, axis=1, keepdims=True)
+
+
+CLOSED_SURFACES = {
+    "sphere": sphere(),
+    "torus": np.column_stack([(3 + np.cos(A)) * np.cos(B), (3 + np.cos(A)) * np.sin(B), np.sin(A)]),
+    "flat torus": np.column_stack([np.cos(A), np.sin(A), np.cos(B), np.sin(B)]),
+    "tube": np.column_stack([np.cos(A), np.sin(A), B / 3]),
+    "Moebius strip": np.column_stack(
+        [(1 + V * np.cos(A / 2)) * np.cos(A), (1 + V * np.cos(A / 2)) * np.sin(A), V * np.sin(A / 2)]
+    ),
+}
+
+OPEN_SURFACES = {
+    "roll": datasets.swiss_roll(1000).X,
+    "holed roll": datasets.swiss_roll(1000, hole=True).X,
+    "annulus": np.column_stack([np.cos(A), np.sin(A)]) * (1 + V[:, None]),
+    "noisy roll": datasets.swiss_roll(2000).X + RNG.normal(0, 0.3, (2000, 3)),
+}
+
+
+@pytest.mark.parametrize("name", CLOSED_SURFACES)
+def test_surfaces_that_cannot_be_laid_flat_are_called_closed(name):
+    assert CLOSED in said(IPA().fit(CLOSED_SURFACES[name]).diagnostics_["advice"])
+
+
+@pytest.mark.parametrize("name", OPEN_SURFACES)
+def test_open_surfaces_with_and_without_holes_are_not(name):
+    assert not said(IPA().fit(OPEN_SURFACES[name]).diagnostics_["advice"]) & {CLOSED, LOOP, AROUND, NO_SURFACE, AS_PCA}
+
+
+def views(turns):
+    """Return a path through images: a dot on a ring of 20 pixels, blurred, at as many places on an arc."""
+    angle = np.linspace(0, turns * 2 * np.pi, 90, endpoint=False)
+    away = np.angle(np.exp(1j * (angle[:, None] - np.arange(20) * np.pi / 10)))
+    return np.exp(-np.square(away) / (2 * 0.25**2))
+
+
+def test_views_of_a_turning_object_are_a_loop_and_half_a_turn_is_not():
+    graph = [symmetrize(neighbor_graph(views(turns), NeighborRule(6).resolve(90), Run(0, 1))[0]) for turns in (1, 0.5)]
+    assert is_loop(graph[0])
+    assert not is_loop(graph[1])
+
+
+def test_data_of_many_dimensions_is_told_to_have_them():
+    X = RNG.normal(size=(800, 6))
+    findings = IPA().fit(X).diagnostics_["advice"]
+    d = int(IPA().fit(X).suggest_n_components())
+    assert 5 <= d <= 6
+    assert findings[0].startswith(f"This is no surface of 2 dimensions (it has about {d}): distances cannot survive")
+    assert f"n_components={d}" in findings[0]
+    assert not any("more patches" in finding for finding in findings)
+    model = TesseraMap().fit(X)
+    assert model.diagnostics_["advice"][0] == findings[0]

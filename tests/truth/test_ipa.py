@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import manifoldry
 from helpers import rigid_error, tilted
-from manifoldry import IPA, datasets
+from manifoldry import IPA, datasets, quality
 
 
 def test_a_flat_sheet_comes_back_to_rounding():
@@ -52,7 +53,8 @@ def test_a_ring_of_segments_closes_in_the_plane():
     ipa = IPA(n_components=1, n_patches=12).fit(ring)
     assert ipa.certificate_.optimal
     assert ipa.certificate_.rank == 2
-    assert any("dimension looks larger" in sentence for sentence in ipa.diagnostics_["advice"])
+    # The curve has one dimension, as measured: what is larger is only the space in which it closes.
+    assert any("curve is a closed loop" in sentence for sentence in ipa.diagnostics_["advice"])
 
 
 def test_uneven_sampling_leaves_the_shape():
@@ -145,7 +147,55 @@ def test_the_mean_of_the_patches_is_the_papers_rule():
 def test_advice_on_patches_that_are_not_flat():
     digits = datasets.load("digits")
     ipa = IPA(n_patches=10).fit(digits.X[:600])
-    assert any("not flat enough" in sentence for sentence in ipa.diagnostics_["advice"])
+    # More patches would not make them flat: digits have more dimensions.
+    assert ipa.diagnostics_["advice"][0].startswith("This is no surface of 2 dimensions")
+    assert not any("more patches" in sentence for sentence in ipa.diagnostics_["advice"])
+
+
+def test_on_data_that_is_no_surface_neighbors_are_kept_as_by_principal_components():
+    X = datasets.load("digits").X
+    ipa = IPA().fit(X)
+    centered = X - X.mean(axis=0)
+    principal = centered @ np.linalg.svd(centered, full_matrices=False)[2][:2].T
+    # One patch of all points is principal components, and others are taken only if they keep neighbors better.
+    assert quality.trustworthiness(X, ipa.embedding_) > quality.trustworthiness(X, principal) - 1e-3
+    if ipa.n_patches_ == 1:
+        assert rigid_error(ipa.embedding_, principal) < 1e-6
+        assert rigid_error(ipa.transform(X[:50]), ipa.embedding_[:50]) < 1e-9
+
+
+def test_patches_have_the_dimension_of_the_data_where_that_keeps_neighbors_better():
+    """A roll of three dimensions in five, the third of them short: three flat charts unroll it, two cannot hold it."""
+    rng = np.random.default_rng(0)
+    roll = datasets.swiss_roll(1500, random_state=1)
+    X = np.column_stack([roll.X, rng.uniform(-4, 4, 1500)])
+    ipa = IPA().fit(X)
+    assert ipa.diagnostics_["patch_components"] == 3
+    assert int(ipa.suggest_n_components()) == 3
+    assert quality.trustworthiness(X, ipa.embedding_) > 0.94
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-9, 1e6, 1e9])
+def test_the_unit_of_the_data_is_that_of_the_layout(scale):
+    X = datasets.swiss_roll(1000, hole=True).X
+    one, other = IPA().fit(X), IPA().fit(scale * X)
+    assert rigid_error(other.embedding_ / scale, one.embedding_) < 1e-9
+    assert other.certificate_.optimal
+    assert np.isclose(other.certificate_.gap, one.certificate_.gap, rtol=0, atol=1e-11)
+    assert other.diagnostics_["advice"] == one.diagnostics_["advice"]
+
+
+def test_sparse_rows_are_placed_like_dense_ones():
+    X = datasets.swiss_roll(400).X
+    dense, thin = IPA().fit(X), IPA().fit(sp.csr_array(X))
+    assert np.allclose(thin.transform(sp.csr_array(X[:30])), dense.transform(X[:30]), atol=1e-9)
+    assert np.allclose(dense.transform(sp.csr_array(X[:30])), dense.transform(X[:30]), rtol=0, atol=0)
+
+
+def test_suggestions_do_not_depend_on_what_was_asked():
+    X = datasets.load("digits").X[:800]
+    found = [int(IPA(n_components=r, n_patches=8).fit(X).suggest_n_components()) for r in (2, 4, 8)]
+    assert len(set(found)) == 1
 
 
 def test_the_dimension_of_the_surface_is_suggested():

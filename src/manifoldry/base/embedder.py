@@ -100,8 +100,9 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
             if run.interrupted and embedding.trace is not None:
                 embedding = replace(embedding, trace=embedding.trace.interrupted())
             self._keep(embedding, run, getattr(points, "dtype", np.dtype(float)))
-            measured = measured_dimension(points, self._metric, getattr(self, "metric_params", None))
-            self.diagnostics_.setdefault("dimension", measured)
+            if "dimension" not in self.diagnostics_:
+                params = getattr(self, "metric_params", None)
+                self.diagnostics_["dimension"] = measured_dimension(points, self._metric, params)
             keep_advice(self, points, run)
         return self
 

@@ -82,6 +82,9 @@ def keep_advice(model: Any, X: Any, run: Run) -> None:
 
 def findings(X: Any, Y: Array, model: Any, run: Run) -> Iterator[str]:
     """Yield a sentence about everything that makes a layout of ``X`` useless."""
+    placed = np.flatnonzero(np.isfinite(Y).all(axis=1))
+    if len(placed) < len(Y):  # pieces of the graph that were left out
+        X, Y = _some(X, placed, model), Y[placed]
     if len(Y) < MIN_LOOKED_AT:
         return
     Y = np.asarray(Y, dtype=float)
@@ -90,6 +93,14 @@ def findings(X: Any, Y: Array, model: Any, run: Run) -> Iterator[str]:
     yield from _crowds(X, Y, run)
     yield from _rulers(Y)
     yield from _lost_neighbors(X, Y, model, run)
+
+
+def _some(X: Any, rows: IntArray, model: Any) -> Any:
+    """Return the input of some points, as rows or distances; of a graph all of it."""
+    square = getattr(model, "metric", "euclidean") in ("precomputed", "gram", "affinity")
+    if isinstance(X, NeighborGraph) or (issparse(X) and square):
+        return X
+    return X[np.ix_(rows, rows)] if square else X[rows]
 
 
 def repr_with_advice(text: str, model: Any) -> str:

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.base import Embedder, estimator, fitted
+from manifoldry.geometry.dimension import IntrinsicDimension, intrinsic_dimension
 from manifoldry.geometry.neighborhoods import dense_rows
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
@@ -24,14 +24,12 @@ from manifoldry.patches.atlas import (
     cluster_atlas,
     voronoi_atlas,
 )
-from manifoldry.patches.cover import ListedCover, Membership
-from manifoldry.patches.overlaps import Overlaps, find_overlaps
-from manifoldry.patches.stitch import stitch
-from manifoldry.patches.unfold import PatchInverse, PatchMap, UnfoldedPatches, unfold
+from manifoldry.patches.cover import ListedCover
+from manifoldry.patches.layout import PatchLayout, lay_out, most_trusted, wider_atlases
+from manifoldry.patches.unfold import PatchInverse, PatchMap
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.solve.spectrum import Suggestion, enough
-from manifoldry.values import Array, Embedding, FloatArray, IntArray, NeighborGraph
+from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph
 
 MAX_SAMPLE = 20_000
 """Points from which patches and charts are estimated; the others are only mapped by them."""
@@ -52,7 +50,7 @@ AUTO_RESIDUAL_SHARE = 0.05
     papers=("khajehpour2013",),
     gives=("transform", "inverse", "spectrum", "trace", "certificate", "graph"),
     keeps="all distances inside every patch, at their true scale",
-    loses="what charts in n_components dimensions leave out; components of the patch graph are unrelated",
+    loses="what n_components dimensions leave out; components of the patch graph are unrelated",
     use_when="the data is a surface that can be unrolled, holed, noisy or unevenly sampled, of any size",
     fails_when="patches cannot be flat (spheres), or there are too few points for overlapping patches",
     cost="O(n) time beyond a sample of 20,000 points, a million points in seconds; memory for points and result",
@@ -76,7 +74,7 @@ class IPA(Embedder):
     Parameters
     ----------
     n_components : int
-        Dimension r of the embedding, and of the charts.
+        Dimension r of the embedding.
     n_patches : int or "auto"
         Number of patches; "auto" doubles it until the charts keep the distances between neighbors. Patches that are
         not connected in the neighbor graph are divided, so there may be more.
@@ -90,8 +88,10 @@ class IPA(Embedder):
         Local coordinates: principal components corrected for curvature to arc length; principal components; or
         classical scaling of geodesic distances inside the patch.
     patch_components : int or "auto", optional
-        Dimension of the charts if not n_components; "auto" chooses it for each patch from its variance, up to twice
-        n_components.
+        Dimension of the charts; "auto" chooses it for each patch from its variance, up to twice n_components. None is
+        n_components where patches are flat in so many dimensions. Where they are not, and nothing is said of the
+        patches either, it is compared with the data's own measured dimension (at most 8) and with one patch of all
+        points, which is PCA: the layout that keeps neighbors best (trustworthiness of 1,000 points) is taken.
     overlap : float
         Width of the overlap, as a fraction of the squared distance between centers. It is increased where patches would
         not be connected.
@@ -132,8 +132,9 @@ class IPA(Embedder):
     sample_ : ndarray
         Rows from which patches and charts were estimated.
     diagnostics_ : dict
-        ``advice``: problems found, in sentences; ``edge_changes``: the numbers of patches tried and the root mean
-        square change of edge lengths with each.
+        ``advice``: problems found, in sentences; ``dimension``: that of the data, as measured; ``patch_components``:
+        that of the charts; ``edge_changes``: the numbers of patches tried and the root mean square change of edge
+        lengths with each.
 
     Examples
     --------
@@ -183,19 +184,41 @@ class IPA(Embedder):
             rows = np.asarray(X[sample], dtype=float)
             neighbors, index = neighbor_graph(rows, self._neighbor_rule(len(rows)), run)
             graph = symmetrize(neighbors)
-            atlas, history = self._atlas(rows, graph, index, run)
-        with run.stage("charts"):
-            members, coordinates, overlaps = _chart_points(X, atlas, run)
-            tight = overlaps.firm(atlas.charts.sizes)
-        stitched = stitch(overlaps[tight], atlas.charts.sizes, run)
-        if stitched.n_components > 1 and self.disconnected == "raise":
+            dimension = intrinsic_dimension(rows, run, index)
+            atlas, history = self._atlas(rows, graph, index, dimension, run)
+        layout = lay_out(X, atlas, self.n_components, run)
+        if self._patches_are_free and atlas.no_surface:
+            layout = self._wider(X, rows, graph, dimension, layout, run)
+        parts = layout.unfolded.stitched.n_components
+        if parts > 1 and self.disconnected == "raise":
             raise ValueError(
-                f"The patch graph is in {stitched.n_components} pieces; raise n_neighbors or overlap, or set "
-                "disconnected='apart'."
+                f"The patch graph is in {parts} pieces; raise n_neighbors or overlap, or set disconnected='apart'."
             )
-        with run.stage("unfolding"):
-            unfolded = unfold(members, coordinates, stitched, self.n_components)
-        return self._pack(sample, graph, atlas, history, overlaps, tight, unfolded)
+        return self._pack(sample, graph, history, dimension, layout)
+
+    def _wider(
+        self,
+        X: FloatArray,
+        rows: FloatArray,
+        graph: NeighborGraph,
+        dimension: IntrinsicDimension,
+        layout: PatchLayout,
+        run: Run,
+    ) -> PatchLayout:
+        """Return the layout that keeps neighbors best: the given one, that of wider patches, or that of one patch."""
+        with run.stage("patches"):
+            atlases = wider_atlases(rows, graph, int(dimension), self._chart_options(rows.shape[1]), run)
+        layouts = [layout, *(lay_out(X, atlas, self.n_components, run) for atlas in atlases)]
+        *others, single = layouts
+        with run.stage("comparison"):
+            best = most_trusted(X, single.unfolded.coordinates, [other.unfolded.coordinates for other in others], run)
+        return layouts[best]
+
+    @property
+    def _patches_are_free(self) -> bool:
+        """Whether neither the patches nor their dimension are given."""
+        given = self.patches is not None or not isinstance(self.clustering, str)
+        return not given and isinstance(self.n_patches, str) and self.patch_components is None
 
     def _draw_sample(self, n_points: int, run: Run) -> IntArray:
         """Return the rows from which patches and charts are estimated."""
@@ -208,7 +231,9 @@ class IPA(Embedder):
     def _neighbor_rule(self, n_points: int) -> NeighborRule:
         return NeighborRule(self.n_neighbors, self.radius).resolve(n_points, N_AUTO_NEIGHBORS)
 
-    def _atlas(self, rows: FloatArray, graph: NeighborGraph, index: NeighborIndex, run: Run) -> tuple[Atlas, History]:
+    def _atlas(
+        self, rows: FloatArray, graph: NeighborGraph, index: NeighborIndex, dimension: IntrinsicDimension, run: Run
+    ) -> tuple[Atlas, History]:
         """Return patches and charts of the sample, and the edge distortion for the numbers of patches tried."""
         options = self._chart_options(rows.shape[1])
         if _lists_members(self.patches):
@@ -216,7 +241,7 @@ class IPA(Embedder):
         elif (labels := self._labels(rows)) is not None:
             atlas = cluster_atlas(rows, graph, labels, index, options, run)
         elif isinstance(self.n_patches, str):
-            return choose_atlas(rows, graph, options, run)
+            return choose_atlas(rows, graph, options, run, dimension.value)
         else:
             atlas = voronoi_atlas(rows, graph, self.n_patches, options, run)
         return atlas, [(atlas.charts.n_patches, atlas.distortion)]
@@ -244,58 +269,39 @@ class IPA(Embedder):
         self,
         sample: IntArray,
         graph: NeighborGraph,
-        atlas: Atlas,
         history: History,
-        overlaps: Overlaps,
-        tight: Array,
-        unfolded: UnfoldedPatches,
+        dimension: IntrinsicDimension,
+        layout: PatchLayout,
     ) -> Embedding:
-        stitched, parts = unfolded.stitched, unfolded.stitched.n_components
+        charts, stitched, unfolded = layout.atlas.charts, layout.unfolded.stitched, layout.unfolded
+        firm = layout.overlaps[layout.firm]
         return Embedding(
             unfolded.coordinates,
             graph=graph,
             spectrum=unfolded.spectrum,
             trace=stitched.trace,
             certificate=stitched.certificate,
-            extension=PatchMap(atlas.cover, atlas.charts, stitched),
-            inverse=PatchInverse.of(atlas.charts, stitched, overlaps[tight], self.overlap),
+            extension=PatchMap(layout.atlas.cover, charts, stitched),
+            inverse=PatchInverse.of(charts, stitched, firm, self.overlap),
             notes={
-                "n_patches": atlas.charts.n_patches,
-                "components": parts,
+                "n_patches": charts.n_patches,
+                "patch_components": charts.width,
+                "dimension": dimension,
+                "components": stitched.n_components,
                 "edge_changes": history,
-                "overlaps": len(overlaps),
-                "thin_overlaps": int((~tight).sum()),
-                "advice": advice(atlas, overlaps, tight, self.n_components, parts, unfolded.spectrum),
+                "overlaps": len(layout.overlaps),
+                "thin_overlaps": int((~layout.firm).sum()),
+                "advice": advice(layout, self.n_components, dimension, graph),
             },
             fitted={
-                "patches_": atlas,
+                "patches_": layout.atlas,
                 "sample_": sample,
-                "residuals_": atlas.charts.residuals,
+                "residuals_": charts.residuals,
                 "disagreement_": unfolded.disagreement,
                 "distortion_": _edge_distortion(graph, unfolded.coordinates[sample]),
-                "n_patches_": atlas.charts.n_patches,
+                "n_patches_": charts.n_patches,
             },
         )
-
-    def suggest_n_components(self) -> Suggestion:
-        """Return the dimension that leaves at most a twentieth of the variance inside patches, and why.
-
-        Charts look at patches one by one, so this is the intrinsic dimension and not that of the embedded manifold.
-        """
-        check_is_fitted(self, "embedding_")
-        spread = self.patches_.charts.spread
-        total = np.maximum(spread.sum(axis=1), np.finfo(float).tiny)
-        left = 1 - np.cumsum(spread, axis=1) / total[:, None]
-        return enough(np.median(left, axis=0), "variance inside patches")
-
-
-def _chart_points(X: Array, atlas: Atlas, run: Run) -> tuple[Membership, FloatArray, Overlaps]:
-    """Return the patches of all points, their coordinates and the overlaps, in charts estimated from a sample."""
-    if atlas.members.n_points == len(X):
-        return atlas.members, atlas.coordinates, atlas.overlaps
-    members = atlas.cover.members(X, run)
-    coordinates = atlas.charts.coordinates(X, members, run)
-    return members, coordinates, find_overlaps(members, coordinates, atlas.charts.n_patches)
 
 
 def _edge_distortion(graph: NeighborGraph, Y: FloatArray) -> FloatArray:

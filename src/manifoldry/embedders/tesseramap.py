@@ -7,33 +7,39 @@ from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.base import Embedder, estimator, fitted
 from manifoldry.extend.kernel_image import ShiftedProjection, fit_kernel_map
 from manifoldry.extend.kernel_projection import Kernel
 from manifoldry.extend.pieces import embed_pieces
+from manifoldry.geometry.dimension import intrinsic_dimension
 from manifoldry.geometry.neighborhoods import dense_rows
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.parameters import ClusterEstimator, Described, NonNegative, Positive, PositiveInt
+from manifoldry.patches.advice import tessera_advice
+from manifoldry.patches.atlas import MAX_SURFACE_RESIDUAL
 from manifoldry.patches.cells import find_cells
+from manifoldry.patches.layout import MAX_PATCH_DIMENSION, most_trusted
+from manifoldry.patches.rigid import RigidPatches
 from manifoldry.patches.tesserae import (
+    Tessellation,
     border_pairs,
     far_pairs,
     geodesic_start,
     lay_tesserae,
+    root_mean_square,
     tessellate,
     whole_tesserae,
+    wide_labels,
 )
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import principal_scaling
 from manifoldry.solve.semidefinite import StretchOptions
-from manifoldry.solve.spectrum import Suggestion, enough, unexplained
 from manifoldry.values import Embedding, FloatArray, IntArray
 
 MAX_AUTO_PATCHES = 100
@@ -80,7 +86,7 @@ class TesseraMap(Embedder):
     Parameters
     ----------
     n_components : int
-        Dimension r of the embedding, and maximum dimension of a tessera.
+        Dimension r of the embedding.
     n_patches : int or "auto"
         Number of tesserae; "auto" is the root of the number of points, at most 100 and such that they have 3 (r + 1)
         points on average. Clusters that are not connected in the neighbor graph are divided.
@@ -90,7 +96,9 @@ class TesseraMap(Embedder):
     patches : array of labels, optional
         Given tesserae, taken as they are.
     patch_components : int, optional
-        Maximum dimension of a tessera if not n_components.
+        Maximum dimension of a tessera; None for n_components. Where tesserae are not flat in so many, and nothing is
+        said of them either, there are fewer of the data's own measured dimension (at most 8), or one of all points
+        (PCA) if that keeps neighbors as well.
     chart : {"curved", "flat", "geodesic"}
         As in `IPA`.
     n_border_pairs : int, optional
@@ -151,8 +159,9 @@ class TesseraMap(Embedder):
     graph_ : NeighborGraph
         The neighbor graph.
     diagnostics_ : dict
-        Seconds, memory, components, bridges, numbers of ``border_pairs`` and ``pairs``, ``gamma`` and ``residuals``:
-        the distance of each tessera's points from its chart relative to its spread.
+        Seconds, memory, components, bridges, numbers of ``border_pairs`` and ``pairs``, ``gamma``, ``residuals``: the
+        distance of each tessera's points from its chart relative to its spread; ``dimension``: that of the data, as
+        measured; and ``advice``: problems found, in sentences.
 
     Notes
     -----
@@ -229,43 +238,82 @@ class TesseraMap(Embedder):
         return NeighborRule(self.n_neighbors, self.radius, search=self.search).resolve(n_points)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        X, graph, width = sample.X, sample.graph, min(self.patch_components or n_components, sample.n_points - 1)
-        rank = max(n_components, width)
+        unit = root_mean_square(sample.X)
+        X, graph = sample.X / unit, replace(sample.graph, lengths=sample.graph.lengths / unit)
+        scaled = replace(sample, X=X, graph=graph)
         with run.stage("tesserae"):
-            labels = self._tesserae(sample, n_components, run)
+            dimension = intrinsic_dimension(X, run)
+            labels = self._tesserae(scaled, n_components, run)
+            width = min(self.patch_components or n_components, sample.n_points - 1)
             tesserae, residuals = lay_tesserae(X, labels, width, self.chart, run)
         with run.stage("unfolding"):
-            borders = border_pairs(X, graph, labels, self.n_border_pairs or n_components**2)
-            far = far_pairs(X, graph, labels, self.n_pairs, run)
-            start = geodesic_start(tesserae, graph, rank, run)
-            options = StretchOptions(self.tol, self.slack, self.max_rank or rank + 1)
-            with run.stoppable():
-                stretched = tessellate(tesserae, borders, far, start, options, run)
-            tessellation = tesserae.images @ stretched.V
-            spectrum = principal_scaling(tessellation, tessellation.shape[1], run)[0].spectrum
+            if self._patches_are_free and np.median(residuals) > MAX_SURFACE_RESIDUAL:
+                found = self._wider(scaled, n_components, int(dimension), run)
+            else:
+                found = self._tessellation(scaled, labels, tesserae, residuals, n_components, run)
+            spectrum = principal_scaling(unit * found.images, found.images.shape[1], run)[0].spectrum
         Y = spectrum.scaled(0.5)[:, :n_components]
         with run.stage("map"):
-            extension, map_error = self._kernel_map(X, Y, run)
+            extension, map_error = self._kernel_map(sample.X, Y, run)
         return Embedding(
             Y,
             spectrum=spectrum,
-            trace=stretched.trace,
-            certificate=stretched.certificate,
+            trace=found.stretched.trace,
+            certificate=found.stretched.certificate,
             extension=extension,
             notes={
-                "border_pairs": len(borders),
-                "pairs": len(far),
-                "residuals": residuals,
+                "border_pairs": found.n_border_pairs,
+                "pairs": found.n_far_pairs,
+                "residuals": found.residuals,
+                "patch_components": found.tesserae.f.shape[1],
+                "dimension": dimension,
                 "gamma": extension.projection.kernel.gamma,
+                "advice": tessera_advice(found, graph, n_components, dimension, spectrum),
             },
             fitted={
-                "labels_": labels,
-                "n_patches_": tesserae.n_patches,
-                "stretch_": -stretched.certificate.objective,
-                "error_": stretched.error,
+                "labels_": found.labels,
+                "n_patches_": found.tesserae.n_patches,
+                "stretch_": -found.stretched.certificate.objective,
+                "error_": found.stretched.error,
                 "map_error_": map_error,
             },
         )
+
+    @property
+    def _patches_are_free(self) -> bool:
+        """Whether neither the tesserae nor their dimension are given."""
+        given = self.patches is not None or self.clustering != "kmeans" or not isinstance(self.n_patches, str)
+        return not given and self.patch_components is None and self.max_rank is None
+
+    def _tessellation(
+        self,
+        sample: Sample,
+        labels: IntArray,
+        tesserae: RigidPatches,
+        residuals: FloatArray,
+        n_components: int,
+        run: Run,
+    ) -> Tessellation:
+        """Return the tesserae placed with the largest stretch."""
+        X, graph, rank = sample.X, sample.graph, max(n_components, tesserae.f.shape[1])
+        borders = border_pairs(X, graph, labels, self.n_border_pairs or n_components**2)
+        far = far_pairs(X, graph, labels, self.n_pairs, run)
+        start = geodesic_start(tesserae, graph, rank, run)
+        options = StretchOptions(self.tol, self.slack, self.max_rank or rank + 1)
+        with run.stoppable():
+            stretched = tessellate(tesserae, borders, far, start, options, run)
+        return Tessellation(labels, tesserae, residuals, stretched, len(borders), len(far))
+
+    def _wider(self, sample: Sample, n_components: int, dimension: int, run: Run) -> Tessellation:
+        """Return tesserae of the data's own dimension, or one of all points if that keeps neighbors as well."""
+        X = sample.X
+        width = min(max(dimension, n_components), MAX_PATCH_DIMENSION, X.shape[1], sample.n_points - 1)
+        found = []
+        for labels in (wide_labels(X, sample.graph, width, run), np.zeros(sample.n_points, dtype=np.int64)):
+            tesserae, residuals = lay_tesserae(X, labels, width, "flat", run)
+            found.append(self._tessellation(sample, labels, tesserae, residuals, n_components, run))
+        wide, single = (principal_scaling(each.images, n_components, run)[0].coordinates for each in found)
+        return found[most_trusted(X, single, [wide], run)]
 
     def _tesserae(self, sample: Sample, n_components: int, run: Run) -> IntArray:
         """Return the tessera of each point, 0, 1, ..."""
@@ -298,8 +346,3 @@ class TesseraMap(Embedder):
         kernel = Kernel(self.kernel, gamma, self.degree, self.coef0)
         projection, map_error = fit_kernel_map(points, Y[rows], kernel, landmarks, self.reg, run)
         return ShiftedProjection(origin, projection), map_error
-
-    def suggest_n_components(self) -> Suggestion:
-        """Return the dimension that leaves at most a hundredth of the tessellation's variance, and why."""
-        check_is_fitted(self, "embedding_")
-        return enough(unexplained(self.spectrum_.values), "variance of the tessellation", share=0.01)

@@ -11,7 +11,7 @@ from manifoldry import check
 from manifoldry.neighbors.geodesic import geodesic_lengths, geodesics_from_outside
 from manifoldry.neighbors.graph import components, rescaled
 from manifoldry.neighbors.search import NeighborIndex
-from manifoldry.neighbors.short_circuits import short_circuit_notes
+from manifoldry.neighbors.short_circuits import short_circuit_notes, short_circuits
 from manifoldry.run import Run
 from manifoldry.solve.scaling import Scaling, landmark_scaling, place_columns
 from manifoldry.solve.spectrum import Suggestion, elbow, residual_variance
@@ -148,7 +148,11 @@ def geodesic_residual_variances(graph: NeighborGraph, max_components: int, sampl
 def suggest_by_geodesics(
     graph: NeighborGraph, max_components: int, sample: int, run: Run, otherwise: Suggestion | None
 ) -> Suggestion:
-    """Return the dimension at the elbow of the residual variances of the largest component, or else ``otherwise``."""
+    """Return the dimension at the elbow of the residual variances of the largest component, or else ``otherwise``.
+
+    Short circuits are left out: with them a roll has four dimensions.
+    """
     part = graph.subset(np.sort(components(graph)[0]))
+    part = short_circuits(part, run).removed_from(part)
     most = min(check.integer("max_components", max_components, 1), part.n_points - 1)
     return elbow(geodesic_residual_variances(part, most, sample, run), "residual variance", otherwise)

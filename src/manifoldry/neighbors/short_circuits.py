@@ -56,6 +56,8 @@ class ShortCircuits:
         Share of the geodesic distances that are longer by a quarter or more without them.
     n_neighbors : int
         The largest number of neighbors whose graph has none of them.
+    n_points : int
+        Number of points of the graph.
     """
 
     pairs: IntArray
@@ -63,6 +65,7 @@ class ShortCircuits:
     detours: FloatArray
     affected: float
     n_neighbors: int
+    n_points: int
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -70,6 +73,11 @@ class ShortCircuits:
     def removed_from(self, graph: NeighborGraph) -> NeighborGraph:
         """Return the graph without these edges, in either direction."""
         n, (i, j) = graph.n_points, self.pairs.T
+        if n != self.n_points:
+            raise ValueError(
+                f"These short circuits are of a graph of {self.n_points} points, one component of several; got one of "
+                f"{n}: fit the component alone, or with disconnected='bridge'."
+            )
         return graph.with_only(~np.isin(graph.rows() * n + graph.indices, np.concatenate([i * n + j, j * n + i])))
 
 
@@ -101,6 +109,7 @@ def short_circuits(graph: NeighborGraph, run: Run) -> ShortCircuits:
             ways[worst],
             _affected(graph, rest, run) if len(listed) else 0.0,
             int(edges.ranks[listed].min(initial=graph.n_points - 1)),
+            graph.n_points,
         )
 
 

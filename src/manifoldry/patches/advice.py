@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components, dijkstra
 
-from manifoldry.patches.atlas import Atlas
-from manifoldry.patches.overlaps import MIN_TIGHTNESS, Overlaps
-from manifoldry.values import Array, Spectrum
+from manifoldry.geometry.dimension import IntrinsicDimension
+from manifoldry.patches.atlas import MAX_SURFACE_RESIDUAL, Atlas
+from manifoldry.patches.layout import PatchLayout
+from manifoldry.patches.overlaps import MIN_TIGHTNESS
+from manifoldry.patches.tesserae import Tessellation
+from manifoldry.values import FloatArray, NeighborGraph, Spectrum
 
 MAX_CHART_RESIDUAL = 0.1
 """Maximum residual of a chart, relative to the patch's spread, without a finding."""
@@ -18,51 +23,193 @@ MAX_LOST_VARIANCE = 0.05
 """Maximum share of the unfolded variance beyond n_components without a finding."""
 
 
+MAX_FOLDED_VARIANCE = 0.01
+"""Maximum share of the variance that patches of a surface leave their plane by, without a finding: 1e-9 on rolls with
+and without holes, 1e-4 on noisy ones, 0.02 on a Moebius strip, 0.05 on a torus, a third on a sphere."""
+
+MAX_ROUGH_SHARE = 0.05
+"""Maximum share of patches that are not flat enough with which the others can be said to close."""
+
+MAX_LOOP_DIMENSION = 4
+"""Maximum measured dimension of a loop: 72 views of a turning object have between 2 and 4, as the loop wavers."""
+
+MIN_LOOP_SHARE = 0.1
+"""Minimum share of the points that each of the two ways around a loop has."""
+
+
+CLOSED_LOOP = (
+    "The points form a closed loop, which no surface laid flat can hold open: for a picture use TSNE or UMAP, or cut "
+    "the loop by leaving out the points of one place."
+)
+
+
 def advice(
-    atlas: Atlas, overlaps: Overlaps, firm: Array, n_components: int, parts: int, spectrum: Spectrum
+    layout: PatchLayout,
+    n_components: int,
+    dimension: IntrinsicDimension | None = None,
+    graph: NeighborGraph | None = None,
 ) -> tuple[str, ...]:
-    """Return the findings about unfolded patches, none if all is well."""
-    found = []
-    residuals, sizes = atlas.charts.residuals, atlas.charts.sizes
-    rough = int((residuals > MAX_CHART_RESIDUAL).sum())
-    if rough:
-        found.append(
-            f"{rough} of {len(residuals)} patches are not flat enough (their points are up to "
-            f"{residuals.max():.0%} of the patch's spread away from its chart): use more patches, or more dimensions."
-        )
-    loose = overlaps[~firm]
-    if len(loose):
-        joined = np.zeros(len(sizes), dtype=bool)
-        joined[overlaps.first[firm]] = joined[overlaps.second[firm]] = True
-        hanging = int((~joined).sum()) if len(sizes) > 1 else 0
-        if hanging:
-            found.append(
-                f"{hanging} of {len(sizes)} patches share too little with any other (least spread below "
-                f"{MIN_TIGHTNESS:g} of a typical overlap): raise overlap, or use fewer patches."
+    """Return the findings about unfolded patches, none if all is well.
+
+    With the measured ``dimension`` of the data, data of more than n_components dimensions is told from closed and from
+    badly covered surfaces; with the ``graph`` of the sample, loops are found.
+    """
+    charts, spectrum = layout.atlas.charts, layout.unfolded.spectrum
+    found = [*_hanging(layout), *_in_pieces(layout.unfolded.stitched.n_components)]
+    whole = _as_pca(charts.n_patches, spectrum, n_components)
+    if dimension is not None and _no_surface(charts.residuals, charts.width, spectrum, n_components):
+        shape = _shape(n_components, dimension, graph)
+        if shape:
+            return (*shape, *whole, *found)
+    found += [*_rough(charts.residuals), *_torn(layout.atlas)]
+    return (*whole, *found, *_unfitting(layout.atlas, spectrum, n_components, dimension))
+
+
+def tessera_advice(
+    found: Tessellation, graph: NeighborGraph, n_components: int, dimension: IntrinsicDimension, spectrum: Spectrum
+) -> tuple[str, ...]:
+    """Return the findings about a tessellation, none if all is well."""
+    whole = _as_pca(len(found.residuals), spectrum, n_components)
+    shape: tuple[str, ...] = ()
+    if _no_surface(found.residuals, found.tesserae.f.shape[1], spectrum, n_components):
+        shape = _shape(n_components, dimension, graph)
+    if shape:
+        return (*shape, *whole)
+    wide = _lost(spectrum, n_components) > MAX_LOST_VARIANCE
+    return (*whole, *_rough(found.residuals), *((_too_wide(spectrum, n_components),) if wide else ()))
+
+
+def _no_surface(residuals: FloatArray, width: int, spectrum: Spectrum, n_components: int) -> bool:
+    """Tell whether charts of n_components dimensions miss the points, or wider ones are cut."""
+    cut = width > n_components and _lost(spectrum, n_components) > MAX_LOST_VARIANCE
+    return bool(np.median(residuals) > MAX_SURFACE_RESIDUAL) or cut
+
+
+def _shape(n_components: int, dimension: IntrinsicDimension, graph: NeighborGraph | None) -> tuple[str, ...]:
+    """Say what data that is no surface is, if that is known."""
+    if graph is not None and int(dimension) <= MAX_LOOP_DIMENSION and is_loop(graph):
+        return (CLOSED_LOOP,)
+    if dimension.value <= n_components + 0.5:
+        return ()
+    d = int(dimension)
+    plane = {1: "a line", 2: "a plane"}.get(n_components, f"{n_components} dimensions")
+    return (
+        f"This is no surface of {n_components} dimensions (it has about {d}): distances cannot survive {plane}; "
+        f"for a picture use TSNE or UMAP, as features take n_components={d}.",
+    )
+
+
+def _unfitting(
+    atlas: Atlas, spectrum: Spectrum, n_components: int, dimension: IntrinsicDimension | None
+) -> tuple[str, ...]:
+    """Say why patches do not fit together in n_components dimensions, if they do not."""
+    width, residuals = atlas.charts.width, atlas.charts.residuals
+    if dimension is not None and dimension.value <= n_components + 0.5:
+        if _lost(spectrum, max(width, n_components)) <= MAX_FOLDED_VARIANCE:
+            return ()
+        lost, d = _lost(spectrum, n_components), _dimensions(spectrum, MAX_FOLDED_VARIANCE)
+        if np.mean(residuals > MAX_CHART_RESIDUAL) > MAX_ROUGH_SHARE:
+            return (
+                f"The patches do not fit together in {n_components} dimensions, though the data has about "
+                f"{int(dimension)}: neighbors may be joined across sheets. Use fewer neighbors, or more points.",
             )
-    if parts > 1:
-        found.append(
-            f"The patch graph is in {parts} pieces, which are laid side by side and say nothing about each other: "
-            "raise n_neighbors or overlap if they belong together."
+        what = (
+            "curve is a closed loop"
+            if n_components == 1
+            else "surface is closed (like a sphere, a torus or a tube) or curved in every direction"
         )
+        return (
+            f"The {what}: its patches fit together in {d} dimensions and not in {n_components}, which lose "
+            f"{lost:.0%} of the variance. Take n_components={d} to keep it whole.",
+        )
+    return (_too_wide(spectrum, n_components),) if _lost(spectrum, n_components) > MAX_LOST_VARIANCE else ()
+
+
+def is_loop(graph: NeighborGraph) -> bool:
+    """Tell whether the points lie around one loop: from an outermost point there are two ways to the farthest.
+
+    The points halfway fall into two parts along the graph, each large, while those nearer and those farther do not.
+    """
+    lengths = csr_array((graph.lengths, graph.indices, graph.indptr), shape=(graph.n_points, graph.n_points))
+    away = dijkstra(lengths, directed=False, indices=0)
+    first = int(np.argmax(np.where(np.isfinite(away), away, -1.0)))
+    away = dijkstra(lengths, directed=False, indices=first)
+    reached = np.isfinite(away)
+    thirds = np.where(reached, np.minimum(3 * away / max(away[reached].max(), np.finfo(float).tiny), 2.99), -1).astype(
+        int
+    )
+    large = []
+    for third in range(3):
+        inside = np.flatnonzero(thirds == third)
+        sizes = np.bincount(connected_components(lengths[inside][:, inside], directed=False)[1], minlength=1)
+        large.append(int((sizes >= MIN_LOOP_SHARE * graph.n_points).sum()))
+    return large[1] == 2 and large[0] == large[2] == 1
+
+
+def _too_wide(spectrum: Spectrum, n_components: int) -> str:
+    return (
+        f"The unfolded patches need {_dimensions(spectrum)} dimensions and {n_components} lose "
+        f"{_lost(spectrum, n_components):.0%} of their variance: the intrinsic dimension looks larger than asked."
+    )
+
+
+def _as_pca(n_patches: int, spectrum: Spectrum, n_components: int) -> tuple[str, ...]:
+    if n_patches > 1 or _lost(spectrum, n_components) <= MAX_LOST_VARIANCE:
+        return ()
+    return ("No patches keep neighbors better than one of all points does: the layout is that of PCA.",)
+
+
+def _rough(residuals: FloatArray) -> list[str]:
+    rough = int((residuals > MAX_CHART_RESIDUAL).sum())
+    if not rough:
+        return []
+    return [
+        f"{rough} of {len(residuals)} patches are not flat enough (their points are up to "
+        f"{residuals.max():.0%} of the patch's spread away from its chart): use more patches, or more dimensions."
+    ]
+
+
+def _hanging(layout: PatchLayout) -> list[str]:
+    overlaps, firm, n_patches = layout.overlaps, layout.firm, layout.atlas.charts.n_patches
+    if firm.all() or n_patches < 2:
+        return []
+    joined = np.zeros(n_patches, dtype=bool)
+    joined[overlaps.first[firm]] = joined[overlaps.second[firm]] = True
+    if joined.all():
+        return []
+    return [
+        f"{int((~joined).sum())} of {n_patches} patches share too little with any other (least spread below "
+        f"{MIN_TIGHTNESS:g} of a typical overlap): raise overlap, or use fewer patches."
+    ]
+
+
+def _in_pieces(parts: int) -> list[str]:
+    if parts < 2:
+        return []
+    return [
+        f"The patch graph is in {parts} pieces, which are laid side by side and say nothing about each other: "
+        "raise n_neighbors or overlap if they belong together."
+    ]
+
+
+def _torn(atlas: Atlas) -> list[str]:
     distortions = atlas.distortions
     torn = float((np.abs(np.nan_to_num(distortions)) > 0.5).mean()) if len(distortions) else 0.0
-    if torn > MAX_TORN_SHARE:
-        found.append(
-            f"{torn:.0%} of the neighbor pairs are torn apart or change by more than half: use more patches, "
-            "or fewer neighbors."
-        )
+    if torn <= MAX_TORN_SHARE:
+        return []
+    return [
+        f"{torn:.0%} of the neighbor pairs are torn apart or change by more than half: use more patches, "
+        "or fewer neighbors."
+    ]
+
+
+def _lost(spectrum: Spectrum, n_components: int) -> float:
+    """Return the share of the variance beyond the first n_components axes."""
     total = float(spectrum.values.sum())
-    beyond = float(spectrum.values[n_components:].sum()) / total if total > 0 else 0.0
-    if beyond > MAX_LOST_VARIANCE:
-        found.append(
-            f"The unfolded patches need {_dimensions(spectrum)} dimensions and {n_components} lose {beyond:.0%} of "
-            "their variance: the intrinsic dimension looks larger than asked."
-        )
-    return tuple(found)
+    return float(spectrum.values[n_components:].sum()) / total if total > 0 else 0.0
 
 
-def _dimensions(spectrum: Spectrum) -> int:
-    """Return how many dimensions hold all but a twentieth of the variance."""
+def _dimensions(spectrum: Spectrum, lost: float = MAX_LOST_VARIANCE) -> int:
+    """Return how many dimensions hold all but that share of the variance."""
     held = np.cumsum(spectrum.values) / spectrum.values.sum()
-    return int(np.argmax(held >= 1 - MAX_LOST_VARIANCE)) + 1
+    return int(np.argmax(held >= 1 - lost)) + 1

@@ -36,6 +36,10 @@ MAX_FAILED_TRIALS = 2
 """Maximum number of trials in a row without enough reduction."""
 
 
+MAX_SURFACE_RESIDUAL = 0.3
+"""Median residual of the charts, relative to the patches' spread, up to which the data passes for a surface: a tenth of
+the variance. It is 0.01 on rolls, 0.1 on noisy ones, and 0.6 to 1 on images."""
+
 History = list[tuple[int, float]]
 """Numbers of patches tried, and the distortion of edges with each."""
 
@@ -71,6 +75,11 @@ class Atlas:
     coordinates: FloatArray
     overlaps: Overlaps
     distortions: FloatArray
+
+    @property
+    def no_surface(self) -> bool:
+        """Whether the patches have more dimensions than their charts."""
+        return float(np.median(self.charts.residuals)) > MAX_SURFACE_RESIDUAL
 
     @property
     def distortion(self) -> float:
@@ -110,11 +119,14 @@ def cluster_atlas(
     return found
 
 
-def choose_atlas(X: FloatArray, graph: NeighborGraph, options: ChartOptions, run: Run) -> tuple[Atlas, History]:
+def choose_atlas(
+    X: FloatArray, graph: NeighborGraph, options: ChartOptions, run: Run, dimension: float = 0.0
+) -> tuple[Atlas, History]:
     """Return the atlas with an automatic number of patches, and the numbers tried with their distortions.
 
     The number is doubled until the distortion of the edges is below `DISTORTION_TOL`, until doubling no longer reduces
-    it, or until patches would have too few points.
+    it, or until patches would have too few points. It stays where the data's own ``dimension`` is larger than that of
+    the charts and shows in them: more patches would not help.
     """
     most = max(1, len(X) // options.min_points)
     n_cells = min(MIN_PATCHES, most)
@@ -123,6 +135,7 @@ def choose_atlas(X: FloatArray, graph: NeighborGraph, options: ChartOptions, run
     failed = 0
     while (
         best.distortion > DISTORTION_TOL
+        and not (dimension > options.width + 0.5 and best.no_surface)
         and 2 * n_cells <= most
         and failed < MAX_FAILED_TRIALS
         and run.step(n_cells, most)

@@ -14,6 +14,9 @@ from manifoldry.values import Array, FloatArray, IntArray
 MAX_FIT_POINTS = 500
 """Points that a chart is fitted to: more change it by less than its own residual."""
 
+MAX_FIT_POINTS_OF_ALL = 8_000
+"""Points that the charts of few patches are fitted to together: one patch is principal components of so many."""
+
 MIN_F_RATIO = 4.0
 """F-ratio of the quadratic terms from which on a patch counts as curved and not as noisy."""
 
@@ -123,6 +126,7 @@ def fit_curved_charts(
     """Fit principal directions and, if ``curved``, a second fundamental form to each patch; see `fit_charts`."""
     d = X.shape[1]
     width = min(width, d)
+    most = max(MAX_FIT_POINTS, MAX_FIT_POINTS_OF_ALL // n_patches)
     means, offsets = np.zeros((n_patches, d)), np.zeros((n_patches, d))
     frames, sizes = np.zeros((n_patches, d, width)), np.zeros(n_patches, dtype=np.int64)
     second_forms = np.zeros((n_patches, width, width, d if curved else 0))
@@ -130,7 +134,7 @@ def fit_curved_charts(
 
     def work(patch: int, entries: IntArray) -> None:
         mine = members.points[entries]
-        rows = np.asarray(X[mine[:: max(1, len(mine) // MAX_FIT_POINTS)]], dtype=float)
+        rows = np.asarray(X[mine[:: max(1, len(mine) // most)]], dtype=float)
         means[patch] = rows.mean(axis=0)
         away = rows - means[patch]
         values, directions = principal_directions(away)
@@ -160,8 +164,11 @@ def _fit_second_form(
     n, size = len(away), frame.shape[1]
     k, m = np.triu_indices(size)
     unknowns = 1 + size + len(k)
-    if n < 2 * unknowns:
+    scale = np.sqrt(np.square(away).mean()) if n else 0.0
+    if n < 2 * unknowns or scale == 0:
         return None
+    # At unit scale: the columns 1, u and u u of the design differ by the unit of the data, and small ones get lost.
+    away = away / scale
     for _ in range(2):
         u = away @ frame
         rest = away - u @ frame.T
@@ -185,5 +192,5 @@ def _fit_second_form(
     # Noise adds to the squares of the fitted coefficients: shrink them by its expected share.
     shrinkage = np.sqrt(1 - noise / gain)
     second_form = np.zeros((size, size, away.shape[1]))
-    second_form[k, m] = second_form[m, k] = shrinkage * found[1:]
-    return frame, found[0], second_form, rest - design @ found
+    second_form[k, m] = second_form[m, k] = shrinkage * found[1:] / scale
+    return frame, scale * found[0], second_form, scale * (rest - design @ found)

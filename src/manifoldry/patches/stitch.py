@@ -68,10 +68,30 @@ def joined(components: IntArray, placements: dict[int, Placement], width: int) -
 
 def _place_component(overlaps: Overlaps, sizes: IntArray, run: Run) -> Placement:
     if len(sizes) > 1:
-        return place(matching_form(overlaps, sizes), sizes, run)
+        unit = _unit(overlaps)
+        same = replace(overlaps, means=overlaps.means / unit, moments=overlaps.moments / unit**2)
+        found = place(matching_form(same, sizes), sizes, run)
+        return replace(found, shifts=found.shifts * unit, certificate=_rescaled(found.certificate, unit**2))
     width = int(sizes[0])
     certain = Certificate(0.0, 0.0, 1.0, 0.0, width)
     return Placement(np.eye(width)[None], np.zeros((1, width)), certain, Trace(np.zeros(1), Stop.CONVERGED))
+
+
+def _rescaled(certificate: Certificate, factor: float) -> Certificate:
+    return replace(
+        certificate,
+        objective=certificate.objective * factor,
+        bound=certificate.bound * factor,
+        scale=certificate.scale * factor,
+        smallest=certificate.smallest * factor,
+    )
+
+
+def _unit(overlaps: Overlaps) -> float:
+    """Return the root mean square coordinate of shared points: frames have no unit, shifts have that of the data."""
+    squares = np.einsum("ejj->e", overlaps.moments)
+    largest = float(squares.max(initial=0.0))
+    return float(np.sqrt(np.mean(squares / largest)) * np.sqrt(largest)) if largest > 0 else 1.0
 
 
 def joint_certificate(placements: list[Placement]) -> Certificate:

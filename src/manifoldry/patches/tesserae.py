@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import scipy.sparse as sp
 
 from manifoldry.blas import one_blas_thread
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import label_pieces
+from manifoldry.patches.cells import find_cells
 from manifoldry.patches.charts import fit_charts
 from manifoldry.patches.cover import Membership
 from manifoldry.patches.rigid import RigidPatches
@@ -19,6 +22,37 @@ from manifoldry.values import Array, Certificate, FloatArray, IntArray, Neighbor
 
 N_TESSERA_LANDMARKS = 30
 """Landmarks of the Isomap initialization, which need not be accurate."""
+
+MAX_WIDE_ROWS = 72
+"""Maximum number of tesserae times their unknown rows, where they have the data's own dimension: 8 tesserae of 8
+dimensions take 3 s, and 20 take 19 s."""
+
+
+@dataclass(frozen=True)
+class Tessellation:
+    """Tesserae of given labels and residuals, placed by ``stretched``; and how many pairs were kept and stretched."""
+
+    labels: IntArray
+    tesserae: RigidPatches
+    residuals: FloatArray
+    stretched: Stretched
+    n_border_pairs: int
+    n_far_pairs: int
+
+    @property
+    def images(self) -> FloatArray:
+        """The points, in all dimensions used."""
+        return np.asarray(self.tesserae.images @ self.stretched.V)
+
+
+def root_mean_square(X: FloatArray) -> float:
+    """Return the root mean square distance of rows from their mean, the unit in which translations are sought.
+
+    Rotations have no unit, so that a program for both depends on that of the data.
+    """
+    away = X - X.mean(axis=0)
+    largest = float(np.abs(away).max(initial=0.0))
+    return largest * float(np.sqrt(np.square(away / largest).sum(axis=1).mean())) if largest > 0 else 1.0
 
 
 def whole_tesserae(labels: IntArray, graph: NeighborGraph, least: int) -> IntArray:
@@ -39,6 +73,12 @@ def whole_tesserae(labels: IntArray, graph: NeighborGraph, least: int) -> IntArr
         new = np.arange(len(small))
         new[joining] = pieces[columns[out][shortest]]
         pieces = new[pieces]
+
+
+def wide_labels(X: FloatArray, graph: NeighborGraph, width: int, run: Run) -> IntArray:
+    """Return labels of few tesserae, each with points enough for ``width`` dimensions."""
+    count = max(1, min(MAX_WIDE_ROWS // (width + 1), len(X) // (3 * (width + 1))))
+    return whole_tesserae(find_cells(X, graph, count, width, run).labels, graph, width + 2)
 
 
 def lay_tesserae(X: Array, labels: IntArray, width: int, kind: str, run: Run) -> tuple[RigidPatches, FloatArray]:

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse import issparse
 
 from manifoldry.extend.pieces import side_by_side
+from manifoldry.geometry.neighborhoods import dense
 from manifoldry.patches.cells import padded_lists
 from manifoldry.patches.charts import Charts
 from manifoldry.patches.cover import ListedCover, Membership, VoronoiCover
@@ -19,6 +21,9 @@ from manifoldry.values import Array, FloatArray, Spectrum
 
 MAX_PLACED_ROWS = 200_000
 """New points placed at a time, which bounds the memory."""
+
+MAX_DENSE_ENTRIES = 8_000_000
+"""Entries of sparse rows that are made dense at a time."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +86,11 @@ class PatchMap:
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
         """Place the rows of X."""
-        placed = np.empty((len(X), self.stitched.shifts.shape[1]))
-        for lo, hi in run.ranges(len(X), MAX_PLACED_ROWS):
-            rows = X[lo:hi]
+        n, columns = X.shape
+        placed = np.empty((n, self.stitched.shifts.shape[1]))
+        many = max(1, MAX_DENSE_ENTRIES // columns) if issparse(X) else MAX_PLACED_ROWS
+        for lo, hi in run.ranges(n, min(many, MAX_PLACED_ROWS)):
+            rows = dense(X[lo:hi])
             members, _ = _at_home(self.cover.members(rows, run), self.stitched)
             f = self.charts.coordinates(rows, members, run)
             placed[lo:hi], _ = blend(members, self.stitched.images(members.patches, f))

@@ -13,6 +13,8 @@ from manifoldry.values import FloatArray, IntArray
 
 MIN_CURVE_SHARE = 1e-6
 """Smaller shares count as this, so that values at rounding do not decide the elbow."""
+ZERO_SHARE = 1e-12
+"""What is left by as many dimensions as the rows have columns, up to rounding."""
 MIN_BEND = 2.0
 """An elbow is clear if the curve lies below its chord by this factor. Planted dimensions under noise bend by 20 and
 more, geodesic residual variances of real data by 3 and more, their principal variances by 1.1 to 1.6."""
@@ -43,6 +45,8 @@ def elbow(values: FloatArray, what: str, otherwise: Suggestion | None = None) ->
     ``otherwise``, a curve without a clear elbow suggests the first dimension that leaves at most a twentieth,
     or, if none does, the one given.
     """
+    if otherwise is not None:
+        values = values[: 1 + int(np.count_nonzero(values > ZERO_SHARE))]  # all columns leave nothing: that is no elbow
     shares = np.minimum.accumulate(np.concatenate([[1.0], np.maximum(values, MIN_CURVE_SHARE)]))
     heights = np.log(shares)
     chord = np.linspace(heights[0], heights[-1], len(heights))

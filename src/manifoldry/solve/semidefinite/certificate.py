@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from manifoldry.solve.factor import SymmetricFactor, proven_factor
 from manifoldry.solve.semidefinite.barrier import Barrier
@@ -34,6 +34,9 @@ EIGENVALUE_MARGIN = 1 + 1e-6
 
 MAX_LAPACK_ROWS, MAX_LAPACK_FRAME_ROWS, MAX_LAPACK_POINTS = 300, 60, 800
 """Up to this many unknowns per column, rows of frames among more unknowns, or points, eigenpairs come from LAPACK."""
+
+CLOSE_EIGENVALUE_TOL = 1e-6
+"""Relative tolerance of eigenvalues of an inverse that do not converge to rounding."""
 
 STRETCH_EIGENVALUE_TOL = 1e-4
 """Relative error of the lowest eigenvalue of a stretch's dual matrix: its eigenvector is only a direction to try."""
@@ -210,7 +213,10 @@ def _largest_of_inverse(
     # A fixed start keeps the answer the same from run to run.
     start = np.random.default_rng(0).standard_normal(n)
     operator = LinearOperator((n, n), matvec=solve, dtype=float)
-    return eigsh(operator, k=count, which="LA", v0=start, ncv=max(2 * count + 1, 20), tol=tol)
+    try:
+        return eigsh(operator, k=count, which="LA", v0=start, ncv=max(2 * count + 1, 20), tol=tol)
+    except ArpackNoConvergence:  # eigenvalues that rounding cannot tell apart, as those of a torus
+        return eigsh(operator, k=count, which="LA", v0=start, ncv=min(n, max(4 * count, 80)), tol=CLOSE_EIGENVALUE_TOL)
 
 
 def _least_proven_shift(

@@ -1,0 +1,80 @@
+"""The whole layout of an atlas, and the choice among atlases where the data is no surface."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from manifoldry.patches.atlas import MIN_PATCHES, Atlas, ChartOptions, build_atlas, voronoi_atlas
+from manifoldry.patches.cover import Membership, VoronoiCover
+from manifoldry.patches.overlaps import Overlaps, find_overlaps
+from manifoldry.patches.stitch import stitch
+from manifoldry.patches.unfold import UnfoldedPatches, unfold
+from manifoldry.quality import trustworthiness
+from manifoldry.run import Run
+from manifoldry.values import Array, FloatArray, NeighborGraph
+
+MAX_PATCH_DIMENSION = 8
+"""Maximum dimension of the patches found by measurement: placing 16 patches of 8 dimensions takes a second, of 16
+dimensions ten."""
+
+N_COMPARED_POINTS = 1000
+"""Points on which the layouts of several atlases are compared."""
+
+MIN_TRUST_GAIN = 0.005
+"""By how much patches have to keep neighbors better than one patch of all points, which is PCA, on those points."""
+
+
+@dataclass(frozen=True)
+class PatchLayout:
+    """An atlas of the sample, the overlaps of its patches over all points, which are firm, and all points laid out."""
+
+    atlas: Atlas
+    overlaps: Overlaps
+    firm: Array
+    unfolded: UnfoldedPatches
+
+
+def lay_out(X: Array, atlas: Atlas, n_components: int, run: Run) -> PatchLayout:
+    """Chart all points by an atlas of a sample, stitch its patches and unfold them."""
+    with run.stage("charts"):
+        members, coordinates, overlaps = _chart_points(X, atlas, run)
+        firm = overlaps.firm(atlas.charts.sizes)
+    stitched = stitch(overlaps[firm], atlas.charts.sizes, run)
+    with run.stage("unfolding"):
+        return PatchLayout(atlas, overlaps, firm, unfold(members, coordinates, stitched, n_components))
+
+
+def wider_atlases(
+    rows: FloatArray, graph: NeighborGraph, dimension: int, options: ChartOptions, run: Run
+) -> tuple[Atlas, Atlas]:
+    """Return patches of the data's own dimension, and one patch of all points."""
+    width = min(max(dimension, options.width), MAX_PATCH_DIMENSION, rows.shape[1])
+    wide = replace(options, width=max(width, options.width))
+    whole = VoronoiCover(rows.mean(axis=0, keepdims=True), np.zeros((1, 1), dtype=np.int64), options.overlap)
+    single = build_atlas(rows, graph, whole, replace(wide, kind="flat"), run)
+    n_cells = min(MIN_PATCHES, max(1, len(rows) // wide.min_points))
+    return voronoi_atlas(rows, graph, n_cells, wide, run), single
+
+
+def most_trusted(X: Array, single: FloatArray, others: Sequence[FloatArray], run: Run) -> int:
+    """Return which of the others keeps neighbors best, or -1 for ``single`` if none is better by `MIN_TRUST_GAIN`."""
+    chosen = np.sort(run.rng("compared layouts").permutation(len(X))[:N_COMPARED_POINTS])
+    points, k = np.asarray(X[chosen], dtype=float), max(1, min(15, len(chosen) // 2 - 1))
+
+    def trust(Y: FloatArray) -> float:
+        return float(trustworthiness(points, Y[chosen], n_neighbors=k, n_jobs=run.n_jobs))
+
+    kept = [trust(Y) for Y in others]
+    return int(np.argmax(kept)) if max(kept) >= trust(single) + MIN_TRUST_GAIN else -1
+
+
+def _chart_points(X: Array, atlas: Atlas, run: Run) -> tuple[Membership, FloatArray, Overlaps]:
+    """Return the patches of all points, their coordinates and the overlaps, in charts estimated from a sample."""
+    if atlas.members.n_points == len(X):
+        return atlas.members, atlas.coordinates, atlas.overlaps
+    members = atlas.cover.members(X, run)
+    coordinates = atlas.charts.coordinates(X, members, run)
+    return members, coordinates, find_overlaps(members, coordinates, atlas.charts.n_patches)

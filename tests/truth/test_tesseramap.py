@@ -7,7 +7,7 @@ from sklearn.cluster import KMeans
 
 from helpers import rigid_error, tilted
 from manifoldry import Isomap, TesseraMap, datasets
-from manifoldry.quality import procrustes
+from manifoldry.quality import procrustes, trustworthiness
 
 
 def test_a_flat_sheet_comes_back():
@@ -164,3 +164,25 @@ def test_bad_settings_are_refused_in_a_sentence(settings, match):
 def test_former_words_are_answered_with_the_present_ones(old, new):
     with pytest.raises(TypeError, match=f"no parameter '{old}'; here it is '{new}'"):
         TesseraMap(**{old: 1})
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-3, 1e9])
+def test_the_unit_of_the_data_is_that_of_the_layout(scale):
+    X = datasets.swiss_roll(400).X
+    one, other = TesseraMap(n_patches=12).fit(X), TesseraMap(n_patches=12).fit(scale * X)
+    # Squared distances across borders are kept to the slack, 1e-2, and rounding decides where in it they end.
+    assert rigid_error(other.embedding_ / scale, one.embedding_) < 5e-3
+    assert np.isclose(other.stretch_, one.stretch_, rtol=1e-2)
+    assert other.certificate_.optimal == one.certificate_.optimal
+    assert other.diagnostics_["advice"] == one.diagnostics_["advice"]
+
+
+def test_tesserae_have_the_dimension_of_the_data_or_are_one():
+    X = np.random.default_rng(0).normal(size=(300, 5)) * [3.0, 2.0, 1.0, 1.0, 1.0]
+    model = TesseraMap().fit(X)
+    assert int(model.suggest_n_components()) == model.diagnostics_["patch_components"]
+    principal = X - X.mean(axis=0)
+    principal = principal @ np.linalg.svd(principal, full_matrices=False)[2][:2].T
+    kept = trustworthiness(X, model.embedding_)
+    assert kept > trustworthiness(X, principal) - 1e-9
+    assert int(TesseraMap(n_components=3).fit(X).suggest_n_components()) == int(model.suggest_n_components())

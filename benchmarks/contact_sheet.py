@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -44,10 +45,17 @@ def draw(panels: Sequence[Panel], path: Path, title: str) -> None:
             axes.text(0.5, 0.5, panel.reason[:60], size=6, ha="center", wrap=True, transform=axes.transAxes)
             continue
         x, y = plane(panel.coordinates, panel.color)
-        classes = panel.color.dtype.kind == "i" and panel.color.max() < MAX_CLASSES
-        shades = "tab20" if classes else "turbo"
-        axes.scatter(x, y, c=panel.color, s=max(1.0, min(8.0, 6_000 / len(x))), cmap=shades, linewidths=0)
+        axes.scatter(x, y, c=panel.color, s=max(1.0, min(8.0, 6_000 / len(x))), linewidths=0, **shades(panel.color))
     figure.savefig(path, dpi=100)
+
+
+def shades(color: Array) -> dict[str, Any]:
+    """Return the map of colors: one of distinct colors for few classes, else one that runs through."""
+    n = int(color.max()) + 1 if color.dtype.kind == "i" else MAX_CLASSES + 1
+    if n > MAX_CLASSES:
+        return {"cmap": "turbo"}
+    size = 10 if n <= 10 else MAX_CLASSES
+    return {"cmap": f"tab{size}", "vmin": -0.5, "vmax": size - 0.5}
 
 
 def plane(coordinates: FloatArray, color: Array) -> tuple[Array, Array]:

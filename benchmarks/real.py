@@ -83,9 +83,10 @@ COLUMNS = {
 CAPTION = (
     "Every method at its defaults in two dimensions (PrincipalCurve in one), random_state=0, each fit in a process of "
     "its own with one thread. Trust and continuity with 15 neighbors; PCA is PCA's trust on the same rows, and below "
-    f"it by more than {BELOW} is *said* by a warning or *silent*. Predicted: accuracy of the labels (R² of numbers) by 5 "
-    f"neighbors in the embedding, {N_FOLDS}-fold. Places: cells of a {N_CELLS} x {N_CELLS} grid over the bounding box "
-    "that hold a point, relative to the number expected of as many points falling uniformly. Seconds of processor time."
+    f"it by more than {BELOW} is *said* by a warning or *silent*. Predicted: accuracy of the labels (R² of numbers) "
+    f"by 5 neighbors in the embedding, {N_FOLDS}-fold. Places: cells of a {N_CELLS} x {N_CELLS} grid over the "
+    "bounding box that hold a point, relative to the number expected of as many points falling uniformly. Seconds of "
+    "processor time."
 )
 
 

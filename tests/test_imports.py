@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "solve": FLOOR | {"compiled", "neighbors", "geometry"},
     "extend": FLOOR | STEPS,
     "quality": FLOOR | STEPS,
-    "base": FLOOR | STEPS | {"extend"},
+    "base": FLOOR | STEPS | {"extend", "quality"},
     "patches": FLOOR | STEPS | {"extend"},
     "embedders": FLOOR | STEPS | {"base", "extend", "patches", "quality", "registry"},
     "clusters": FLOOR | STEPS | {"base", "extend", "quality", "registry"},

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from manifoldry.patches.align import PatchAlignment, align_patches
     from manifoldry.run import Progress
     from manifoldry.values import Certificate, Embedding, NeighborGraph, Spectrum, Stop, Trace
-    from manifoldry.warnings import DisconnectedWarning
+    from manifoldry.warnings import DisconnectedWarning, EmbeddingWarning
 
 __version__ = "0.1.0"
 
@@ -59,6 +59,7 @@ _PLACES = {
     **METHODS,
     **CLUSTERINGS,
     "DisconnectedWarning": "manifoldry.warnings",
+    "EmbeddingWarning": "manifoldry.warnings",
     "PatchAlignment": "manifoldry.patches.align",
     "Progress": "manifoldry.run",
     "Certificate": "manifoldry.values",
@@ -100,6 +101,7 @@ __all__ = [
     "DiffusionMaps",
     "DisconnectedWarning",
     "Embedding",
+    "EmbeddingWarning",
     "FactorAnalysis",
     "FastICA",
     "FastMVU",

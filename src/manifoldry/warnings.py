@@ -13,6 +13,10 @@ class DisconnectedWarning(UserWarning):
     """The neighbor graph has several components, and they were joined or left out."""
 
 
+class EmbeddingWarning(UserWarning):
+    """The fitted layout shows less than it seems to; ``diagnostics_["advice"]`` holds the findings."""
+
+
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Issue a warning at the innermost line outside this package and scikit-learn."""
     level, frame = 1, sys._getframe(0)

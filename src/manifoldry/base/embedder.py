@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from manifoldry import check
 from manifoldry.base.estimator import estimator, validated_rows
+from manifoldry.base.look import keep_advice, repr_with_advice
 from manifoldry.extend.local import LocalInverse
 from manifoldry.parameters import Described, PositiveInt, check_parameters
 from manifoldry.run import Run
@@ -81,6 +82,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         if self._local_inverse and embedding.inverse is None and self._has_rows(points):
             embedding = replace(embedding, inverse=LocalInverse(points, embedding.coordinates))
         self._keep(embedding, run, getattr(points, "dtype", np.dtype(float)))
+        keep_advice(self, points, run)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
@@ -208,6 +210,9 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
             "stopped": run.stopped,
             **embedding.notes,
         }
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return repr_with_advice(super().__repr__(N_CHAR_MAX), self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

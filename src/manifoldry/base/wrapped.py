@@ -11,6 +11,8 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
+from manifoldry.base.look import keep_advice, repr_with_advice
+from manifoldry.run import Run
 from manifoldry.solve.spectrum import Suggestion, elbow
 from manifoldry.values import FloatArray, Spectrum
 
@@ -28,8 +30,11 @@ class Wrapped(TransformerMixin):
         fitted = time.perf_counter()
         rows = X.tocsr() if issparse(X) else X  # some transforms slice rows, which not all sparse formats can
         self._keep(rows, self.transform(rows))
-        self.diagnostics_["seconds"] = {"fit": fitted - began, "transform": time.perf_counter() - fitted}
+        self._look(rows, {"fit": fitted - began, "transform": time.perf_counter() - fitted})
         return self
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return repr_with_advice(super().__repr__(N_CHAR_MAX), self)
 
     def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
         """Fit and return the coordinates of the rows, shape (n_samples, n_components)."""
@@ -38,6 +43,11 @@ class Wrapped(TransformerMixin):
     def _keep(self, X: Any, scores: Any) -> None:  # noqa: ARG002
         self.embedding_ = scores.toarray() if issparse(scores) else np.asarray(scores)
         self.diagnostics_ = {}
+
+    def _look(self, X: Any, seconds: dict[str, float]) -> None:
+        """Keep the seconds and what there is to say about the layout."""
+        self.diagnostics_["seconds"] = seconds
+        keep_advice(self, X.tocsr() if issparse(X) else np.asarray(X), Run(0))
 
 
 class WrappedSpectral(Wrapped):

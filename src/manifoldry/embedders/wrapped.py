@@ -337,5 +337,5 @@ class NMF(Wrapped, decomposition.NMF):
         """Factorize the rows and return W, which the iteration finds together with the parts."""
         began = time.perf_counter()
         self._keep(X, super(Wrapped, self).fit_transform(X, y, W, H))
-        self.diagnostics_["seconds"] = {"fit": time.perf_counter() - began}
+        self._look(X, {"fit": time.perf_counter() - began})
         return self.embedding_

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from manifoldry.values import FloatArray
+from manifoldry.values import Array, FloatArray
 
 GRAM_RANK_TOL = 1e-12
 """Eigenvalues of a Gram matrix below this share of the largest are rounding: their directions cannot be told."""
 
 COMPONENT_RANK_TOL = 1e-10
 """Components with less than this share of the largest variance do not count as dimensions."""
+
+N_POWER_ITERATIONS = 6
+"""Power iterations of a randomized decomposition: variances 30 % apart are told to 1 part in 500."""
+
+N_EXTRA_DIRECTIONS = 10
+"""Random directions beyond those asked for, which makes a few iterations enough."""
 
 
 def descending_eigh(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -48,6 +54,21 @@ def principal_scores(rows: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
         return gram_scores(rows @ turned, k)
     values, directions = descending_eigh(turned @ rows)
     return values, rows @ directions[..., :k]
+
+
+def leading_scores(rows: Array, k: int, rng: np.random.Generator) -> FloatArray:
+    """Return the first k principal coordinates (n, k) of rows about their mean, nearly, by randomized iteration.
+
+    The rows may be sparse and are neither copied nor centered; k must be below their number and that of the columns.
+    Reference: halko2011
+    """
+    mean = np.asarray(rows.mean(axis=0)).ravel()
+    width = min(k + N_EXTRA_DIRECTIONS, *rows.shape)
+    directions = rng.normal(size=(rows.shape[1], width))
+    for _ in range(N_POWER_ITERATIONS):
+        scores = rows @ directions - mean @ directions
+        directions = np.linalg.qr(rows.T @ scores - np.outer(mean, scores.sum(axis=0)))[0]
+    return principal_scores(rows @ directions - mean @ directions, k)[1]
 
 
 def gram_scores(grams: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:

@@ -15,15 +15,20 @@ from manifoldry.quality.distances import (
     stretch,
 )
 from manifoldry.quality.fit import FITS, Procrustes, procrustes
+from manifoldry.quality.layout import Crowding, RuledAxis, crowding, distinct_places, ruled_axes
 from manifoldry.quality.neighborhoods import continuity, knn_error, knn_kept, mrre, trustworthiness
 from manifoldry.quality.ranks import RankMeasures, measures_of, neighbor_ranks, rank_measures, require_below_half
 from manifoldry.solve.spectrum import residual_variance
 
 __all__ = [
+    "Crowding",
     "Procrustes",
     "RankMeasures",
+    "RuledAxis",
     "continuity",
+    "crowding",
     "distance_error",
+    "distinct_places",
     "graph_distance_error",
     "knn_error",
     "knn_kept",
@@ -34,6 +39,7 @@ __all__ = [
     "purity",
     "rank_measures",
     "residual_variance",
+    "ruled_axes",
     "scaled_distance_error",
     "score",
     "stretch",

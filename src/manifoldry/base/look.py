@@ -1,0 +1,229 @@
+"""The look at every result after its fit: what makes a layout useless is said in sentences, and warned of once.
+
+The rank measures come from a sample of bounded size, so the look takes some hundredths of a second whatever the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from manifoldry.geometry.principal import leading_scores
+from manifoldry.neighbors.pairwise import distance_rows, distances_to_others, nearest
+from manifoldry.quality.layout import crowding, ruled_axes
+from manifoldry.quality.ranks import ranks_of
+from manifoldry.run import Run, one_blas_thread
+from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
+from manifoldry.warnings import EmbeddingWarning, warn
+
+MIN_LOOKED_AT = 30
+"""Least number of points of which anything is said: fewer are seen one by one."""
+
+MAX_POPULATION = 2000
+"""Maximum number of points among which neighbors are compared."""
+
+COMPARED = (100, 500)
+"""Numbers of points whose neighbors are compared: most layouts pass with the first; the second tells 0.01 apart."""
+
+MAX_POPULATION_ENTRIES = 10_000_000
+"""Maximum number of entries (rows times columns) of the compared population: 80 MB."""
+
+N_COMPARED_NEIGHBORS = 15
+"""Number of neighbors compared, as in `quality.score`."""
+
+MAX_CROWDED_SHARE = 0.2
+"""Maximum share of the points on crowded places without a finding."""
+
+MAX_RULED_SHARE = 0.5
+"""Maximum share of an axis's variance that a hundredth of the points may hold without a finding."""
+
+MIN_AXIS_EXTENT = 1e-6
+"""Least extent of an axis relative to the longest without a finding: below, nothing can be seen along it."""
+
+MIN_TRUST = 0.55
+"""Least trustworthiness without a finding: points laid out at random have 0.5, and a little more if they are few."""
+
+MIN_DIFFERENCE = 0.01
+"""Least difference in trustworthiness that is worth a sentence."""
+
+STANDARD_ERRORS = 2.5
+"""Standard errors by which trustworthiness must differ to be called so: by chance in one fit of 160."""
+
+
+def keep_advice(model: Any, X: Any, run: Run) -> None:
+    """Add to ``diagnostics_["advice"]`` what is wrong with the fitted layout, and warn of all of it once.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted, with ``embedding_`` and ``diagnostics_``.
+    X : rows, distances, affinities or a graph
+        What it was fitted to, as its ``metric`` says.
+    run : Run
+        For the sample and the seconds.
+    """
+    with run.stage("look"), one_blas_thread():
+        own = tuple(model.diagnostics_.get("advice", ()))
+        found = (*own, *findings(X, model.embedding_, model, run))
+    model.diagnostics_["advice"] = found
+    model.diagnostics_["seconds"]["look"] = run.seconds["look"]
+    if found:
+        warn(f"{type(model).__name__}: {' '.join(found)}", EmbeddingWarning)
+
+
+def findings(X: Any, Y: Array, model: Any, run: Run) -> Iterator[str]:
+    """Yield a sentence about everything that makes a layout of ``X`` useless."""
+    if len(Y) < MIN_LOOKED_AT:
+        return
+    Y = np.asarray(Y, dtype=float)
+    yield from _flat_axes(Y)
+    yield from _crowds(X, Y, run)
+    yield from _rulers(Y)
+    yield from _lost_neighbors(X, Y, model, run)
+
+
+def repr_with_advice(text: str, model: Any) -> str:
+    """Return the representation of an estimator with the findings of its fit below."""
+    advice = getattr(model, "diagnostics_", {}).get("advice", ())
+    return "\n".join([text, *(f"  # {sentence}" for sentence in advice)])
+
+
+def _flat_axes(Y: FloatArray) -> Iterator[str]:
+    extents = np.ptp(Y, axis=0)
+    flat = np.flatnonzero(extents <= MIN_AXIS_EXTENT * extents.max())
+    if len(flat):
+        axes = ", ".join(str(axis + 1) for axis in flat)
+        yield (
+            f"Axis {axes} of the layout is constant, so there is nothing to see along it: lower n_components, or check "
+            "whether the data has so many dimensions."
+        )
+
+
+def _crowds(X: Any, Y: FloatArray, run: Run) -> Iterator[str]:
+    found = crowding(Y)
+    if found.share <= MAX_CROWDED_SHARE or _mostly_identical(X, found.points, run):
+        return
+    places = "one place" if found.n_places == 1 else f"{found.n_places} places"
+    yield (
+        f"{found.share:.0%} of the points fall on {places} of the plot, each a hundredth of its width: what is inside "
+        "cannot be seen. Try more neighbors, scaled columns, or another method."
+    )
+
+
+def _mostly_identical(X: Any, points: IntArray, run: Run) -> bool:
+    """Tell whether most of the points are copies of each other, so that they have to coincide."""
+    if isinstance(X, NeighborGraph):
+        return False
+    some = run.rng("look at crowds").permutation(points)[: COMPARED[-1]]
+    rows = X[some]
+    rows = rows.toarray() if issparse(rows) else np.asarray(rows)
+    return 2 * len(np.unique(rows, axis=0)) < len(rows)
+
+
+def _rulers(Y: FloatArray) -> Iterator[str]:
+    ruled = [found for found in ruled_axes(Y) if found.share > MAX_RULED_SHARE]
+    if not ruled:
+        return
+    axes = " and ".join(str(found.axis + 1) for found in ruled)
+    rows = ", ".join(map(str, dict.fromkeys(int(row) for found in ruled for row in found.points[:3])))
+    yield (
+        f"A hundredth of the points (rows {rows}, ...) hold {min(found.share for found in ruled):.0%} of the variance "
+        f"of axis {axes}: they are outliers or hardly attached to the rest. Leave them out, or raise n_neighbors."
+    )
+
+
+def _lost_neighbors(X: Any, Y: FloatArray, model: Any, run: Run) -> Iterator[str]:
+    """Yield whether neighbors are kept no better than at random, or less well than by principal components."""
+    metric = getattr(model, "metric", "euclidean")
+    if isinstance(X, NeighborGraph) or callable(metric) or metric in ("gram", "affinity"):
+        return  # no distances to compare with, or only by a slow function
+    if metric == "precomputed" and issparse(X):
+        return
+    points = _population(X, Y, run)
+    principal = None
+    if metric != "precomputed" and Y.shape[1] < min(len(points), X.shape[1]):
+        principal = leading_scores(X[points], Y.shape[1], run.rng("look at components"))
+    for n_compared in COMPARED:
+        seen = _compare(X, points, np.arange(min(len(points), n_compared)), Y, principal, model)
+        if seen.harmless:
+            return
+    if seen.no_better_than_chance:
+        yield (
+            f"Neighbors in the layout are hardly more often neighbors in the data than at random (trustworthiness "
+            f"{seen.trust:.2f}; 0.5 is chance, 1 is best): {_instead(model)}."
+        )
+    if seen.lost > max(MIN_DIFFERENCE, STANDARD_ERRORS * seen.lost_error):
+        yield (
+            f"Neighbors are kept less well than by PCA (trustworthiness {seen.trust:.2f}, PCA "
+            f"{seen.trust + seen.lost:.2f}): {_instead(model)}."
+        )
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """Trustworthiness of a layout, and what it loses against principal components, with its standard error."""
+
+    trust: float
+    lost: float
+    lost_error: float
+
+    @property
+    def no_better_than_chance(self) -> bool:
+        return self.trust < MIN_TRUST
+
+    @property
+    def harmless(self) -> bool:
+        """Whether comparing more points would hardly find anything."""
+        return not self.no_better_than_chance and self.lost + STANDARD_ERRORS * self.lost_error < MIN_DIFFERENCE
+
+
+def _compare(
+    X: Any, points: IntArray, rows: IntArray, Y: FloatArray, principal: FloatArray | None, model: Any
+) -> _Comparison:
+    """Compare the neighbors of some points among all ``points`` in the data, the layout and principal components."""
+    away = _distances(X, points, rows, model)
+    trust = _trust(away, Y[points], rows)
+    lost = (-np.inf, 0.0) if principal is None else _mean_and_error(_trust(away, principal, rows) - trust)
+    return _Comparison(float(trust.mean()), *lost)
+
+
+def _instead(model: Any) -> str:
+    others = [name for name in ("TSNE", "UMAP") if name != type(model).__name__]
+    return f"for a picture try {' or '.join(others)}, or other parameters"
+
+
+def _population(X: Any, Y: FloatArray, run: Run) -> IntArray:
+    """Return the points among which neighbors are compared, in random order."""
+    most = max(10 * N_COMPARED_NEIGHBORS, MAX_POPULATION_ENTRIES // X.shape[1])
+    return run.rng("look").permutation(len(Y))[: min(MAX_POPULATION, most)]
+
+
+def _distances(X: Any, points: IntArray, rows: IntArray, model: Any) -> FloatArray:
+    """Return the distances in the data of the points at ``rows`` to all ``points``, infinite to themselves."""
+    metric, parameters = getattr(model, "metric", "euclidean"), getattr(model, "metric_params", None)
+    if metric == "precomputed":
+        return distances_to_others(lambda some: X[np.ix_(points[some], points)].astype(float), rows)
+    population = X[points]
+    if not issparse(X) and not parameters:
+        return distances_to_others(distance_rows(np.asarray(population, dtype=float), metric), rows)
+    from sklearn.metrics import pairwise_distances
+
+    return distances_to_others(
+        lambda some: pairwise_distances(population[some], population, metric=metric, **(parameters or {})), rows
+    )
+
+
+def _trust(away: FloatArray, Y: FloatArray, rows: IntArray) -> FloatArray:
+    """Return the trustworthiness of each of the first points among all, shape (len(rows),)."""
+    n = len(Y)
+    k = min(N_COMPARED_NEIGHBORS, (n - 1) // 3)
+    ranks = ranks_of(away, nearest(distances_to_others(distance_rows(Y), rows), k))
+    return 1.0 - 2.0 * np.maximum(ranks - k, 0).sum(axis=1) / (k * (2 * n - 3 * k - 1))
+
+
+def _mean_and_error(values: FloatArray) -> tuple[float, float]:
+    return float(values.mean()), float(values.std() / np.sqrt(len(values)))

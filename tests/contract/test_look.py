@@ -1,0 +1,108 @@
+"""The look at every result: what makes a layout useless is said, and a good layout is left in peace."""
+
+import warnings
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from manifoldry import EmbeddingWarning, datasets, methods
+from manifoldry.base import Embedder, estimator
+from manifoldry.values import Embedding
+
+RNG = np.random.default_rng(0)
+CLOUD = RNG.normal(size=(400, 6)) * [4, 3, 2, 1, 1, 1]
+
+
+@estimator
+class Given(Embedder):
+    """Lays the points out where it was told to."""
+
+    layout: Any = field(default=None)
+    metric: str = "euclidean"
+
+    def _embed(self, X, run):  # noqa: ARG002
+        return Embedding(np.array(self.layout, dtype=float))
+
+
+def look_at(layout, X=CLOUD, **parameters):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = Given(layout=layout, **parameters).fit(X)
+    messages = [str(w.message) for w in caught if issubclass(w.category, EmbeddingWarning)]
+    assert len(messages) == bool(model.diagnostics_["advice"])
+    assert all(sentence in messages[0] for sentence in model.diagnostics_["advice"])
+    assert all(sentence in repr(model) for sentence in model.diagnostics_["advice"])
+    return " ".join(model.diagnostics_["advice"])
+
+
+def test_principal_components_are_left_in_peace():
+    assert look_at(CLOUD[:, :2]) == ""
+
+
+def test_a_layout_at_random_is_called_so():
+    advice = look_at(RNG.normal(size=(400, 2)))
+    assert "than at random" in advice
+    assert "less well than by PCA" in advice
+
+
+def test_worse_than_principal_components():
+    advice = look_at(CLOUD[:, 2:4])
+    assert "less well than by PCA" in advice
+    assert "than at random" not in advice
+
+
+def test_distances_are_compared_with_chance_alone():
+    D = np.linalg.norm(CLOUD[:, None] - CLOUD, axis=2)
+    assert look_at(CLOUD[:, 2:4], D, metric="precomputed") == ""
+    assert "than at random" in look_at(RNG.normal(size=(400, 2)), D, metric="precomputed")
+
+
+@pytest.mark.parametrize("metric", ["cosine", "manhattan"])
+def test_the_metric_of_the_method_counts(metric):
+    assert look_at(CLOUD[:, :2], metric=metric) == ""
+    assert "less well than by PCA" in look_at(CLOUD[:, 3:5], metric=metric)
+
+
+def test_two_dots_are_called_so():
+    dots = np.sign(CLOUD[:, :1]) * [1.0, 1.0] + 1e-5 * CLOUD[:, :2]
+    assert "100% of the points fall on 2 places" in look_at(dots)
+
+
+def test_identical_rows_may_coincide():
+    X = CLOUD[RNG.integers(0, 3, size=400)]
+    assert "places" not in look_at(X[:, :2], X)
+
+
+def test_outliers_that_rule_an_axis_are_named():
+    layout = CLOUD[:, :2].copy()
+    layout[[17, 203], 1] = 1e4, -1e4
+    advice = look_at(layout)
+    assert "axis 2" in advice
+    assert "17" in advice
+    assert "203" in advice
+
+
+def test_a_constant_axis_is_said():
+    assert "Axis 2 of the layout is constant" in look_at(np.c_[CLOUD[:, 0], np.zeros(400)])
+
+
+def test_few_points_are_left_in_peace():
+    assert look_at(np.zeros((29, 2)), CLOUD[:29]) == ""
+
+
+@pytest.mark.parametrize("card", methods(), ids=lambda card: card.name)
+def test_every_method_answers(card):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = card.cls(**card.test_params).fit(np.abs(CLOUD[:80]))
+    advice = model.diagnostics_["advice"]
+    assert isinstance(advice, tuple)
+    assert all(isinstance(sentence, str) and sentence.endswith(".") for sentence in advice)
+
+
+@pytest.mark.parametrize("name", ["IPA", "Isomap", "LTSA", "TesseraMap", "HessianEigenmaps", "TSNE", "UMAP"])
+def test_an_unrolled_sheet_is_left_in_peace(name):
+    card = next(card for card in methods() if card.name == name)
+    assert card.cls().fit(datasets.swiss_roll(1000).X).diagnostics_["advice"] == ()

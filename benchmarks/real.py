@@ -28,13 +28,12 @@ import manifoldry
 import tables
 from contact_sheet import Panel, draw
 from manifoldry import quality
+from manifoldry.quality.layout import PLOT_CELLS
 from manifoldry.registry import METHODS
 from manifoldry.values import FloatArray
 from real_sets import SEED, SETS, RealSet
 from tables import Table
 
-N_CELLS = 100
-"""Cells of the bounding box along each axis: about what the eye tells apart in a picture of usual size."""
 CONTEXT = get_context("forkserver" if "forkserver" in get_all_start_methods() else "spawn")
 """A server that has imported everything once and forks a clean process for each fit, where the system can fork."""
 BELOW = 0.005
@@ -84,21 +83,18 @@ COLUMNS = {
 CAPTION = (
     "Every method at its defaults in two dimensions (PrincipalCurve in one), random_state=0, each fit in a process of "
     f"its own with one thread. Trust and continuity with {MAX_NEIGHBORS} neighbors, or a tenth of the rows; PCA is "
-    f"PCA's trust on the same rows, and below it by more than {BELOW} is *said* by a warning or *silent*. Predicted: accuracy of the labels (R² of numbers) "
-    f"by 5 neighbors in the embedding, {N_FOLDS}-fold. Places: cells of a {N_CELLS} x {N_CELLS} grid over the "
-    "bounding box that hold a point, relative to the number expected of as many points falling uniformly. Seconds of "
-    "processor time."
+    f"PCA's trust on the same rows, and below it by more than {BELOW} is *said* by a warning or *silent*. Predicted: "
+    f"accuracy of the labels (R² of numbers) by 5 neighbors in the embedding, {N_FOLDS}-fold. Places: cells of a grid "
+    f"of {PLOT_CELLS} x {PLOT_CELLS} over the bounding box that hold a point, relative to the number expected of as "
+    "many points falling uniformly. Seconds of processor time."
 )
 
 
-def distinct_places(Y: FloatArray) -> float:
-    """Return the occupied cells of a grid over the bounding box of Y, relative to those of as many uniform points."""
-    low, high = Y.min(axis=0), Y.max(axis=0)
-    size = np.where(high > low, high - low, 1.0)
-    cells = np.minimum((N_CELLS * ((Y - low) / size)).astype(np.int64), N_CELLS - 1)
-    n_cells = N_CELLS ** Y.shape[1]
+def share_of_places(Y: FloatArray) -> float:
+    """Return the distinct places of a plot of Y, relative to those of as many uniform points."""
+    n_cells = PLOT_CELLS ** min(2, Y.shape[1])
     expected = -n_cells * np.expm1(len(Y) * np.log1p(-1 / n_cells))
-    return len(np.unique(cells, axis=0)) / expected
+    return quality.distinct_places(Y) / expected
 
 
 def predicted(Y: FloatArray, data: RealSet) -> float | None:
@@ -138,7 +134,7 @@ def judge(data: RealSet, Y: FloatArray, sentences: Sequence[str]) -> dict[str, A
         "below PCA": ("said" if said else "silent") if below else "",
         "continuity": float(ranks.continuity),
         "predicted": predicted(Y, data),
-        "places": distinct_places(Y),
+        "places": share_of_places(Y),
         "warnings": shortened(sentences),
     }
 

@@ -37,20 +37,20 @@ def test_places_are_counted_relative_to_uniform_points(real):
     rng = np.random.default_rng(0)
     uniform = rng.uniform(size=(20_000, 2))
     # 10,000 cells, 20,000 points: the number of empty cells is about Poisson, mean 1353, standard deviation below 37.
-    assert real.distinct_places(uniform) == pytest.approx(1, abs=5 * 37 / 8647)
-    assert real.distinct_places([5, 1e-9] * uniform) == real.distinct_places(uniform)
+    assert real.share_of_places(uniform) == pytest.approx(1, abs=5 * 37 / 8647)
+    assert real.share_of_places([5, 1e-9] * uniform) == real.share_of_places(uniform)
     line = np.linspace(0, 1, 100)[:, np.newaxis]
-    assert real.distinct_places(line) == pytest.approx(100 / (100 * (1 - 0.99**100)))
+    assert real.share_of_places(line) == pytest.approx(100 / (100 * (1 - 0.99**100)))
 
 
 def test_two_dots_and_one_far_point_are_few_places(real):
     dots = np.repeat([[0.0, 0.0], [1.0, 1.0]], 500, axis=0)
     expected = 10_000 * (1 - (1 - 1e-4) ** 1000)
-    assert real.distinct_places(dots) == pytest.approx(2 / expected)
+    assert real.share_of_places(dots) == pytest.approx(2 / expected)
     cloud = np.random.default_rng(0).normal(size=(1000, 2))
     cloud[0] = 1e6
-    assert real.distinct_places(cloud) == pytest.approx(2 / expected)
-    assert real.distinct_places(np.zeros((1000, 2))) == pytest.approx(1 / expected)
+    assert real.share_of_places(cloud) == pytest.approx(2 / expected)
+    assert real.share_of_places(np.zeros((1000, 2))) == pytest.approx(1 / expected)
 
 
 def test_labels_and_numbers_are_predicted_from_places_that_hold_them(load, real, clusters):

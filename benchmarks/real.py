@@ -47,10 +47,10 @@ N_JUDGED = 2_000
 MAX_NEIGHBORS = 15
 N_FOLDS = 5
 MAX_ROWS = {
-    "EAT": 150,
-    "MVU": 500,
-    "LandmarkMVU": 1_000,
-    "NonmetricMDS": 1_000,
+    "EAT": 200,
+    "MVU": 200,
+    "LandmarkMVU": 500,
+    "NonmetricMDS": 500,
     "SparsePCA": 1_000,
     "KernelLPP": 1_500,
     "FastMVU": 2_000,

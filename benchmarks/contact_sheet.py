@@ -39,6 +39,8 @@ def draw(panels: Sequence[Panel], path: Path, title: str) -> None:
     figure.suptitle(title)
     for axes in figure.subplots(n_rows, N_COLUMNS, squeeze=False).ravel():
         axes.set(xticks=[], yticks=[])
+    for axes in figure.axes[len(panels) :]:
+        axes.set_axis_off()
     for axes, panel in zip(figure.axes, panels, strict=False):
         axes.set_title(panel.title, fontsize=8)
         if panel.coordinates is None:

@@ -78,6 +78,7 @@ COLUMNS = {
     "predicted": ".3f",
     "places": ".2f",
     "seconds": ".2f",
+    "commit": "",
     "warnings": "",
 }
 CAPTION = (
@@ -301,9 +302,10 @@ def main() -> None:
     CONTEXT.set_forkserver_preload([*set(METHODS.values()), "sklearn.model_selection", "real"])
     table = Table("real", CAPTION, COLUMNS)
     table.put(kept)
+    commit = tables.circumstances(())["commit"]  # of each row, since some may be older
     with ThreadPoolExecutor(options.jobs) as pool:
         for row in pool.map(lambda cell: measure(cell, options.pictures, options.max_seconds), wanted):
-            table.add(**row)
+            table.add(**row, commit=commit)
     rows = in_order(table.rows, methods)
     table.put(rows)
     matrix(rows, methods)

@@ -34,7 +34,7 @@ check: .venv/dev  ## tests, without the heavy ones
 heavy: .venv/dev  ## tests marked heavy: large experiments
 	$(BIN)/pytest -m heavy
 
-bench: .venv/peers  ## speed against other libraries; BENCH: spectral, neighbor_embeddings, search, first_fit, unfolding; ARGS: --quick
+bench: .venv/peers  ## speed against other libraries; BENCH: spectral, neighbor_embeddings, search, first_fit, unfolding; and real data: real; ARGS: --quick
 	MANIFOLDRY_DATA=$(DATA) $(BIN)/python benchmarks/$(BENCH).py $(ARGS)
 
 experiments: .venv/app  ## what papers show, re-run and judged; DATA names the folder of real sets

@@ -12,7 +12,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,11 @@ class Table:
             raise ValueError(f"{self.name} has no column {sorted(unknown)}.")
         self.rows.append({**row, "error": error} if error else row)
         print(_line(self._cells(self.rows[-1])), flush=True)
+        self._store()
+
+    def put(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Store these rows, by heading, in place of all others: those of an earlier run, or all in a new order."""
+        self.rows = [dict(row) for row in rows]
         self._store()
 
     def _store(self) -> None:

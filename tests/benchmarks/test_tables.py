@@ -48,6 +48,19 @@ def test_a_table_is_stored_with_its_rows_and_circumstances(load, tmp_path, monke
     assert lines[2] in capsys.readouterr().out
 
 
+def test_rows_of_an_earlier_run_are_kept_and_put_in_order(load, tmp_path, monkeypatch):
+    tables = load("tables")
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    table = tables.Table("speed", "", {"library": "", "times ours": ".1f"})
+    table.put([{"library": "b", "times ours": 2.0}])
+    table.add(library="a", times_ours=1.0)
+    stored = json.loads((tmp_path / "speed.json").read_text(encoding="utf-8"))["rows"]
+    assert [row["library"] for row in stored] == ["b", "a"]
+    table.put(reversed(stored))
+    lines = (tmp_path / "speed.md").read_text(encoding="utf-8").splitlines()
+    assert lines[4:6] == ["| a | 1.0 |", "| b | 2.0 |"]
+
+
 def test_a_cell_without_a_column_is_refused(load):
     table = load("tables").Table("speed", "", {"seconds": ".1f"})
     with pytest.raises(ValueError, match="no column"):

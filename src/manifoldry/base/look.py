@@ -143,9 +143,15 @@ def _mostly_identical(X: Any, points: IntArray, run: Run) -> bool:
     if isinstance(X, NeighborGraph):
         return False
     some = run.rng("look at crowds").permutation(points)[: COMPARED[-1]]
-    rows = X[some]
-    rows = rows.toarray() if issparse(rows) else np.asarray(rows)
-    return 2 * len(np.unique(rows, axis=0)) < len(rows)
+    return 2 * len({_fingerprint(X, row) for row in some}) < len(some)
+
+
+def _fingerprint(X: Any, row: int) -> tuple[bytes, ...]:
+    """Return what tells different rows apart."""
+    if not issparse(X):
+        return (np.asarray(X[row]).tobytes(),)
+    entries = slice(X.indptr[row], X.indptr[row + 1])
+    return X.indices[entries].tobytes(), X.data[entries].tobytes()
 
 
 def _rulers(Y: FloatArray) -> Iterator[str]:
@@ -226,7 +232,8 @@ def _instead(model: Any) -> str:
 
 def _population(X: Any, Y: FloatArray, run: Run) -> IntArray:
     """Return the points among which neighbors are compared, in random order."""
-    most = max(10 * N_COMPARED_NEIGHBORS, MAX_POPULATION_ENTRIES // X.shape[1])
+    width = X.nnz // X.shape[0] + 1 if issparse(X) else X.shape[1]
+    most = max(10 * N_COMPARED_NEIGHBORS, MAX_POPULATION_ENTRIES // width)
     return run.rng("look").permutation(len(Y))[: min(MAX_POPULATION, most)]
 
 

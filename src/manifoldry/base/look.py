@@ -13,6 +13,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry.geometry.principal import leading_scores
+from manifoldry.neighbors.lists import distinct_rows
 from manifoldry.neighbors.metrics import row_map
 from manifoldry.neighbors.pairwise import distance_rows, distances_to_others, nearest
 from manifoldry.quality.layout import crowding, ruled_axes
@@ -122,9 +123,7 @@ def _mostly_identical(X: Any, points: IntArray, run: Run) -> bool:
     if isinstance(X, NeighborGraph):
         return False
     some = run.rng("look at crowds").permutation(points)[: COMPARED[-1]]
-    rows = X[some]
-    rows = rows.toarray() if issparse(rows) else np.asarray(rows)
-    return 2 * len(np.unique(rows, axis=0)) < len(rows)
+    return 2 * len(distinct_rows(X[some])[0]) < len(some)
 
 
 def _rulers(Y: FloatArray) -> Iterator[str]:

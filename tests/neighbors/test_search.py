@@ -384,6 +384,19 @@ def test_many_rows_are_searched_approximately_only_where_exact_takes_long(monkey
         assert NeighborIndex(X, NeighborRule(3).resolve(100), Run(0)).notes["search"] == engine
 
 
+@pytest.mark.parametrize(("nanoseconds", "engine"), [(10.0, "brute"), (0.0, "faiss_ivf")])
+def test_very_wide_rows_are_searched_exactly_unless_there_are_many(nanoseconds, engine, monkeypatch):
+    monkeypatch.setattr(search, "MAX_EXACT_SECONDS", 0.0)
+    monkeypatch.setattr(search, "WIDE_NANOSECONDS", nanoseconds)
+    rng = np.random.default_rng(25)
+    X = rng.normal(size=(150, 5)) @ rng.normal(size=(5, search.MIN_WIDE_COLUMNS + 1))
+    graph, index = graph_of(X, 4)
+    assert index.notes["search"] == engine
+    exact, _ = graph_of(X, 4, search="exact")
+    found = np.mean(graph.lengths.reshape(150, 4) <= exact.lengths.reshape(150, 4)[:, -1:] * (1 + 1e-9))
+    assert found >= index.notes.get("search_recall", 1.0) - 0.02  # of all 150 rows, and as many are the sample
+
+
 def test_auto_is_ten_neighbors_or_all_others_unless_a_radius_is_given():
     assert NeighborRule().resolve(1000).n_neighbors == 10
     assert NeighborRule().resolve(7).n_neighbors == 6

@@ -15,6 +15,7 @@ from scipy.sparse import issparse
 from manifoldry import check
 from manifoldry.blas import one_blas_thread
 from manifoldry.geometry.principal import leading_scores
+from manifoldry.neighbors.lists import distinct_rows
 from manifoldry.neighbors.metrics import row_map
 from manifoldry.neighbors.pairwise import distance_rows, distances_to_others, nearest
 from manifoldry.quality.layout import crowding, ruled_axes
@@ -143,15 +144,7 @@ def _mostly_identical(X: Any, points: IntArray, run: Run) -> bool:
     if isinstance(X, NeighborGraph):
         return False
     some = run.rng("look at crowds").permutation(points)[: COMPARED[-1]]
-    return 2 * len({_fingerprint(X, row) for row in some}) < len(some)
-
-
-def _fingerprint(X: Any, row: int) -> tuple[bytes, ...]:
-    """Return what tells different rows apart."""
-    if not issparse(X):
-        return (np.asarray(X[row]).tobytes(),)
-    entries = slice(X.indptr[row], X.indptr[row + 1])
-    return X.indices[entries].tobytes(), X.data[entries].tobytes()
+    return 2 * len(distinct_rows(X[some])[0]) < len(some)
 
 
 def _rulers(Y: FloatArray) -> Iterator[str]:

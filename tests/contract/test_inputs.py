@@ -325,3 +325,8 @@ def test_counts_of_datasets(value):
         datasets.wave(50, periods=value)
     with pytest.raises(ValueError, match="n_clusters must be"):
         datasets.gaussian_clusters(50, n_clusters=value)
+
+
+def test_measures_of_quality_refuse_masked_layouts():
+    with pytest.raises(ValueError, match="Y is a masked array with 2 of its 120 entries masked"):
+        manifoldry.quality.trustworthiness(sheet(), masked(3, 7), n_neighbors=5)

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry import check
 from manifoldry.datasets.dataset import Dataset
-from manifoldry.datasets.sampling import ManifoldSampler, require_positive
+from manifoldry.datasets.sampling import ManifoldSampler, require_count, require_positive
 
 
 def gaussian_clusters(
@@ -51,7 +50,7 @@ def gaussian_clusters(
     """
     require_positive("separation", separation)
     for word, count in (("n_clusters", n_clusters), ("n_features", n_features)):
-        check.integer(word, count, 1)
+        require_count(word, count)
     sampler = ManifoldSampler("gaussian_clusters", n, noise, unevenness, random_state)
     labels = np.minimum((n_clusters * sampler.unit(1)[0]).astype(np.int64), n_clusters - 1)
     scale = separation / np.sqrt(2.0 * n_features)

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ellipeinc
 
-from manifoldry import check
 from manifoldry.datasets.dataset import Dataset
-from manifoldry.datasets.sampling import ManifoldSampler, invert_increasing, require_positive
+from manifoldry.datasets.sampling import ManifoldSampler, invert_increasing, require_count, require_positive
 from manifoldry.values import FloatArray
 
 
@@ -67,7 +66,7 @@ def wave(
     (200, 2)
     """
     require_positive("amplitude", amplitude)
-    check.integer("periods", periods, 1)
+    require_count("periods", periods)
     sampler = ManifoldSampler("wave", n, noise, unevenness, random_state)
     (u,) = sampler.unit(1)
     s = periods * wave_length(np.array(2 * np.pi), amplitude) * u

@@ -130,6 +130,12 @@ def invert_increasing(
     return arguments
 
 
+def require_count(name: str, value: Any) -> None:
+    """Refuse what is not a positive integer."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} must be an integer of at least 1; got {value!r}, try {name}=3.")
+
+
 def require_positive(word: str, size: float) -> None:
     """Refuse a size that is not a positive finite number."""
     if not 0 < size < np.inf:

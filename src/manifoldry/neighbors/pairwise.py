@@ -27,6 +27,8 @@ DistanceRows = Callable[[IntArray], FloatArray]
 
 def as_points(name: str, points: Any) -> FloatArray:
     """Return finite float64 points of shape (n, d) in C order, or refuse them."""
+    if isinstance(points, np.ma.MaskedArray):
+        check.unmasked(name, points)
     return _finite_table(name, np.asarray(points, dtype=np.float64, order="C"))
 
 

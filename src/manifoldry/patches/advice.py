@@ -24,8 +24,8 @@ MAX_LOST_VARIANCE = 0.05
 
 
 MAX_FOLDED_VARIANCE = 0.01
-"""Maximum share of the variance that patches of a surface leave their plane by, without a finding: 1e-9 on rolls with
-and without holes, 1e-4 on noisy ones, 0.02 on a Moebius strip, 0.05 on a torus, a third on a sphere."""
+"""Maximum share of the variance that patches of a surface leave their plane by, without a finding: below 5e-4 on rolls,
+holed and noisy ones too, 0.02 on a Moebius strip, 0.05 on a torus, a third on a sphere."""
 
 MAX_ROUGH_SHARE = 0.05
 """Maximum share of patches that are not flat enough with which the others can be said to close."""

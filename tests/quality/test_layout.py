@@ -20,8 +20,8 @@ def test_places_do_not_depend_on_the_unit(scale):
     assert quality.distinct_places(scale * Y) == quality.distinct_places(Y)
 
 
-def test_a_single_axis_has_a_hundred_places():
-    assert quality.distinct_places(np.linspace(0, 1, 5000)[:, None]) == 100
+def test_a_single_axis_has_a_thousand_places():
+    assert quality.distinct_places(np.linspace(0, 1, 5000)[:, None]) == 1000
 
 
 def test_constant_coordinates_are_one_place():

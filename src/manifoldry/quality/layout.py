@@ -13,6 +13,9 @@ from manifoldry.values import FloatArray, IntArray
 PLOT_CELLS = 100
 """Cells along each axis of a plot: a marker of usual size covers about a hundredth of its width."""
 
+LINE_CELLS = 1000
+"""Cells along the single axis of a line of points, which can be drawn as finely as a plot has pixels."""
+
 CROWDED_SHARE = 0.05
 """Least share of all points in a cell that counts as crowded: 500 times that of an even spread over the plot."""
 
@@ -57,7 +60,7 @@ class RuledAxis:
 def distinct_places(Y: Any) -> int:
     """Return the number of places that a plot of the first two axes shows.
 
-    Those are the occupied cells of a grid of 100 x 100 over the bounding box (of 100 along a single axis). Points
+    Those are the occupied cells of a grid of 100 x 100 over the bounding box (of 1,000 along a single axis). Points
     drawn evenly at random occupy nearly n of them while n is much below 10,000.
 
     Examples
@@ -113,9 +116,10 @@ def ruled_axes(Y: Any) -> list[RuledAxis]:
 def _plot_cells(Y: FloatArray) -> IntArray:
     """Return the cell of each point in a plot of the first two axes, each scaled to its own range."""
     cells = np.zeros(len(Y), dtype=np.int64)
+    n_cells = PLOT_CELLS if Y.shape[1] > 1 else LINE_CELLS
     for column in Y[:, :2].T:
         low, high = column.min(), column.max()
         if high > low:
-            at = (column - low) / (high - low) * PLOT_CELLS
-            cells = cells * PLOT_CELLS + np.minimum(at.astype(np.int64), PLOT_CELLS - 1)
+            at = (column - low) / (high - low) * n_cells
+            cells = cells * n_cells + np.minimum(at.astype(np.int64), n_cells - 1)
     return cells

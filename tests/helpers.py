@@ -34,6 +34,14 @@ def bandwidths(D, k):
     return np.maximum(np.median(own), own / 1.5)
 
 
+def pair_bandwidths(D, own, reach, other, other_reach):
+    """The larger bandwidth of those ends whose neighbors reach as far as the other end, or the least of all."""
+    least = other.min()
+    return np.maximum(
+        np.where(reach[:, None] >= D, own[:, None], least), np.where(other_reach[None] >= D, other[None], least)
+    )
+
+
 def bent_sheet(n=40, columns=4, seed=0):
     """Return points of a bent sheet with a little noise: connected, no ties, no symmetry."""
     rng = np.random.default_rng(seed)

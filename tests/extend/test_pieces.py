@@ -6,7 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from sklearn.cluster import KMeans
+from sklearn.metrics import normalized_mutual_info_score
 
+from manifoldry import LaplacianEigenmaps
 from manifoldry.extend.pieces import GAP_SHARE, Apart, LonePoint, Piece, side_by_side
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule
 from manifoldry.run import Run
@@ -129,3 +132,26 @@ def test_on_a_given_graph_edges_tell_the_component_and_no_edge_means_no_place():
     edges = csr_array(([3.0, 0.5, 0.25, 4.0], ([0, 1, 3, 3], [0, 2, 4, 2])), shape=(4, 5))
     placed = extension(edges, Run(0))
     np.testing.assert_array_equal(placed, [[3.0, 0.0], [1.5, 1.0], [np.nan, np.nan], [9.0, 9.0]])
+
+
+@pytest.mark.parametrize("n_pieces", [3, 4, 5])
+@pytest.mark.parametrize("seed", range(3))
+def test_k_means_finds_the_pieces(n_pieces, seed):
+    """Blobs of 20 to 200 points, whose Laplacian eigenmaps are the wider the fewer points they have."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(20, 200, n_pieces)
+    X = np.concatenate([rng.normal(size=(size, 3)) + 60.0 * np.eye(5, 3)[i] * (i + 1) for i, size in enumerate(sizes)])
+    X[:, 0] += np.repeat(60.0 * np.arange(n_pieces), sizes)
+    label = np.repeat(np.arange(n_pieces), sizes)
+    for n_components in (2, n_pieces):
+        Y = LaplacianEigenmaps(n_components=n_components).fit_transform(X)
+        found = KMeans(n_pieces, n_init=3, random_state=0).fit_predict(Y)
+        assert normalized_mutual_info_score(label, found) == pytest.approx(1.0)
+
+
+def test_every_point_is_nearest_to_the_mean_of_its_piece():
+    placed = [rows for rows, _ in side_by_side(pieces(4))]
+    means = np.array([rows.mean(axis=0) for rows in placed])
+    for number, rows in enumerate(placed):
+        away = np.linalg.norm(rows[:, None] - means, axis=2)
+        assert (away.argmin(axis=1) == number).all()

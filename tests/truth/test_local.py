@@ -188,3 +188,19 @@ def test_a_graph_alone_is_not_enough():
 
     with pytest.raises(ValueError, match="Local geometry needs points or all pairwise distances; got only a graph"):
         LTSA(metric="precomputed").fit(kneighbors_graph(X, 8, mode="distance"))
+
+
+def test_true_scale_is_claimed_only_where_lengths_agree():
+    """Where half of the neighborhoods collapse, one affine map may explain the rest: no scale is claimed."""
+    roll = datasets.swiss_roll(1000)
+    model = LTSA().fit(roll.X)
+    assert model.diagnostics_["isometric"]
+    graph, Y = model.graph_, model.embedding_
+    ratio = np.linalg.norm(Y[graph.rows()] - Y[graph.indices], axis=1) / graph.lengths
+    assert model.diagnostics_["length_error"] == pytest.approx(np.quantile(np.abs(ratio - 1), 0.75), rel=1e-9)
+    assert model.reconstruction_error_ == pytest.approx(model.spectrum_.values.sum())
+    # A globe has no flat map: some neighborhoods are magnified many times.
+    globe = np.random.default_rng(0).normal(size=(1000, 3))
+    closed = LTSA().fit(globe / np.linalg.norm(globe, axis=1, keepdims=True))
+    assert not closed.diagnostics_["isometric"]
+    assert closed.diagnostics_["length_error"] > 0.15

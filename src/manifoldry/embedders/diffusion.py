@@ -83,8 +83,8 @@ class DiffusionMaps(GraphEmbedder):
         manifold however unevenly it is sampled).
     bandwidth : "auto", "variable" or float
         The s of the Gaussian; "auto": :math:`2 s^2` is the median over the points of the mean squared distance to their
-        neighbors. A point more than 1.5 times as far from its neighbors has an s of its own, from its own distances over
-        1.5, and a pair the larger s of its two: outliers change no other s, and stay attached.
+        neighbors. A point more than 1.5 times as far from its neighbors has an s of its own, from its distances over
+        1.5, and a pair of neighbors the larger s of its two: outliers change no other s, and stay attached.
         "variable": :math:`2 s_i s_j` stands for it, with :math:`\sqrt2 s_i` the mean distance of i to its neighbors.
         Written :math:`e^{-d^2/\sigma}` the kernel has :math:`s = \sqrt{\sigma/2}`.
     kernel : {"auto", "complete", "sparse"}
@@ -115,8 +115,8 @@ class DiffusionMaps(GraphEmbedder):
     graph_ : NeighborGraph
         The neighbor graph.
     diagnostics_ : dict
-        Seconds, memory, ``stationary``, ``bandwidth`` and how many ``isolated_points`` have their own, ``kernel``, ``t``,
-        ``skipped_eigenvectors``, resolved "auto" parameters.
+        Seconds, memory, ``stationary``, ``bandwidth`` and how many ``isolated_points`` have their own, ``kernel``,
+        ``t``, ``skipped_eigenvectors``, resolved "auto" parameters.
 
     Notes
     -----

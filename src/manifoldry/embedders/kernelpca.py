@@ -22,12 +22,18 @@ from manifoldry.extend.placement import pairwise
 from manifoldry.parameters import Positive, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.solve.eigen import column_signs, largest
+from manifoldry.solve.eigen import column_signs, largest, smallest
 from manifoldry.solve.spectrum import Suggestion, elbow
 from manifoldry.values import Embedding, FloatArray, Spectrum
 
 MAX_GAMMA_POINTS = 1000
 """Points among which the median distance is taken: their half million pairs settle it to a fraction of a percent."""
+POSITIVE_KERNELS = ("rbf", "linear", "cosine")
+"""Kernels without negative eigenvalues, whatever the points; neither has poly if coef0 is not negative."""
+LOWEST_TOL = 1e-3
+"""Relative residual at which the lowest eigenvalue is known well enough to tell of it."""
+MIN_NEGATIVE_SHARE = 1e-6
+"""Share of the largest eigenvalue below which a negative one counts as rounding."""
 
 
 @register(
@@ -83,7 +89,8 @@ class KernelPCA(Embedder):
     spectrum_ : Spectrum
         Eigenpairs of the centered kernel, or of its approximation.
     diagnostics_ : dict
-        Seconds, memory, the ``gamma`` used, and ``kept``: the share of the trace of the centered kernel.
+        Seconds, memory, the ``gamma`` used, and ``kept``: the share of the trace of the centered kernel. Of a kernel
+        that may be indefinite (sigmoid, poly, given or a function), ``lowest``: the lowest eigenvalue over the largest.
 
     Notes
     -----
@@ -148,6 +155,8 @@ class KernelPCA(Embedder):
             else _nystrom(X, kernel, self.n_components, int(self.n_landmarks or 0), run)
         )
         notes: dict[str, Any] = {"variance": variance, "kept": float(np.maximum(spectrum.values, 0).sum() / variance)}
+        if whole and not (isinstance(kernel.rule, str) and kernel.rule in POSITIVE_KERNELS):
+            notes.update(_negative_part(X, kernel, spectrum, run))
         if kernel.rule in ("rbf", "poly", "sigmoid"):
             notes["gamma"] = kernel.gamma
         return Embedding(scores, spectrum=spectrum, extension=extension, inverse=self._preimage(scores, X), notes=notes)
@@ -178,6 +187,11 @@ class KernelPCA(Embedder):
             raise ValueError(f"kernel='precomputed' needs a square matrix of kernel values; got shape {X.shape}.")
         else:
             check.square_gram(X, "kernel='precomputed'")
+            if not np.diagonal(X).any() and X.min() >= 0:
+                raise ValueError(
+                    "kernel='precomputed' needs kernel values, which are largest on the diagonal; got zeros there, as "
+                    "of distances: pass np.exp(-gamma * D**2), or use ClassicalMDS(metric='precomputed')."
+                )
 
 
 def median_distance(X: Any, run: Run) -> float:
@@ -234,6 +248,25 @@ def _nystrom(
     )
     projection = KernelProjection(landmarks, kernel, whiten @ directions, mean @ directions)
     return scores, spectrum, projection, float(np.trace(covariance))
+
+
+def _negative_part(X: Any, kernel: Kernel, spectrum: Spectrum, run: Run) -> dict[str, Any]:
+    """Return the lowest eigenvalue over the largest, and a sentence where it tells of an indefinite kernel."""
+    centered = np.array(kernel(X, X, run), dtype=np.float64)
+    means = centered.mean(axis=0)
+    centered -= means
+    centered -= (means - means.mean())[:, None]
+    lowest = float(smallest(centered, 1, tol=LOWEST_TOL, run=run).values[0])
+    top = max(float(np.abs(spectrum.values).max(initial=0.0)), -lowest, np.finfo(float).tiny)
+    notes: dict[str, Any] = {"lowest": lowest / top}
+    if lowest < -MIN_NEGATIVE_SHARE * top:
+        missing = int(np.count_nonzero(spectrum.values <= 0))
+        zero = f"; {missing} of {len(spectrum)} components are zero" if missing else ""
+        notes["advice"] = (
+            f"The kernel is indefinite: its lowest eigenvalue is {lowest / top:.2g} of the largest in magnitude, and "
+            f"what it describes is in no component{zero}.",
+        )
+    return notes
 
 
 def _inverse_roots(values: FloatArray, n: int) -> FloatArray:

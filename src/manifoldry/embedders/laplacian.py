@@ -54,8 +54,8 @@ class LaplacianEigenmaps(GraphEmbedder):
     weights : {"heat", "binary"}
         Edge weights by the heat kernel, or all of them 1.
     bandwidth : float or "auto"
-        Standard deviation s of the heat kernel; with "auto" :math:`2 s^2` is the median over the points of the mean squared
-        distance to their neighbors. A point more than 1.5 times as far from its neighbors has an s of its own,
+        Standard deviation s of the heat kernel; with "auto" :math:`2 s^2` is the median over the points of the mean
+        squared distance to their neighbors. A point more than 1.5 times as far from its neighbors has an s of its own,
         from its own distances over 1.5, and an edge the larger s of its ends: outliers change no other s, and stay
         attached.
         Written :math:`e^{-\gamma d^2}` the kernel has :math:`s = 1/\sqrt{2\gamma}`, written :math:`e^{-d^2/t}` it has

@@ -32,9 +32,8 @@ from manifoldry.values import Embedding
 MAX_SCALE_MISFIT = 0.5
 """Misfit of the local scales up to which one affine map explains them, and the coordinates are set to true scale."""
 MAX_LENGTH_ERROR = 0.15
-"""Relative error that three of four edges must not exceed for a layout to be to scale. Rolls have 0.01 to 0.04, and 0.14 with
-noise of a fifth of their neighbors' distance; a map of cities of which one affine map explained most places, and was
-wrong a thousandfold, had 0.7."""
+"""Relative error that three of four edges must not exceed for a layout to be to scale. Rolls have 0.01 to 0.04, 0.14
+with strong noise; a map of cities of which one affine map explained most places, wrong a thousandfold, had 0.7."""
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 
@@ -56,8 +55,8 @@ def _at_true_scale(sample: Sample, planes: list[Tangents], affine: Aligned, isom
     notes = {**affine.notes, "isometric": well, "misfit": misfit, "length_error": error}
     if one_map and not well:
         sentence = (
-            f"The layout is not to scale: a quarter of the neighbors would be off by {error:.0%} or more, so coordinates "
-            "have unit variance; more neighbors may mend it."
+            f"The layout is not to scale: a quarter of the neighbors would be off by {error:.0%} or more, so "
+            "coordinates have unit variance; more neighbors may mend it."
         )
         notes["advice"] = (*notes.get("advice", ()), sentence)
     return replace(affine, coordinates=scaled if well else affine.coordinates, notes=notes)

@@ -74,10 +74,8 @@ class LaplacianNystrom:
     def __call__(self, X: Array, run: Run) -> FloatArray:
         """Place new points; one without any neighbor has no place (NaN)."""
         neighbors, lengths = self.index.query(X, run)
-        own = _own_bandwidths(neighbors, lengths, self.bandwidth)
-        affinities = self.strongest * neighbor_affinities(
-            neighbors, lengths, _pair_bandwidths(own, self.bandwidth, neighbors)
-        )
+        scale = _edge_bandwidths(neighbors, lengths, self.bandwidth)
+        affinities = self.strongest * neighbor_affinities(neighbors, lengths, scale)
         degrees = affinities.sum(axis=1, keepdims=True)
         symmetric = self.kind == "symmetric"
         smoothed = self.coordinates / np.sqrt(self.degrees)[:, None] if symmetric else self.coordinates
@@ -125,23 +123,26 @@ class DiffusionNystrom:
     def __call__(self, X: Array, run: Run) -> FloatArray:
         """Place new points; one without any neighbor has no place (NaN)."""
         neighbors, lengths = self.index.query(X, run)
-        own = _own_bandwidths(neighbors, lengths, self.bandwidth)
         if self.distances is None:
-            scale = _pair_bandwidths(own, self.bandwidth, neighbors)
+            scale = _edge_bandwidths(neighbors, lengths, self.bandwidth)
             affinities = neighbor_affinities(neighbors, lengths, scale) * self.density_factors[neighbors]
             means = weighted_means(neighbors, affinities, self.coordinates)
         else:
             rows = run.ranges(X.shape[0], max(1, AFFINITY_BLOCK // len(self.coordinates)))
             parts = [
-                self._complete_means(self.distances(X[lo:hi], run), None if own is None else own[lo:hi])
-                for lo, hi in rows
+                self._complete_means(self.distances(X[lo:hi], run), neighbors[lo:hi], lengths[lo:hi]) for lo, hi in rows
             ]
             means = np.concatenate([np.empty((0, len(self.values))), *parts])
         placed = means / _divisors(self.values, MIN_SPARSE_DIVISOR if self.distances is None else MIN_COMPLETE_DIVISOR)
         return _at_copies(placed, neighbors, lengths, self.coordinates)
 
-    def _complete_means(self, lengths: FloatArray, own: FloatArray | None) -> FloatArray:
-        scaled = lengths / _pair_bandwidths(own, self.bandwidth)
+    def _complete_means(self, distances: FloatArray, neighbors: IntArray, lengths: FloatArray) -> FloatArray:
+        scale: float | FloatArray
+        if isinstance(self.bandwidth, Bandwidths):
+            scale = self.bandwidth.with_all(distances, *self.bandwidth.of_new(lengths, neighbors))
+        else:
+            scale = self.bandwidth
+        scaled = distances / scale
         # The nearest affinity is taken out of all, so that none but far ones vanish however far the point is.
         exponents = -0.5 * (scaled**2 - scaled.min(axis=1, keepdims=True) ** 2)
         affinities = np.exp(exponents) * self.density_factors
@@ -169,16 +170,11 @@ def _divisors(values: FloatArray, least: float) -> FloatArray:
     return np.where(np.abs(values) > least, values, 1.0)
 
 
-def _own_bandwidths(neighbors: IntArray, lengths: FloatArray, bandwidth: Bandwidth) -> FloatArray | None:
-    """Return the bandwidths of new points, by the rule of the fitted ones; None where one serves all."""
-    return bandwidth.of_new(lengths, neighbors) if isinstance(bandwidth, Bandwidths) else None
-
-
-def _pair_bandwidths(own: FloatArray | None, bandwidth: Bandwidth, neighbors: Any = slice(None)) -> float | FloatArray:
-    """Return the bandwidths of new points with ``neighbors`` (m, width) or all fitted ones, or the one of all pairs."""
+def _edge_bandwidths(neighbors: IntArray, lengths: FloatArray, bandwidth: Bandwidth) -> float | FloatArray:
+    """Return the bandwidths of new points with their neighbors (m, width), or the one of all pairs."""
     if not isinstance(bandwidth, Bandwidths):
         return bandwidth
-    return bandwidth.between(np.asarray(own)[:, None], bandwidth.own[neighbors])
+    return bandwidth.between(bandwidth.of_new(lengths, neighbors)[0][:, None], bandwidth.own[neighbors])
 
 
 def _at_copies(placed: FloatArray, neighbors: IntArray, lengths: FloatArray, coordinates: FloatArray) -> FloatArray:

@@ -22,6 +22,9 @@ ISOLATION = 1.5
 edge of an evenly sampled sheet it is the root of 2, so that a sheet has one bandwidth; beyond, a point would come loose
 from the others, and an eigenvector would be spent on it."""
 
+LAST_NEIGHBOR_TOL = 1e-8
+"""Relative distance beyond the last neighbor that still counts as its, so that a hair does not decide."""
+
 
 def gaussian(lengths: FloatArray, bandwidth: float | FloatArray) -> FloatArray:
     r"""Return :math:`e^{-d^2 / (2 s^2)}` of distances d; an infinite bandwidth s gives ones.
@@ -59,29 +62,42 @@ class Bandwidths:
         The pair has :math:`\sqrt{s_i s_j}` (zelnikmanor2005), or the larger of the two.
     common : float
         The bandwidth below which none falls; 0 if there is no such.
+    reach : ndarray of shape (n,), optional
+        How far the neighbors of each point are. Between all pairs, a larger bandwidth holds up to there and no farther:
+        an outlier is attached to its neighbors, and joins no others by the way.
     """
 
     own: FloatArray
     pair: Literal["product", "larger"]
     common: float = 0.0
+    reach: FloatArray | None = None
 
     def between(self, first: FloatArray, second: FloatArray) -> FloatArray:
-        """Return the bandwidths of pairs from those of their ends."""
+        """Return the bandwidths of edges from those of their ends."""
         return np.sqrt(first * second) if self.pair == "product" else np.maximum(first, second)
 
-    def of_new(self, lengths: FloatArray, neighbors: IntArray) -> FloatArray:
-        """Return the bandwidths of new points from the lengths to their nearest fitted ones, -1 for none.
+    def with_all(self, lengths: FloatArray, own: FloatArray, reach: FloatArray) -> FloatArray:
+        """Return the bandwidths of points, with bandwidths ``own`` and ``reach``, and all fitted ones; shape (m, n)."""
+        if self.pair == "product" or self.reach is None:
+            return self.between(own[:, None], self.own)
+        here = np.where(lengths <= reach[:, None], own[:, None], self.common)
+        return np.maximum(here, np.where(lengths <= self.reach, self.own, self.common))
 
-        With the larger ones of pairs it is that of the nearest fitted point at least: a new point beside it has the same.
+    def of_new(self, lengths: FloatArray, neighbors: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return the bandwidths of new points, and how far they reach, from the nearest fitted ones (-1 for none).
+
+        With the larger ones of pairs they are those of the nearest fitted point at least: a new point beside it has
+        the same.
         """
         listed = neighbors >= 0
         known, counts = np.where(listed, lengths, 0.0), np.maximum(listed.sum(axis=1), 1)
-        if self.pair == "larger":
-            nearest = neighbors[np.arange(len(lengths)), np.argmin(np.where(listed, lengths, np.inf), axis=1)]
-            own = np.sqrt((known**2).sum(axis=1) / counts / 2.0) / ISOLATION
-            return np.maximum(np.where(nearest >= 0, self.own[nearest], self.common), own)
-        mean = known.sum(axis=1) / counts
-        return np.where(mean > 0, mean / np.sqrt(2.0), np.min(self.own))
+        if self.pair == "product" or self.reach is None:
+            mean = known.sum(axis=1) / counts
+            return np.where(mean > 0, mean / np.sqrt(2.0), np.min(self.own)), known.max(axis=1)
+        nearest = neighbors[np.arange(len(lengths)), np.argmin(np.where(listed, lengths, np.inf), axis=1)]
+        theirs = np.where(nearest >= 0, self.own[nearest], self.common)
+        own = np.sqrt((known**2).sum(axis=1) / counts / 2.0) / ISOLATION
+        return np.maximum(theirs, own), np.where(own > theirs, known.max(axis=1), self.reach[nearest])
 
     @property
     def isolated(self) -> int:
@@ -97,9 +113,9 @@ def automatic_bandwidth(neighbors: NeighborGraph) -> Bandwidth:
     r"""Return the automatic bandwidth: :math:`2 s^2` is the median over the points of their mean squared length.
 
     A point that is more than 1.5 times as far from its neighbors has a bandwidth of its own,
-    :math:`s_i = \sqrt{\mathrm{mean}_j d_{ij}^2 / 2} / 1.5 > s`, and a pair has the larger one of its two. So a few
-    outliers change no other bandwidth, and are not cut off either. Where no point is so isolated there is one
-    bandwidth, a float.
+    :math:`s_i = \sqrt{\mathrm{mean}_j d_{ij}^2 / 2} / 1.5 > s`, and a pair of neighbors has the larger one of its
+    two. So a few outliers change no other bandwidth, and are not cut off either. Where no point is so isolated there is
+    one bandwidth, a float.
 
     Examples
     --------
@@ -116,7 +132,9 @@ def automatic_bandwidth(neighbors: NeighborGraph) -> Bandwidth:
     squares = np.bincount(neighbors.rows(), (lengths / unit) ** 2, minlength=neighbors.n_points) / counts
     own = unit * np.sqrt(squares / 2.0)
     common = float(np.median(own[own > 0]))
-    bandwidths = Bandwidths(np.maximum(common, own / ISOLATION), "larger", common)
+    reach = np.zeros(neighbors.n_points)
+    np.maximum.at(reach, neighbors.rows(), lengths * (1.0 + LAST_NEIGHBOR_TOL))
+    bandwidths = Bandwidths(np.maximum(common, own / ISOLATION), "larger", common, reach)
     return bandwidths if bandwidths.isolated else common
 
 
@@ -228,7 +246,8 @@ def complete_affinity(distances: FloatArray, bandwidth: Bandwidth) -> Affinity:
     """Return the Gaussian affinities of all pairs, every point with itself too, from distances of shape (n, n)."""
     if not isinstance(bandwidth, Bandwidths):
         return Affinity(gaussian(distances, bandwidth))
-    return Affinity(gaussian(distances, bandwidth.between(bandwidth.own[:, None], bandwidth.own)))
+    reach = np.zeros(len(distances)) if bandwidth.reach is None else bandwidth.reach
+    return Affinity(gaussian(distances, bandwidth.with_all(distances, bandwidth.own, reach)))
 
 
 def affinity_lengths(W: Any, strongest: float) -> csr_array:

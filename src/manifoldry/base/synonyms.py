@@ -77,6 +77,7 @@ NOT_NEEDED = {
     "copy_X": "X is never written into",
     "dens_lambda": "densMAP is not implemented",
     "densmap": "densMAP is not implemented",
+    "drop_first": "the constant eigenvector is always left out; its eigenvalue is in spectrum_.dropped",
     "eigen_solver": _SOLVERS,
     "eigen_tol": "eigenpairs are computed to rounding and their residuals reported in spectrum_",
     "final_momentum": "momentum is set by the phase and restarts where it leads uphill",

@@ -174,14 +174,15 @@ def side_by_side(pieces: list[FloatArray]) -> list[tuple[FloatArray, FloatArray]
 
     - every point is nearer to its own mean: means are apart by twice the larger of the two radii;
     - no two pieces are better given one mean. For :math:`n_a` and :math:`n_b` points with means :math:`\Delta` apart
-      that costs :math:`\Delta^2 n_a n_b / (n_a + n_b)`, and the mean so won saves at most the scatter S of another piece,
-      so :math:`\Delta^2 \ge 2 S (1 / n_a + 1 / n_b)`; for that the gap grows to two widths at most.
+      that costs :math:`\Delta^2 n_a n_b / (n_a + n_b)`, and the mean so won saves at most the scatter S of another
+      piece, so :math:`\Delta^2 \ge 2 S (1 / n_a + 1 / n_b)`; for that the gap grows to two widths at most.
     """
     widths = np.array([np.ptp(piece[:, 0]) for piece in pieces])
     least, most = GAP_SHARE * (widths.mean() or 1.0), MAX_GAP * widths.max(initial=0.0)
     squares = [((piece - piece.mean(axis=0)) ** 2).sum(axis=1) for piece in pieces]
     scatter = max(float(square.sum()) for square in squares)
-    placed, right = [], 0.0
+    placed: list[tuple[FloatArray, FloatArray]] = []
+    right = 0.0
     for number, piece in enumerate(pieces):
         shift = -(piece.min(axis=0) + piece.max(axis=0)) / 2
         left = 0.0

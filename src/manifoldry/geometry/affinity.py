@@ -22,6 +22,9 @@ ISOLATION = 1.5
 edge of an evenly sampled sheet it is the root of 2, so that a sheet has one bandwidth; beyond, a point would come loose
 from the others, and an eigenvector would be spent on it."""
 
+LAST_NEIGHBOR_TOL = 1e-8
+"""Relative distance beyond the last neighbor that still counts as its, so that a hair does not decide."""
+
 
 def gaussian(lengths: FloatArray, bandwidth: float | FloatArray) -> FloatArray:
     r"""Return :math:`e^{-d^2 / (2 s^2)}` of distances d; an infinite bandwidth s gives ones.
@@ -110,9 +113,9 @@ def automatic_bandwidth(neighbors: NeighborGraph) -> Bandwidth:
     r"""Return the automatic bandwidth: :math:`2 s^2` is the median over the points of their mean squared length.
 
     A point that is more than 1.5 times as far from its neighbors has a bandwidth of its own,
-    :math:`s_i = \sqrt{\mathrm{mean}_j d_{ij}^2 / 2} / 1.5 > s`, and a pair of neighbors has the larger one of its two. So a
-    few outliers change no other bandwidth, and are not cut off either. Where no point is so isolated there is one
-    bandwidth, a float.
+    :math:`s_i = \sqrt{\mathrm{mean}_j d_{ij}^2 / 2} / 1.5 > s`, and a pair of neighbors has the larger one of its
+    two. So a few outliers change no other bandwidth, and are not cut off either. Where no point is so isolated there is
+    one bandwidth, a float.
 
     Examples
     --------
@@ -130,7 +133,7 @@ def automatic_bandwidth(neighbors: NeighborGraph) -> Bandwidth:
     own = unit * np.sqrt(squares / 2.0)
     common = float(np.median(own[own > 0]))
     reach = np.zeros(neighbors.n_points)
-    np.maximum.at(reach, neighbors.rows(), lengths)
+    np.maximum.at(reach, neighbors.rows(), lengths * (1.0 + LAST_NEIGHBOR_TOL))
     bandwidths = Bandwidths(np.maximum(common, own / ISOLATION), "larger", common, reach)
     return bandwidths if bandwidths.isolated else common
 

@@ -22,7 +22,7 @@ MAX_ROUNDS = 8
 """Number of times that points are held; digits, faces, wines and cells needed up to four."""
 MAX_HELD_SHARE = 0.05
 """Share of the points that are held at most; beyond, the points that rule the coordinates are no exceptions."""
-N_COLUMNS = 256
+N_HOLDING_COLUMNS = 256
 """Columns of the holding map solved for at a time."""
 MIN_HOLDING_WEIGHT = 1e-6
 """Smaller shares in the place of a held point are dropped: they would fill the matrix."""
@@ -134,8 +134,8 @@ def holding_map(affinities: csr_array, held: IntArray) -> tuple[csr_array, IntAr
     outward = csc_array(walk[:, free])
     met = np.flatnonzero(np.diff(outward.indptr))
     data, row, column = [np.empty(0)], [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
-    for lo in range(0, len(met), N_COLUMNS):
-        columns = met[lo : lo + N_COLUMNS]
+    for lo in range(0, len(met), N_HOLDING_COLUMNS):
+        columns = met[lo : lo + N_HOLDING_COLUMNS]
         shares = factor.solve(outward[:, columns].toarray())
         kept = np.nonzero(shares > MIN_HOLDING_WEIGHT)
         data.append(shares[kept])

@@ -46,6 +46,15 @@ ITERATIVE = {
 }
 """Each iterative method, the stage from which on there is a layout to keep, and settings for few points."""
 
+
+@pytest.fixture(autouse=True)
+def _hears_ctrl_c():
+    """Python's own handler, also where the tests run in the background of a shell, which ignores Ctrl-C."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, former)
+
+
 by_method = pytest.mark.parametrize("method", ITERATIVE, ids=lambda method: method.__name__)
 
 
@@ -153,6 +162,7 @@ import os, signal, threading, warnings
 import numpy as np
 from manifoldry import UMAP
 
+signal.signal(signal.SIGINT, signal.default_int_handler)
 X = np.random.default_rng(0).standard_normal((3000, 5))
 began = threading.Event()
 threading.Thread(target=lambda: (began.wait(40), os.kill(os.getpid(), signal.SIGINT)), daemon=True).start()

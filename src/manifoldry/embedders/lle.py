@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.extend.local import embed_aligned, embed_principal
 from manifoldry.geometry.affinity import automatic_bandwidth, graph_affinity
 from manifoldry.geometry.neighborhoods import sum_blocks
@@ -117,6 +117,8 @@ class LLE(GraphEmbedder):
     min_participation: Fraction = 0.02
     disconnected: Policy = "apart"
 
+    reconstruction_error_: float = fitted()
+
     _invertible = _local_inverse = True
 
     def _rule(self, n_points: int) -> NeighborRule:
@@ -176,6 +178,8 @@ class NonnegativeLLE(GraphEmbedder):
     reg: NonNegative = 0.001
     min_participation: Fraction = 0.02
     disconnected: Policy = "apart"
+
+    reconstruction_error_: float = fitted()
 
     _invertible = _local_inverse = True
 
@@ -239,6 +243,8 @@ class ModifiedLLE(GraphEmbedder):
     reg: NonNegative = 0.001
     min_participation: Fraction = 0.02
     disconnected: Policy = "apart"
+
+    reconstruction_error_: float = fitted()
 
     _invertible = _local_inverse = True
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.extend.local import embed_aligned, embed_principal
 from manifoldry.geometry.affinity import automatic_bandwidth, graph_affinity
 from manifoldry.geometry.tangent import (
@@ -122,6 +122,8 @@ class LTSA(GraphEmbedder):
     min_participation: Fraction = 0.02
     disconnected: Policy = "apart"
 
+    reconstruction_error_: float = fitted()
+
     _invertible = _local_inverse = True
 
     def _rule(self, n_points: int) -> NeighborRule:
@@ -195,6 +197,8 @@ class HessianEigenmaps(GraphEmbedder):
     isometric: bool = True
     min_participation: Fraction = 0.02
     disconnected: Policy = "apart"
+
+    reconstruction_error_: float = fitted()
 
     _invertible = _local_inverse = True
 

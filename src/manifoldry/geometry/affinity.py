@@ -97,7 +97,9 @@ class Bandwidths:
         nearest = neighbors[np.arange(len(lengths)), np.argmin(np.where(listed, lengths, np.inf), axis=1)]
         theirs = np.where(nearest >= 0, self.own[nearest], self.common)
         own = np.sqrt((known**2).sum(axis=1) / counts / 2.0) / ISOLATION
-        return np.maximum(theirs, own), np.where(own > theirs, known.max(axis=1), self.reach[nearest])
+        return np.maximum(theirs, own), np.where(
+            own > theirs, known.max(axis=1) * (1.0 + LAST_NEIGHBOR_TOL), self.reach[nearest]
+        )
 
     @property
     def isolated(self) -> int:

@@ -36,8 +36,8 @@ def eat_kernels(lab: Lab) -> None:
             "error with degree 2",
             float(learned[1]),
             at_most(0.1, within=0, said="proper"),
-            reason=f"a kernel of rank {round(poly[1].rank_ratio_ * (len(X) - 1))}: the stretch reaches the bound of its "
-            f"dual with {variances[2:].sum():.0%} of the variance beyond the plane",
+            reason=f"a kernel of rank {round(poly[1].rank_ratio_ * (len(X) - 1))}: the stretch reaches the bound of "
+            f"its dual with {variances[2:].sum():.0%} of the variance beyond the plane",
         )
     lab.claim("largest error, degrees 3 to 10", float(learned[2:].max()), at_most(0.1, within=0, said="proper"))
     lab.claim("the same of new points", float(placed[2:].max()), at_most(0.1, within=0, said="proper"))

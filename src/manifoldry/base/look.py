@@ -30,8 +30,9 @@ MIN_LOOKED_AT = 30
 MAX_POPULATION = 2000
 """Maximum number of points among which neighbors are compared."""
 
-COMPARED = (100, 500)
-"""Numbers of points whose neighbors are compared: most layouts pass with the first; the second tells 0.005 apart."""
+COMPARED = (100, 500, 2000)
+"""Numbers of points whose neighbors are compared: most layouts pass with the first, most others fall with the second,
+and the third tells 0.005 apart."""
 
 MAX_POPULATION_ENTRIES = 10_000_000
 """Maximum number of entries (rows times columns) of the compared population: 80 MB."""
@@ -40,6 +41,9 @@ N_COMPARED_NEIGHBORS = 15
 """Number of neighbors compared, as in `quality.score`; of few points a tenth, as more are no neighborhood.
 
 Among 15 of the 72 views of a turning object are opposite sides, and PCA's crossed loop would be the best layout."""
+
+MAX_CROWD_SAMPLE = 500
+"""Maximum number of crowded points whose rows are compared with each other."""
 
 MAX_CROWDED_SHARE = 0.2
 """Maximum share of the points on crowded places without a finding."""
@@ -57,7 +61,7 @@ MIN_DIFFERENCE = 0.005
 """Least difference in trustworthiness that is worth a sentence."""
 
 STANDARD_ERRORS = 2.5
-"""Standard errors by which trustworthiness must differ to be called so: by chance in one fit of 160."""
+"""Standard errors by which trustworthiness must differ to be decided: wrong by chance in one fit of 160."""
 
 
 def keep_advice(model: Any, X: Any, run: Run) -> None:
@@ -143,7 +147,7 @@ def _mostly_identical(X: Any, points: IntArray, run: Run) -> bool:
     """Tell whether most of the points are copies of each other, so that they have to coincide."""
     if isinstance(X, NeighborGraph):
         return False
-    some = run.rng("look at crowds").permutation(points)[: COMPARED[-1]]
+    some = run.rng("look at crowds").permutation(points)[:MAX_CROWD_SAMPLE]
     return 2 * len(distinct_rows(X[some])[0]) < len(some)
 
 
@@ -175,12 +179,14 @@ def _lost_neighbors(X: Any, Y: FloatArray, model: Any, run: Run) -> Iterator[str
         seen = _compare(X, points, np.arange(min(len(points), n_compared)), Y, principal, model)
         if seen.harmless:
             return
+        if seen.harmful:
+            break
     if seen.no_better_than_chance:
         yield (
             f"Neighbors in the layout are hardly more often neighbors in the data than at random (trustworthiness "
             f"{seen.trust:.2f}; 0.5 is chance, 1 is best): {_instead(model)}."
         )
-    if seen.lost > max(MIN_DIFFERENCE, STANDARD_ERRORS * seen.lost_error):
+    if seen.lost > MIN_DIFFERENCE:
         yield (
             f"Neighbors are kept less well than by PCA (trustworthiness {seen.trust:.2f}, PCA "
             f"{seen.trust + seen.lost:.2f}): {_instead(model)}."
@@ -198,6 +204,11 @@ class _Comparison:
     @property
     def no_better_than_chance(self) -> bool:
         return self.trust < MIN_TRUST
+
+    @property
+    def harmful(self) -> bool:
+        """Whether comparing more points would hardly change what is found."""
+        return self.lost - STANDARD_ERRORS * self.lost_error > MIN_DIFFERENCE
 
     @property
     def harmless(self) -> bool:

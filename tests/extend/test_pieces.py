@@ -10,7 +10,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import normalized_mutual_info_score
 
 from manifoldry import LaplacianEigenmaps
-from manifoldry.extend.pieces import GAP_SHARE, Apart, LonePoint, Piece, side_by_side
+from manifoldry.extend.pieces import GAP_SHARE, MIN_PIECE_SHARE, Apart, LonePoint, Piece, side_by_side
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule
 from manifoldry.run import Run
 
@@ -149,8 +149,18 @@ def test_k_means_finds_the_pieces(n_pieces, seed):
         assert normalized_mutual_info_score(label, found) == pytest.approx(1.0)
 
 
+def test_a_stray_piece_keeps_clear_and_takes_no_room():
+    rng = np.random.default_rng(0)
+    big, stray = rng.uniform(size=(200, 2)), 0.01 * rng.uniform(size=(3, 2))
+    (first, _), (second, _) = side_by_side([big, stray])
+    assert first[:, 0].max() < second[:, 0].min()
+    assert np.ptp(np.r_[first, second][:, 0]) < 1.2 * np.ptp(big[:, 0])
+
+
 def test_every_point_is_nearest_to_the_mean_of_its_piece():
-    placed = [rows for rows, _ in side_by_side(pieces(4))]
+    found = [piece for piece in pieces(4) if len(piece) >= MIN_PIECE_SHARE * max(map(len, pieces(4)))]
+    assert len(found) > 1
+    placed = [rows for rows, _ in side_by_side(found)]
     means = np.array([rows.mean(axis=0) for rows in placed])
     for number, rows in enumerate(placed):
         away = np.linalg.norm(rows[:, None] - means, axis=2)

@@ -19,6 +19,9 @@ from manifoldry.warnings import DisconnectedWarning, warn
 
 GAP_SHARE = 0.2
 """Least space between components laid side by side, as a share of their mean width."""
+MIN_PIECE_SHARE = 0.1
+"""Least size of a piece, relative to the largest, that is given room to be told from the others by k-means."""
+
 MAX_GAP = 2.0
 """Most space between them, in widths of the widest: beyond, the shapes would be too small to be seen."""
 
@@ -176,11 +179,15 @@ def side_by_side(pieces: list[FloatArray]) -> list[tuple[FloatArray, FloatArray]
     - no two pieces are better given one mean. For :math:`n_a` and :math:`n_b` points with means :math:`\Delta` apart
       that costs :math:`\Delta^2 n_a n_b / (n_a + n_b)`, and the mean so won saves at most the scatter S of another
       piece, so :math:`\Delta^2 \ge 2 S (1 / n_a + 1 / n_b)`; for that the gap grows to two widths at most.
+
+    Pieces of less than a tenth of the largest one's points only keep clear of the others: a few stray points must not
+    take the room from the rest.
     """
     widths = np.array([np.ptp(piece[:, 0]) for piece in pieces])
     least, most = GAP_SHARE * (widths.mean() or 1.0), MAX_GAP * widths.max(initial=0.0)
     squares = [((piece - piece.mean(axis=0)) ** 2).sum(axis=1) for piece in pieces]
     scatter = max(float(square.sum()) for square in squares)
+    large = MIN_PIECE_SHARE * max(map(len, pieces))
     placed: list[tuple[FloatArray, FloatArray]] = []
     right = 0.0
     for number, piece in enumerate(pieces):
@@ -188,10 +195,12 @@ def side_by_side(pieces: list[FloatArray]) -> list[tuple[FloatArray, FloatArray]
         left = 0.0
         if number:
             before = placed[-1][0]
-            radius = np.sqrt(max(squares[number - 1].max(), squares[number].max()))
-            apart = np.sqrt(2 * scatter * (1 / len(before) + 1 / len(piece)))
-            inside = (right - before[:, 0].mean()) + (piece[:, 0].mean() - piece[:, 0].min())
-            left = right + max(least, 2 * radius - inside, min(apart - inside, most))
+            left = right + least
+            if min(len(before), len(piece)) >= large:
+                radius = np.sqrt(max(squares[number - 1].max(), squares[number].max()))
+                apart = np.sqrt(2 * scatter * (1 / len(before) + 1 / len(piece)))
+                inside = (right - before[:, 0].mean()) + (piece[:, 0].mean() - piece[:, 0].min())
+                left = right + max(least, 2 * radius - inside, min(apart - inside, most))
         shift[0] = left - piece[:, 0].min()
         placed.append((piece + shift, shift))
         right = left + widths[number]

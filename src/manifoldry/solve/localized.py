@@ -18,8 +18,8 @@ N_SPARE = 4
 """Eigenvectors computed beyond those wanted where one is localized: others of its kind are near."""
 N_SKIPPED = 12
 """Localized eigenvectors of a Laplacian that are skipped at most."""
-MAX_ROUNDS = 8
-"""Number of times that points are held; digits, faces, wines and cells needed up to four."""
+MAX_ROUNDS = 4
+"""Number of times that points are held: enough for digits, faces, wines and cells, and each costs an eigenproblem."""
 MAX_HELD_SHARE = 0.05
 """Share of the points that are held at most; beyond, the points that rule the coordinates are no exceptions."""
 N_HOLDING_COLUMNS = 256

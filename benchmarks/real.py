@@ -84,7 +84,8 @@ COLUMNS = {
 CAPTION = (
     "Every method at its defaults in two dimensions (PrincipalCurve in one), random_state=0, each fit in a process of "
     f"its own with one thread. Trust and continuity with {MAX_NEIGHBORS} neighbors, or a tenth of the rows; PCA is "
-    f"PCA's trust on the same rows, and below it by more than {BELOW} is *said* by a warning or *silent*. Predicted: "
+    "PCA's trust on the same rows in as many dimensions, and "
+    f"below it by more than {BELOW} is *said* by a warning or *silent*. Predicted: "
     f"accuracy of the labels (R² of numbers) by 5 neighbors in the embedding, {N_FOLDS}-fold. Places: cells of a grid "
     f"of {PLOT_CELLS} x {PLOT_CELLS} over the bounding box that hold a point, relative to the number expected of as "
     "many points falling uniformly. Seconds of processor time."
@@ -125,7 +126,7 @@ def judge(data: RealSet, Y: FloatArray, sentences: Sequence[str]) -> dict[str, A
     k = min(MAX_NEIGHBORS, len(Y) // 10)  # of few rows, 15 are no neighborhood: 72 views of a turn would be called torn
     measured = {"n_neighbors": k, "sample": min(N_JUDGED, len(Y)), "random_state": SEED, "n_jobs": 1}
     ranks = quality.rank_measures(data.X, Y, **measured)
-    plane = manifoldry.PCA(n_components=2, random_state=SEED).fit_transform(data.X)
+    plane = manifoldry.PCA(n_components=Y.shape[1], random_state=SEED).fit_transform(data.X)
     pca = float(quality.trustworthiness(data.X, plane, **measured))
     below = float(ranks.trustworthiness) < pca - BELOW
     said = any("PCA" in sentence for sentence in sentences)

@@ -10,7 +10,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import normalized_mutual_info_score
 
 from manifoldry import LaplacianEigenmaps
-from manifoldry.extend.pieces import GAP_SHARE, MIN_PIECE_SHARE, Apart, LonePoint, Piece, side_by_side
+from manifoldry.extend.pieces import GAP_SHARE, MIN_ROOMY_SHARE, Apart, LonePoint, Piece, side_by_side
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule
 from manifoldry.run import Run
 
@@ -158,7 +158,7 @@ def test_a_stray_piece_keeps_clear_and_takes_no_room():
 
 
 def test_every_point_is_nearest_to_the_mean_of_its_piece():
-    found = [piece for piece in pieces(4) if len(piece) >= MIN_PIECE_SHARE * max(map(len, pieces(4)))]
+    found = [piece for piece in pieces(4) if len(piece) >= MIN_ROOMY_SHARE * max(map(len, pieces(4)))]
     assert len(found) > 1
     placed = [rows for rows, _ in side_by_side(found)]
     means = np.array([rows.mean(axis=0) for rows in placed])

@@ -19,7 +19,7 @@ from manifoldry.warnings import DisconnectedWarning, warn
 
 GAP_SHARE = 0.2
 """Least space between components laid side by side, as a share of their mean width."""
-MIN_PIECE_SHARE = 0.1
+MIN_ROOMY_SHARE = 0.1
 """Least size of a piece, relative to the largest, that is given room to be told from the others by k-means."""
 
 MAX_GAP = 2.0
@@ -187,7 +187,7 @@ def side_by_side(pieces: list[FloatArray]) -> list[tuple[FloatArray, FloatArray]
     least, most = GAP_SHARE * (widths.mean() or 1.0), MAX_GAP * widths.max(initial=0.0)
     squares = [((piece - piece.mean(axis=0)) ** 2).sum(axis=1) for piece in pieces]
     scatter = max(float(square.sum()) for square in squares)
-    large = MIN_PIECE_SHARE * max(map(len, pieces))
+    large = MIN_ROOMY_SHARE * max(map(len, pieces))
     placed: list[tuple[FloatArray, FloatArray]] = []
     right = 0.0
     for number, piece in enumerate(pieces):

@@ -97,7 +97,7 @@ def unfold(data: Dataset, cards: Sequence[Card]) -> Iterator[Result]:
             quality.procrustes(Y, data.truth, kind="similarity").aligned,
             seconds,
             quality.score(data.X, Y, truth=data.truth),
-            tuple(str(warning.message) for warning in caught),
+            tuple(f"{card.name}: {str(warning.message).removeprefix(f'{card.name}: ')}" for warning in caught),
         )
 
 
@@ -109,7 +109,7 @@ def _show(title: str, roll: Dataset, path: Path) -> None:
         figures = [_number(result.figures[key]) for key in FIGURES.values()]
         print(_line(result.name, f"{result.seconds:.2f}", *figures), flush=True)
         results.append(result)
-    print(*(f"{result.name}: {remark}\n" for result in results for remark in result.remarks), sep="")
+    print(*(f"{remark}\n" for result in results for remark in result.remarks), sep="")
     draw(title, roll, results, path)
 
 

@@ -188,8 +188,8 @@ def _lost_neighbors(X: Any, Y: FloatArray, model: Any, run: Run) -> Iterator[str
         )
     if seen.lost > MIN_DIFFERENCE:
         yield (
-            f"Neighbors are kept less well than by PCA (trustworthiness {seen.trust:.2f}, PCA "
-            f"{seen.trust + seen.lost:.2f}): {_instead(model)}."
+            f"Neighbors are kept less well than by PCA (trustworthiness {seen.trust:.3f}, PCA "
+            f"{seen.trust + seen.lost:.3f}): {_instead(model)}."
         )
 
 

@@ -20,6 +20,8 @@ N_SKIPPED = 12
 """Localized eigenvectors of a Laplacian that are skipped at most."""
 MAX_ROUNDS = 4
 """Number of times that points are held: enough for digits, faces, wines and cells, and each costs an eigenproblem."""
+MAX_POINTS_FOR_ROUNDS = 10_000
+"""Number of points beyond which points are held once: an eigenproblem of 20,000 takes ten seconds and more."""
 MAX_HELD_SHARE = 0.05
 """Share of the points that are held at most; beyond, the points that rule the coordinates are no exceptions."""
 N_HOLDING_COLUMNS = 256
@@ -95,7 +97,7 @@ def aligned_eigenvectors(matrix: Any, affinities: csr_array, count: int, least: 
         return Aligned(spectrum, Y, {})
     free, spread, held = np.arange(n), None, np.empty(0, dtype=np.int64)
     found, _ = bottom_eigenvectors(matrix, min(count + N_SPARE, n - 1), run)
-    for _ in range(MAX_ROUNDS):
+    for _ in range(MAX_ROUNDS if n <= MAX_POINTS_FOR_ROUNDS else 1):
         more = np.union1d(held, free[_carriers(found.vectors, least)])
         if len(more) > MAX_HELD_SHARE * n:
             break

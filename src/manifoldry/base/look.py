@@ -27,7 +27,7 @@ from manifoldry.warnings import EmbeddingWarning, warn
 MIN_LOOKED_AT = 30
 """Least number of points of which anything is said: fewer are seen one by one."""
 
-MAX_POPULATION = 2000
+MAX_POPULATION = 3000
 """Maximum number of points among which neighbors are compared."""
 
 COMPARED = (100, 500, 2000)

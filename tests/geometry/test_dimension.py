@@ -8,7 +8,6 @@ import scipy.sparse as sp
 
 from manifoldry import datasets
 from manifoldry.geometry.dimension import dimension_of_lengths, intrinsic_dimension, local_dimensions
-from manifoldry.run import Run
 
 RNG = np.random.default_rng(0)
 
@@ -50,7 +49,7 @@ SURFACES = {
 @pytest.mark.parametrize("name", SURFACES)
 def test_known_surfaces(name):
     X, d = SURFACES[name]
-    assert int(intrinsic_dimension(X, Run(0))) == d
+    assert int(intrinsic_dimension(X)) == d
 
 
 @pytest.mark.parametrize("d", [5, 10])
@@ -59,7 +58,7 @@ def test_cubes_of_many_dimensions_fall_short_by_the_border_alone(d):
     on_torus = np.abs(X[:500, None] - X)
     on_torus = np.sqrt(np.square(np.minimum(on_torus, 1 - on_torus)).sum(axis=2))
     torus = dimension_of_lengths(np.sort(on_torus, axis=1)[:, 1:21]).value
-    cube = intrinsic_dimension(X, Run(0)).value
+    cube = intrinsic_dimension(X).value
     assert 0.75 * d < cube < 0.95 * d
     # Without a border the volume law fails only once balls meet themselves around the torus.
     assert cube < torus < 1.05 * d
@@ -68,13 +67,13 @@ def test_cubes_of_many_dimensions_fall_short_by_the_border_alone(d):
 @pytest.mark.parametrize("scale", [1e-12, 1e-9, 1e9, 1e100])
 def test_no_dependence_on_the_unit(scale):
     X = datasets.swiss_roll(500).X
-    assert np.isclose(intrinsic_dimension(scale * X, Run(0)).value, intrinsic_dimension(X, Run(0)).value, rtol=1e-9)
+    assert np.isclose(intrinsic_dimension(scale * X).value, intrinsic_dimension(X).value, rtol=1e-9)
 
 
 def test_ambient_dimensions_do_not_count():
     X = RNG.uniform(size=(800, 2))
     turned = np.linalg.qr(RNG.normal(size=(200, 200)))[0][:2]
-    assert np.isclose(intrinsic_dimension(X @ turned, Run(0)).value, intrinsic_dimension(X, Run(0)).value, rtol=1e-6)
+    assert np.isclose(intrinsic_dimension(X @ turned).value, intrinsic_dimension(X).value, rtol=1e-6)
 
 
 def test_duplicates_are_left_out():
@@ -84,18 +83,18 @@ def test_duplicates_are_left_out():
     padded = np.concatenate([lengths, np.full((100, 2), np.inf)], axis=1)
     assert np.allclose(local_dimensions(padded), local_dimensions(lengths), rtol=1e-12)
     X = np.repeat(RNG.uniform(size=(300, 2)), 4, axis=0)
-    assert int(intrinsic_dimension(X, Run(0))) == 2
+    assert int(intrinsic_dimension(X)) == 2
 
 
 def test_where_nothing_can_be_said():
     assert np.isnan(local_dimensions(np.zeros((3, 20)))).all()
     assert np.isnan(local_dimensions(np.ones((3, 20)))).all()
     assert int(dimension_of_lengths(np.zeros((3, 20)))) == 1
-    assert int(intrinsic_dimension(np.repeat(np.eye(2), 30, axis=0), Run(0))) == 1
-    assert int(intrinsic_dimension(np.eye(3), Run(0))) >= 1
+    assert int(intrinsic_dimension(np.repeat(np.eye(2), 30, axis=0))) == 1
+    assert int(intrinsic_dimension(np.eye(3))) >= 1
 
 
 def test_sparse_rows_and_large_samples():
     X = RNG.uniform(size=(600, 3))
-    assert np.isclose(intrinsic_dimension(sp.csr_array(X), Run(0)).value, intrinsic_dimension(X, Run(0)).value)
-    assert int(intrinsic_dimension(RNG.uniform(size=(25_000, 2)), Run(0))) == 2
+    assert np.isclose(intrinsic_dimension(sp.csr_array(X)).value, intrinsic_dimension(X).value)
+    assert int(intrinsic_dimension(RNG.uniform(size=(25_000, 2)))) == 2

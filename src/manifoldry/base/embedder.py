@@ -20,9 +20,10 @@ from manifoldry.base.sklearn_bases import (
     TransformerMixin,
     available_if,
 )
-from manifoldry.base.suggestion import by_dimension, measured_dimension
+from manifoldry.base.suggestion import by_dimension
 from manifoldry.blas import one_blas_thread
 from manifoldry.extend.local import LocalInverse
+from manifoldry.geometry.dimension import IntrinsicDimension, intrinsic_dimension
 from manifoldry.parameters import Described, PositiveInt, check_parameters
 from manifoldry.run import Run
 from manifoldry.solve.spectrum import Suggestion
@@ -101,8 +102,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
                 embedding = replace(embedding, trace=embedding.trace.interrupted())
             self._keep(embedding, run, getattr(points, "dtype", np.dtype(float)))
             if "dimension" not in self.diagnostics_:
-                params = getattr(self, "metric_params", None)
-                self.diagnostics_["dimension"] = measured_dimension(points, self._metric, params)
+                self.diagnostics_["dimension"] = self._dimension(points)
             keep_advice(self, points, run)
         return self
 
@@ -155,9 +155,16 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
             raise ValueError("Affinities have no distances to measure a dimension from; fit rows or distances.")
         return found
 
+    def _dimension(self, points: Any) -> IntrinsicDimension | None:
+        """Return the measured dimension of validated input; affinities and sparse inner products have no distances."""
+        if self._metric == "affinity" or (self._metric == "gram" and issparse(points)):
+            return None
+        return intrinsic_dimension(points, self._metric, getattr(self, "metric_params", None))
+
     def _measured(self) -> Suggestion | None:
         """Return the measured dimension as a suggestion, for a method whose own criterion does not decide."""
-        return by_dimension(self.diagnostics_["dimension"])
+        measured = self.diagnostics_["dimension"]
+        return None if measured is None else by_dimension(measured)
 
     @abstractmethod
     def _embed(self, X: Any, run: Run) -> Embedding:

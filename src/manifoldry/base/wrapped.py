@@ -20,8 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 from manifoldry import check
 from manifoldry.base.estimator import validated_places, validated_rows
 from manifoldry.base.look import keep_advice, repr_with_advice
-from manifoldry.base.suggestion import by_dimension, measured_dimension, variance_left_over
+from manifoldry.base.suggestion import by_dimension, variance_left_over
 from manifoldry.blas import blas_threads_for
+from manifoldry.geometry.dimension import intrinsic_dimension
 from manifoldry.run import Run
 from manifoldry.solve.spectrum import Suggestion, elbow
 from manifoldry.values import FloatArray, Spectrum
@@ -138,7 +139,7 @@ class Wrapped(TransformerMixin):
             raise self._no_answer()
         self.diagnostics_ = {
             "seconds": seconds,
-            "dimension": measured_dimension(rows),
+            "dimension": intrinsic_dimension(rows),
             "advice": tuple(self._unit_advice(rows)),
         }
         keep_advice(self, rows, Run(0))
@@ -158,9 +159,7 @@ class Wrapped(TransformerMixin):
         It does not depend on the ``n_components`` asked for.
         """
         check_is_fitted(self, "diagnostics_")
-        found = by_dimension(self.diagnostics_["dimension"])
-        assert found is not None  # of rows
-        return found
+        return by_dimension(self.diagnostics_["dimension"])
 
 
 def _seeded(construct: Callable[..., None]) -> Callable[..., None]:

@@ -184,7 +184,7 @@ class IPA(Embedder):
             rows = np.asarray(X[sample], dtype=float)
             neighbors, index = neighbor_graph(rows, self._neighbor_rule(len(rows)), run)
             graph = symmetrize(neighbors)
-            dimension = intrinsic_dimension(rows, run, index)
+            dimension = intrinsic_dimension(rows)
             atlas, history = self._atlas(rows, graph, index, dimension, run)
         layout = lay_out(X, atlas, self.n_components, run)
         if self._patches_are_free and atlas.no_surface:

@@ -242,7 +242,7 @@ class TesseraMap(Embedder):
         X, graph = sample.X / unit, replace(sample.graph, lengths=sample.graph.lengths / unit)
         scaled = replace(sample, X=X, graph=graph)
         with run.stage("tesserae"):
-            dimension = intrinsic_dimension(X, run)
+            dimension = intrinsic_dimension(X)
             labels = self._tesserae(scaled, n_components, run)
             width = min(self.patch_components or n_components, sample.n_points - 1)
             tesserae, residuals = lay_tesserae(X, labels, width, self.chart, run)

@@ -13,10 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
+from manifoldry.blas import one_blas_thread
+from manifoldry.neighbors.pairwise import distance_rows
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule
 from manifoldry.run import Run
-from manifoldry.values import FloatArray
+from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
 N_DIMENSION_NEIGHBORS = 20
 """Neighbors that the dimension is measured with: few enough for curvature, enough to look beyond noise. 5, 10, 20 and
@@ -26,8 +29,11 @@ MAX_MEASURED_POINTS = 500
 """Points at which the dimension is measured. The error of one is about its dimension over the root of 20, so that of
 the mean over 500 is 1%."""
 
-MAX_REFERENCE_POINTS = 20_000
-"""Points among which neighbors are sought where no index is at hand: more would only make the neighborhoods smaller."""
+MAX_SAMPLED_POINTS = 2000
+"""Points among which neighbors are sought: enough for neighborhoods of 20, few enough to take no time."""
+
+SQUARED_METRICS = ("cosine", "correlation", "sqeuclidean")
+"""They grow as the square of a distance, in which the dimension would seem half as large."""
 
 MIN_DISTANCE_SHARE = 1e-6
 """Distances below this share of the largest of a point's list are those of duplicates, which say nothing."""
@@ -106,28 +112,57 @@ def dimension_of_lengths(lengths: FloatArray) -> IntrinsicDimension:
     return IntrinsicDimension(value, float(low), float(high), int(known.sum()))
 
 
-def intrinsic_dimension(X: Any, run: Run, index: NeighborIndex | None = None) -> IntrinsicDimension:
-    """Return the dimension of the data, measured at a random sample of its points.
+def intrinsic_dimension(
+    points: Any, metric: Any = "euclidean", metric_params: dict[str, Any] | None = None
+) -> IntrinsicDimension:
+    """Return the dimension of rows, distances ("precomputed"), inner products ("gram") or a graph.
 
-    Parameters
-    ----------
-    X : array or sparse matrix of shape (n, d)
-        Rows; or square distances, with their index.
-    run : Run
-        The seed of the sample.
-    index : NeighborIndex, optional
-        Of the rows of X, where there is one already; otherwise neighbors are sought among at most 20,000 rows.
+    It is measured on a sample with a seed of its own, so that it is the same whatever a method was asked for.
     """
-    rng = run.rng("dimension")
-    if index is None:
-        if X.shape[0] > MAX_REFERENCE_POINTS:
-            X = X[np.sort(rng.choice(X.shape[0], MAX_REFERENCE_POINTS, replace=False))]
-        index = NeighborIndex(X, NeighborRule(1, search="exact"), run)
-    n = X.shape[0]
-    chosen = np.sort(rng.permutation(n)[:MAX_MEASURED_POINTS])
+    given = metric if isinstance(metric, str) else ""
+    if isinstance(points, NeighborGraph):
+        return dimension_of_lengths(_listed_lengths(points))
+    if given == "precomputed" and issparse(points):
+        return dimension_of_lengths(_listed_lengths(NeighborGraph.from_sparse(points)))
+    chosen = np.sort(Run(0).rng("dimension").permutation(points.shape[0])[:MAX_SAMPLED_POINTS])
+    asked = np.arange(0, len(chosen), max(1, -(-len(chosen) // MAX_MEASURED_POINTS)))
+    with one_blas_thread():
+        lengths = _sampled_distances(points, chosen, asked, metric, metric_params)
     # The point itself is found too, at distance zero like any duplicate.
-    lengths = index.engine.nearest(X[chosen], min(N_DIMENSION_NEIGHBORS + 1, n), run)[0]
-    return dimension_of_lengths(np.sort(lengths, axis=1))
+    width = min(N_DIMENSION_NEIGHBORS + 1, lengths.shape[1])
+    return dimension_of_lengths(np.sort(np.partition(lengths, width - 1, axis=1)[:, :width], axis=1))
+
+
+def _sampled_distances(
+    points: Any, chosen: IntArray, asked: IntArray, metric: Any, metric_params: dict[str, Any] | None
+) -> FloatArray:
+    """Return the distances of some of the chosen points, at the places ``asked``, to all of them or to the nearest."""
+    given = metric if isinstance(metric, str) else ""
+    if given in ("precomputed", "gram"):
+        block = np.asarray(points[np.ix_(chosen[asked], chosen)], dtype=float)
+        if given == "precomputed":
+            return block
+        norms = np.diagonal(points)[chosen].astype(float)
+        return np.sqrt(np.maximum(norms[asked][:, None] + norms - 2.0 * block, 0.0))
+    if given == "euclidean" and not issparse(points):
+        return distance_rows(points[chosen].astype(float))(asked)
+    floats, run = points.dtype if points.dtype.kind == "f" else np.dtype(float), Run(0, 1)
+    sample = points[chosen].astype(floats)
+    index = NeighborIndex(sample, NeighborRule(1, None, metric, metric_params, "exact"), run)
+    lengths = index.engine.nearest(sample[asked], min(N_DIMENSION_NEIGHBORS + 1, len(chosen)), run)[0]
+    return np.sqrt(np.maximum(lengths, 0.0)) if given in SQUARED_METRICS else lengths
+
+
+def _listed_lengths(graph: NeighborGraph) -> FloatArray:
+    """Return the lengths of each point's edges in ascending order, shape (n, width), padded with infinity."""
+    rows, degrees = graph.rows(), graph.degrees
+    width = int(min(np.median(degrees), N_DIMENSION_NEIGHBORS)) if len(degrees) else 0
+    order = np.lexsort((graph.lengths, rows))
+    rank = np.arange(len(rows)) - graph.indptr[rows]
+    near = rank < width
+    lengths = np.full((graph.n_points, width), np.inf)
+    lengths[rows[near], rank[near]] = graph.lengths[order][near]
+    return lengths
 
 
 def _log_ratios(lengths: FloatArray) -> tuple[FloatArray, FloatArray]:

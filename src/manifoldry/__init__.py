@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from manifoldry.clusters.mixtures import MFA, MPPCA
     from manifoldry.clusters.vqpca import VQPCA
     from manifoldry.clusters.wrapped import AffinityPropagation, KMeans
+    from manifoldry.embedders.classical_mds import ClassicalMDS
     from manifoldry.embedders.commute import CommuteTime
     from manifoldry.embedders.curve import PrincipalCurve
     from manifoldry.embedders.diffusion import DiffusionMaps
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from manifoldry.embedders.lltsa import LinearLTSA
     from manifoldry.embedders.lpp import LPP, KernelLPP
     from manifoldry.embedders.ltsa import LTSA, HessianEigenmaps
-    from manifoldry.embedders.mds import MDS, ClassicalMDS, NonmetricMDS
+    from manifoldry.embedders.mds import MDS, NonmetricMDS
     from manifoldry.embedders.mvu import MVU
     from manifoldry.embedders.npp import NPP, ONPP
     from manifoldry.embedders.pursuit import ProjectionPursuit
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
     from manifoldry.embedders.tesseramap import TesseraMap
     from manifoldry.embedders.tsne import TSNE
     from manifoldry.embedders.umap import UMAP
-    from manifoldry.embedders.wrapped import NMF, PCA, FactorAnalysis, FastICA, IncrementalPCA, SparsePCA
+    from manifoldry.embedders.wrapped import PCA, IncrementalPCA, SparsePCA
+    from manifoldry.embedders.wrapped_factors import NMF, FactorAnalysis, FastICA
     from manifoldry.embedders.wrapped_random import GaussianRandomProjection, SparseRandomProjection
     from manifoldry.patches.align import PatchAlignment, align_patches
     from manifoldry.run import Progress

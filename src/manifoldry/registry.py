@@ -12,7 +12,7 @@ C = TypeVar("C", bound=type)
 GIVES = ("transform", "inverse", "predict", "spectrum", "trace", "certificate", "graph", "medoids")
 
 METHODS: Mapping[str, str] = {
-    "ClassicalMDS": "manifoldry.embedders.mds",
+    "ClassicalMDS": "manifoldry.embedders.classical_mds",
     "MDS": "manifoldry.embedders.mds",
     "NonmetricMDS": "manifoldry.embedders.mds",
     "Isomap": "manifoldry.embedders.isomap",
@@ -37,9 +37,9 @@ METHODS: Mapping[str, str] = {
     "PCA": "manifoldry.embedders.wrapped",
     "IncrementalPCA": "manifoldry.embedders.wrapped",
     "SparsePCA": "manifoldry.embedders.wrapped",
-    "FactorAnalysis": "manifoldry.embedders.wrapped",
-    "FastICA": "manifoldry.embedders.wrapped",
-    "NMF": "manifoldry.embedders.wrapped",
+    "FactorAnalysis": "manifoldry.embedders.wrapped_factors",
+    "FastICA": "manifoldry.embedders.wrapped_factors",
+    "NMF": "manifoldry.embedders.wrapped_factors",
     "GaussianRandomProjection": "manifoldry.embedders.wrapped_random",
     "SparseRandomProjection": "manifoldry.embedders.wrapped_random",
     "ProjectionPursuit": "manifoldry.embedders.pursuit",

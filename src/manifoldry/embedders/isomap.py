@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.base import GraphEmbedder, estimator
-from manifoldry.extend.geodesic_matrix import geodesic_matrix, reconstruction_error
+from manifoldry.extend.fitted_geodesics import (
+    geodesic_matrix,
+    reconstruction_error,
+    residual_variances,
+    suggest_n_components,
+)
 from manifoldry.extend.nystrom import (
     GeodesicNystrom,
     embed_by_landmarks,
     embed_by_scaling,
-    geodesic_residual_variances,
-    suggest_by_geodesics,
 )
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import local_scale, rescaled
@@ -24,35 +26,11 @@ from manifoldry.parameters import ArrayLike, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import additive_constant, classical_scaling
-from manifoldry.solve.spectrum import Suggestion
-from manifoldry.values import Embedding, FloatArray
+from manifoldry.values import Embedding
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 _TEST_PARAMS = {"n_components": 2, "n_neighbors": 5}
 _FAILS = "short circuits (n_neighbors too large, noise), holes, closed or strongly curved surfaces"
-
-
-def residual_variances(self: GraphEmbedder, max_components: int = 10, *, sample: int = 1000) -> FloatArray:
-    r"""Return the residual variance :math:`1 - R^2(d)` of geodesic and embedded distances for d = 1..max_components.
-
-    The curve falls until d reaches the intrinsic dimension and then stays. With more than ``sample`` points it is
-    measured on the geodesic distances among a random sample of them.
-
-    Parameters
-    ----------
-    max_components : int
-        The largest dimension tried.
-    sample : int
-        Maximum number of points whose geodesic distances are computed.
-    """
-    check_is_fitted(self, "graph_")
-    return geodesic_residual_variances(self.graph_, max_components, sample, self._run())
-
-
-def suggest_n_components(self: GraphEmbedder, max_components: int = 10, *, sample: int = 1000) -> Suggestion:
-    """Return the dimension at a clear elbow of the `residual_variances`, else the measured dimension of the data."""
-    check_is_fitted(self, "graph_")
-    return suggest_by_geodesics(self.graph_, max_components, sample, self._run(), self._measured())
 
 
 @register(

@@ -14,14 +14,13 @@ from manifoldry.extend.kernel_projection import Kernel, KernelProjection
 from manifoldry.geometry.neighborhoods import dense
 from manifoldry.run import Run
 from manifoldry.solve.scaling import center_gram
+from manifoldry.solve.spectrum import MAX_LOST_VARIANCE
 from manifoldry.values import Array, FloatArray, IntArray
 
 CENTERED_RANK_TOL = 1e-10
 """Eigenvalues of the centered kernel below this share of the largest count as zero: the map divides by the others."""
 MIN_NEIGHBOR_KERNEL = 0.1
 """Kernel between neighbors, relative to k(x, x), below which new points are similar to no fitted one."""
-MAX_LOST_VARIANCE = 0.05
-"""Maximum share of the variance beyond n_components without advice."""
 
 
 @dataclass(frozen=True)

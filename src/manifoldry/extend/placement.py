@@ -39,6 +39,19 @@ class FittedDistances:
         return pairwise(Q, self.X, self.metric, self.metric_params, run)
 
 
+def fitted_distances(model: Any, X: Any, run: Run) -> tuple[FloatArray, FittedDistances]:
+    """Return the n x n distances, given or computed after their size was announced, and those of new points."""
+    n, given = X.shape[0], model._pairwise
+    distances = FittedDistances(None if given else X, model._metric, getattr(model, "metric_params", None))
+    if not given:
+        run.announce(f"pairwise distances {n} x {n}", 8 * n * n, "use LandmarkIsomap or fewer points")
+    with run.stage("distances"):
+        lengths = distances(X, run)
+    if not lengths.any():
+        raise ValueError(f"All distances by metric={model._metric!r} are zero, so there is no shape to embed.")
+    return lengths, distances
+
+
 def pairwise(A: Any, B: Any, metric: Any, metric_params: dict[str, Any] | None, run: Run) -> FloatArray:
     """Return distances between rows; Euclidean ones from differences, so that equal rows are 0 apart."""
     from sklearn.metrics import pairwise_distances

@@ -11,6 +11,7 @@ from manifoldry.patches.atlas import MAX_SURFACE_RESIDUAL, Atlas
 from manifoldry.patches.layout import PatchLayout
 from manifoldry.patches.overlaps import MIN_TIGHTNESS
 from manifoldry.patches.tesserae import Tessellation
+from manifoldry.solve.spectrum import MAX_LOST_VARIANCE
 from manifoldry.values import FloatArray, NeighborGraph, Spectrum
 
 MAX_CHART_RESIDUAL = 0.1
@@ -18,10 +19,6 @@ MAX_CHART_RESIDUAL = 0.1
 
 MAX_TORN_SHARE = 0.02
 """Maximum share of edges that no patch holds, or that change by half, without a finding."""
-
-MAX_LOST_VARIANCE = 0.05
-"""Maximum share of the unfolded variance beyond n_components without a finding."""
-
 
 MAX_FOLDED_VARIANCE = 0.01
 """Maximum share of the variance that patches of a surface leave their plane by, without a finding: below 5e-4 on rolls,

@@ -1,0 +1,190 @@
+"""Factors by other rules than variance, scikit-learn's: common variance, independence, non-negative parts."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Self
+
+import numpy as np
+from sklearn import decomposition
+from sklearn.utils.validation import check_is_fitted
+
+from manifoldry.base.wrapped import Wrapped
+from manifoldry.registry import register
+from manifoldry.values import FloatArray
+
+_ONE_SEED = {"n_components": 2, "random_state": 0}
+
+
+@register(
+    family="linear",
+    problem="likelihood",
+    papers=("barber2012",),
+    gives=("transform",),
+    keeps="what the columns have in common",
+    loses="the noise of each column, whatever its size; everything curved",
+    use_when="columns are measured with noise of different strength",
+    fails_when="the data are curved or far from Gaussian",
+    cost="a decomposition as for PCA per iteration",
+    test_params=_ONE_SEED,
+    wrapped=True,
+)
+class FactorAnalysis(Wrapped, decomposition.FactorAnalysis):
+    r"""Factor analysis by maximum likelihood, scikit-learn's.
+
+    .. math:: x = \mu + W z + \epsilon, \qquad z \sim N(0, I), \quad \epsilon \sim N(0, \operatorname{diag} \psi)
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Number of factors; all by default.
+    rotation : {"varimax", "quartimax"}, optional
+        Turn the factors towards loadings that are large or near zero.
+    tol, copy, max_iter, noise_variance_init, svd_method, iterated_power, random_state
+        As in scikit-learn, but ``random_state=0``; numpy Generators are taken, too.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        The expected factors of each row.
+    components_, noise_variance_, loglike_
+        As in scikit-learn: loadings, noise of each column, likelihood per iteration.
+    diagnostics_ : dict
+        Seconds.
+
+    Notes
+    -----
+    The result depends on the unit of X where the data vary by less than 1e-4, which ``diagnostics_["advice"]`` says.
+
+    References: barber2012.
+
+    Examples
+    --------
+    >>> from manifoldry import FactorAnalysis, datasets
+    >>> FactorAnalysis(n_components=2).fit_transform(datasets.s_curve(300).X).shape
+    (300, 2)
+    """
+
+    _unit_range = (1e-4, np.inf)
+
+
+@register(
+    family="linear",
+    problem="descent",
+    papers=("hyvarinen2000",),
+    gives=("transform", "inverse"),
+    keeps="directions along which the data are independent and far from Gaussian",
+    loses="the order and the size of the components",
+    use_when="signals were mixed linearly and must be told apart",
+    fails_when="more than one source is Gaussian",
+    cost="a decomposition as for PCA, then O(n k^2) per iteration",
+    test_params={**_ONE_SEED, "tol": 1e-3},
+    wrapped=True,
+)
+class FastICA(Wrapped, decomposition.FastICA):
+    r"""Independent component analysis by fixed-point iteration, scikit-learn's.
+
+    Finds a mixing :math:`x = A s` with components s as independent, and so as far from Gaussian, as possible.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Number of sources; all by default.
+    fun : {"logcosh", "exp", "cube"} or callable
+        Measure of being far from Gaussian.
+    algorithm, whiten, fun_args, max_iter, tol, w_init, whiten_solver, random_state
+        As in scikit-learn, but ``random_state=0``; numpy Generators are taken, too.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        The sources.
+    mixing_, components_
+        As in scikit-learn: A and the matrix that unmixes.
+    diagnostics_ : dict
+        Seconds.
+
+    Notes
+    -----
+    References: hyvarinen2000.
+
+    Examples
+    --------
+    >>> from manifoldry import FastICA, datasets
+    >>> FastICA(n_components=2, random_state=0).fit_transform(datasets.s_curve(300).X).shape
+    (300, 2)
+    """
+
+
+@register(
+    family="linear",
+    problem="descent",
+    papers=("lee1999", "cichocki2009"),
+    gives=("transform", "inverse"),
+    keeps="rows as sums of non-negative parts",
+    loses="a unique answer: it depends on the start",
+    use_when="the data are counts, spectra or images: non-negative, and made of parts that add up",
+    fails_when="the data have negative entries, which it refuses",
+    cost="O(n p k) per iteration",
+    test_params={**_ONE_SEED, "tol": 1e-6, "max_iter": 5000},
+    wrapped=True,
+)
+class NMF(Wrapped, decomposition.NMF):
+    r"""Non-negative matrix factorization, scikit-learn's.
+
+    .. math:: \min_{W \ge 0,\, H \ge 0} \tfrac12 \| X - W H \|_F^2
+
+    Parameters
+    ----------
+    n_components : int or "auto"
+        Number of parts; "auto" is that of a given start, else as many as columns.
+    init, solver, beta_loss, tol, max_iter, random_state, alpha_W, alpha_H, l1_ratio, verbose, shuffle
+        As in scikit-learn, but ``random_state=0`` (numpy Generators are taken, too); with ``init="custom"`` `fit` takes
+        ``W`` and ``H``.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        W, the weight of each part in each row.
+    components_ : ndarray of shape (n_components, n_features)
+        H, the parts.
+    diagnostics_ : dict
+        Seconds.
+
+    Notes
+    -----
+    Start and end of the iteration depend on the unit of X; ``diagnostics_["advice"]`` says so for data that vary by
+    less than 1e-6 or more than 10.
+
+    References: lee1999, cichocki2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manifoldry import NMF, datasets
+    >>> NMF(n_components=2, init="nndsvda").fit_transform(np.abs(datasets.s_curve(200).X)).shape
+    (200, 2)
+    """
+
+    _unit_range = (1e-6, 10.0)
+
+    def fit(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> Self:
+        """Factorize the rows, from the start ``W`` and ``H`` if ``init="custom"``."""
+        self.fit_transform(X, y, W, H)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> FloatArray:
+        """Factorize the rows and return W, which the iteration finds together with the parts."""
+        rows = self._checked(X)
+        began = time.perf_counter()
+        with self._computing():
+            parts = super(Wrapped, self).fit_transform(X, y, W, H)
+        self._keep(rows, parts, {"fit": time.perf_counter() - began})
+        return self.embedding_
+
+    def transform(self, X: Any) -> FloatArray:
+        """Return the weights of the parts in new rows, in the precision of the parts."""
+        check_is_fitted(self)
+        # scikit-learn refuses rows in another precision than those of the fit.
+        same = self._validated(X, reset=False).dtype == self.components_.dtype
+        return super().transform(X if same or not hasattr(X, "astype") else X.astype(self.components_.dtype))

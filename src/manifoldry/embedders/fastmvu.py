@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.extend.local import forward
-from manifoldry.geometry.laplacian import laplacian
 from manifoldry.geometry.weights import reconstruction
-from manifoldry.neighbors.geodesic import geodesic_lengths, nearest_source
 from manifoldry.neighbors.sample import Sample
 from manifoldry.parameters import NonNegative, NonNegativeInt, Positive, PositiveInt
+from manifoldry.quality.neighborhoods import trustworthiness
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.solve.eigen import smallest
 from manifoldry.solve.eigen.solvers import announce_factor
-from manifoldry.solve.factor import definite_factor
-from manifoldry.solve.scaling import landmark_scaling, principal_axes
-from manifoldry.solve.semidefinite import PairDistances, StretchOptions
+from manifoldry.solve.scaling import principal_axes
+from manifoldry.solve.semidefinite import PairDistances
+from manifoldry.solve.semidefinite.basis import FACTOR_TOO_LARGE, farthest_points, landmark_basis, laplacian_basis
 from manifoldry.solve.semidefinite.certificate import certify_basis
-from manifoldry.solve.semidefinite.cutting_plane import cutting_plane_stretch
 from manifoldry.solve.semidefinite.pairs import refine
 from manifoldry.solve.semidefinite.smooth import smooth_stretch
 from manifoldry.solve.spectrum import Suggestion, enough, lost_variance_advice, unexplained
-from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph
+from manifoldry.values import Embedding, FloatArray, IntArray
 
-MAX_SMOOTH_PAIRS = 10_000
-"""Pairs in the program over eigenvectors; with 20 of them a Newton step then takes a tenth of a second."""
+MAX_SMOOTH_PAIRS = 200_000
+"""Pairs in the convex program: summing their products over 20 functions takes a second, over 30 four."""
 
 EXTRA_DIMENSIONS = 2
 """Dimensions beyond n_components, through which the points can unfold."""
@@ -38,17 +37,11 @@ VARIANCE_WEIGHTS, LAST_VARIANCE_WEIGHT = (0.1, 0.01), 1e-3
 """Weights of the variance in the stages of the refinement, as the relative growth of squared distances that they cause:
 with extra dimensions, and at last without."""
 
-FIRST_PAIRS_PER_LANDMARK = 10
-"""Pairs in the first program over landmarks; others are added when they become too long."""
+N_TRUSTED_POINTS, N_TRUSTED_NEIGHBORS = 1000, 15
+"""Points on which the refined layout is compared with those before, and their neighbors."""
 
-MAX_LANDMARK_RANK = 10
-"""Maximum dimension of the program over landmarks."""
-
-MIN_VARIANCE_SHARE = 1e-8
-"""Columns of the initialization with less than this share of the largest variance are left out."""
-
-INSTEAD = "use IPA or LandmarkIsomap, or fit a sample and transform the rest"
-"""What to do with graphs whose matrices cannot be factored: those of many points that lie on no curve or surface."""
+MIN_LAYOUT_GAIN = 0.005
+"""By how much an earlier layout has to keep neighbors better than the refined one, to be preferred."""
 
 _GIVES = ("transform", "inverse", "spectrum", "trace", "certificate", "graph")
 
@@ -131,7 +124,7 @@ class FastMVU(GraphEmbedder):
     """
 
     n_basis: PositiveInt = 20
-    tol: Positive = 1e-4
+    tol: Positive = 1e-5
     max_iter: NonNegativeInt = 100
 
     stretch_: float = fitted()
@@ -144,33 +137,10 @@ class FastMVU(GraphEmbedder):
         check.integer("n_basis", self.n_basis, self.n_components, None, " (n_components)")
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        pairs = PairDistances.of_graph(sample.graph)
         if self.max_iter > 0:
-            announce_factor(sample.graph.to_sparse(), run, INSTEAD)
-        Q = _laplacian_eigenvectors(sample.graph, min(self.n_basis, sample.n_points - 1), run)
-        with run.stage("semidefinite program"), run.stoppable():
-            differences = pairs.of_points(Q)[_sample_pairs(len(pairs), MAX_SMOOTH_PAIRS, run)]
-            P = smooth_stretch(differences, np.eye(Q.shape[1]), run, kept=True, tol=self.tol)
-            certificate = certify_basis(differences, P, self.tol)
-        values, vectors = np.linalg.eigh(P)
-        smooth = Q @ (vectors * np.sqrt(np.maximum(values, 0.0)))
-        Y, spectrum = principal_axes(smooth, n_components + EXTRA_DIMENSIONS)
-        with run.stage("refinement"), run.stoppable():
-            for weight in VARIANCE_WEIGHTS:
-                Y, _ = refine(pairs, Y, weight, self.max_iter, run)
-            flat, unfolded = principal_axes(Y, n_components)
-            Y, trace = refine(pairs, flat, LAST_VARIANCE_WEIGHT, self.max_iter, run)
-        coordinates, _ = principal_axes(Y, n_components)
-        errors = np.square(pairs.of_points(coordinates)).sum(axis=1) - 1
-        return Embedding(
-            coordinates,
-            spectrum=spectrum,
-            trace=trace,
-            certificate=certificate,
-            extension=forward(sample, coordinates) if sample.X is not None else None,
-            notes={"advice": lost_variance_advice(unfolded.values, n_components)},
-            fitted={"stretch_": float(np.vdot(coordinates, coordinates)), "error_": float(np.mean(errors**2))},
-        )
+            announce_factor(sample.graph.to_sparse(), run, FACTOR_TOO_LARGE)
+        Q = laplacian_basis(sample.graph, min(self.n_basis, sample.n_points - 1), run)
+        return _unfold_in_basis(sample, Q, n_components, self.tol, self.max_iter, run)
 
     def suggest_n_components(self) -> Suggestion:
         """Return the dimension that leaves at most a twentieth of the variance of the convex program, and why."""
@@ -254,8 +224,10 @@ class LandmarkMVU(GraphEmbedder):
     n_landmarks: PositiveInt = 30
     reg: NonNegative = 1e-4
     tol: Positive = 1e-5
+    max_iter: NonNegativeInt = 100
 
     stretch_: float = fitted()
+    error_: float = fitted()
     landmarks_: IntArray = fitted()
 
     _invertible = _local_inverse = True
@@ -267,25 +239,10 @@ class LandmarkMVU(GraphEmbedder):
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         if sample.X is None:
             raise ValueError("LandmarkMVU needs points or all pairwise distances for its weights; got a graph.")
-        pairs = PairDistances.of_graph(sample.graph)
-        landmarks = _farthest_points(sample.graph, min(self.n_landmarks, sample.n_points))
-        Q = _landmark_combinations(reconstruction(sample, self.reg, run), landmarks, run)
-        start = _scale_landmarks(sample.graph, landmarks, n_components + EXTRA_DIMENSIONS, run)
-        with run.stage("semidefinite program"), run.stoppable():
-            first = _sample_pairs(len(pairs), FIRST_PAIRS_PER_LANDMARK * len(landmarks), run)
-            options = StretchOptions(self.tol, max_rank=min(MAX_LANDMARK_RANK, len(landmarks) - 1))
-            variance = np.cov(Q, rowvar=False, ddof=0) * len(Q)
-            V, certificate, trace = cutting_plane_stretch(pairs.of_points(Q), variance, start, first, options, run)
-        coordinates, spectrum = principal_axes(Q @ V, n_components)
-        return Embedding(
-            coordinates,
-            spectrum=spectrum,
-            trace=trace,
-            certificate=certificate,
-            extension=forward(sample, coordinates),
-            notes={"advice": lost_variance_advice(spectrum.values, n_components)},
-            fitted={"stretch_": -certificate.objective, "landmarks_": landmarks},
-        )
+        landmarks = farthest_points(sample.graph, min(self.n_landmarks, sample.n_points))
+        Q = landmark_basis(reconstruction(sample, self.reg, run), landmarks, run)
+        found = _unfold_in_basis(sample, Q, n_components, self.tol, self.max_iter, run)
+        return replace(found, fitted={**found.fitted, "landmarks_": landmarks})
 
     def suggest_n_components(self) -> Suggestion:
         """Return the dimension that leaves at most a twentieth of the variance, and why."""
@@ -293,48 +250,57 @@ class LandmarkMVU(GraphEmbedder):
         return enough(unexplained(self.spectrum_.values), "variance")
 
 
-def _laplacian_eigenvectors(graph: NeighborGraph, m: int, run: Run) -> FloatArray:
-    """Return the lowest eigenvectors of the unweighted graph Laplacian, except the constant."""
-    n = graph.n_points
-    adjacency = sp.csr_array((np.ones(graph.n_edges), graph.indices, graph.indptr), shape=(n, n))
-    return smallest(laplacian(adjacency).matrix, m, null=np.full(n, 1 / np.sqrt(n)), run=run).vectors
+def _unfold_in_basis(
+    sample: Sample, Q: FloatArray, n_components: int, tol: float, max_iter: int, run: Run
+) -> Embedding:
+    """Return the largest variance less penalty over the functions Q, refined where n_components are enough for that."""
+    pairs = PairDistances.of_graph(sample.graph)
+    with run.stage("semidefinite program"), run.stoppable():
+        differences = pairs.of_points(Q)[_sample_pairs(len(pairs), run)]
+        P, kappa = smooth_stretch(differences, run, tol)
+        certificate = certify_basis(differences, P, kappa, tol)
+    values, vectors = np.linalg.eigh(P)
+    Y, spectrum = principal_axes(Q @ (vectors * np.sqrt(np.maximum(values, 0.0))), n_components + EXTRA_DIMENSIONS)
+    smooth = Y[:, :n_components]
+    with run.stage("refinement"), run.stoppable():
+        for weight in VARIANCE_WEIGHTS:
+            Y, _ = refine(pairs, Y, weight, max_iter, run)
+        flat, unfolded = principal_axes(Y, n_components)
+        Y, trace = refine(pairs, flat, LAST_VARIANCE_WEIGHT, max_iter, run)
+    names = ("refined", "projected", "smooth")
+    layouts = (principal_axes(Y, n_components)[0], flat, smooth)
+    best = _most_trusted(sample, layouts, run) if max_iter > 0 else 2
+    errors = np.square(pairs.of_points(layouts[best])).sum(axis=1) - 1
+    return Embedding(
+        layouts[best],
+        spectrum=spectrum,
+        trace=trace,
+        certificate=certificate,
+        extension=forward(sample, layouts[best]) if sample.X is not None else None,
+        notes={"advice": lost_variance_advice(unfolded.values, n_components), "layout": names[best]},
+        fitted={"stretch_": float(np.square(layouts[best]).sum()), "error_": float(np.mean(errors**2))},
+    )
 
 
-def _sample_pairs(n_pairs: int, most: int, run: Run) -> IntArray:
-    if n_pairs <= most:
+def _sample_pairs(n_pairs: int, run: Run) -> IntArray:
+    if n_pairs <= MAX_SMOOTH_PAIRS:
         return np.arange(n_pairs)
-    return np.sort(run.rng("pairs").choice(n_pairs, most, replace=False))
+    return np.sort(run.rng("pairs").choice(n_pairs, MAX_SMOOTH_PAIRS, replace=False))
 
 
-def _farthest_points(graph: NeighborGraph, count: int) -> IntArray:
-    """Return landmarks by farthest-point sampling in geodesic distance, from the point with the longest edges."""
-    edges = np.bincount(graph.rows(), graph.lengths, minlength=graph.n_points)
-    chosen = [int(np.argmax(edges))]
-    away, _ = nearest_source(graph, np.array(chosen))
-    while len(chosen) < count and away.max() > 0:
-        chosen.append(int(np.argmax(away)))
-        away = np.minimum(away, nearest_source(graph, np.array(chosen[-1:]))[0])
-    return np.array(chosen)
+def _most_trusted(sample: Sample, layouts: Sequence[FloatArray], run: Run) -> int:
+    """Return which layout keeps neighbors best on a part of the points: the first, unless another does clearly better.
 
-
-def _landmark_combinations(W: sp.csr_array, landmarks: IntArray, run: Run) -> FloatArray:
-    """Return the points as combinations of the landmarks that minimize |(I - W) Q|; rows sum to one."""
-    n = W.shape[0]
-    residual = sp.csr_array(sp.eye_array(n) - W)
-    form = sp.csr_array(residual.T @ residual)
-    rest = np.setdiff1d(np.arange(n), landmarks)
-    Q = np.zeros((n, len(landmarks)))
-    Q[landmarks, np.arange(len(landmarks))] = 1.0
-    if len(rest):
-        among = sp.csc_array(form[rest][:, rest])
-        announce_factor(sp.csr_array(among), run, INSTEAD)
-        factor, _ = definite_factor(among, float(among.diagonal().mean()), 1e-12, 10.0)
-        Q[rest] = -factor.solve(form[rest][:, landmarks].toarray())
-    return Q / Q.sum(axis=1, keepdims=True)
-
-
-def _scale_landmarks(graph: NeighborGraph, landmarks: IntArray, n_columns: int, run: Run) -> FloatArray:
-    """Return the classical scaling of the geodesic distances between landmarks, without columns of zeros."""
-    lengths, _ = geodesic_lengths(graph, run, landmarks, at_least=len(landmarks))
-    spectrum = landmark_scaling(lengths, landmarks, min(n_columns, len(landmarks) - 1), run).spectrum
-    return spectrum.scaled(0.5)[:, spectrum.values > MIN_VARIANCE_SHARE * spectrum.values[0]]
+    The first also where a graph is all there is.
+    """
+    if sample.X is None or run.stopped:
+        return 0
+    some = np.sort(run.rng("compared layouts").permutation(sample.n_points)[:N_TRUSTED_POINTS])
+    X = sample.X[np.ix_(some, some)] if sample.pairwise else sample.X[some]
+    metric = "precomputed" if sample.pairwise else "euclidean"
+    k = min(N_TRUSTED_NEIGHBORS, (len(some) - 1) // 2)
+    if k < 1:
+        return 0
+    kept = [trustworthiness(X, Y[some], n_neighbors=k, metric=metric, n_jobs=run.n_jobs) for Y in layouts]
+    best = int(np.argmax(kept))
+    return best if kept[best] > kept[0] + MIN_LAYOUT_GAIN else 0

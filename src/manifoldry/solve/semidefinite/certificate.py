@@ -17,7 +17,6 @@ from manifoldry.solve.factor import SymmetricFactor, proven_factor
 from manifoldry.solve.semidefinite.barrier import Barrier
 from manifoldry.solve.semidefinite.frames import FrameLayout
 from manifoldry.solve.semidefinite.lagrangian import AugmentedLagrangian
-from manifoldry.solve.semidefinite.smooth import penalty_weight
 from manifoldry.values import Certificate, FloatArray
 
 PLACEMENT_SHIFTS = (1e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8)
@@ -132,7 +131,7 @@ def certify_stretch(
     return Certificate(-total, -bound, rank, STRETCH_CLAIM, tol, STRETCH_NOISE * abs(total), violation)
 
 
-def certify_basis(differences: FloatArray, P: FloatArray, tol: float) -> Certificate:
+def certify_basis(differences: FloatArray, P: FloatArray, kappa: float, tol: float) -> Certificate:
     r"""Return how far P, from `smooth_stretch`, can be from the largest trace less penalty over an orthonormal basis.
 
     The multipliers :math:`u = \kappa (l - 1) / E` of the errors are raised by equal ones until
@@ -140,11 +139,14 @@ def certify_basis(differences: FloatArray, P: FloatArray, tol: float) -> Certifi
     :math:`\sum_e u_e + \frac{E}{2 \kappa} \sum_e u_e^2`.
     """
     count, m = differences.shape
-    kappa = penalty_weight(differences, np.eye(m)) / count
+    kappa = kappa / count
     errors = np.einsum("em,em->e", differences @ P, differences) - 1
     lacking = np.eye(m) - (differences.T * (kappa * errors)) @ differences
     even = differences.T @ differences
-    multipliers = kappa * errors + max(0.0, float(scipy.linalg.eigh(lacking, even, eigvals_only=True)[-1]))
+    found = scipy.linalg.eigh(lacking, even, eigvals_only=True)
+    # What LAPACK's eigenvalues are exact to is added.
+    raised = float(found[-1]) + m * np.finfo(float).eps * float(np.abs(found).max())
+    multipliers = kappa * errors + max(0.0, raised)
     stretch = float(np.trace(P))
     objective = kappa / 2 * float(errors @ errors) - stretch
     bound = -float(multipliers.sum()) - float(multipliers @ multipliers) / (2 * kappa)

@@ -33,7 +33,7 @@ MAX_SMOOTH_PAIRS = 200_000
 EXTRA_DIMENSIONS = 2
 """Dimensions beyond n_components, through which the points can unfold."""
 
-VARIANCE_WEIGHTS, LAST_VARIANCE_WEIGHT = (0.1, 0.01), 1e-3
+VARIANCE_WEIGHTS, LAST_VARIANCE_WEIGHT = (0.1, 0.01, 1e-3), 1e-3
 """Weights of the variance in the stages of the refinement, as the relative growth of squared distances that they cause:
 with extra dimensions, and at last without."""
 

@@ -7,8 +7,8 @@ import scipy.sparse as sp
 from manifoldry.run import Run
 from manifoldry.solve.semidefinite import Bands, FrameLayout, PairStretch, StretchOptions, Variance, stretch_out
 from manifoldry.solve.semidefinite.barrier import Barrier, Misfit
-from manifoldry.solve.semidefinite.certificate import certify_stretch
-from manifoldry.solve.semidefinite.smooth import smooth_stretch
+from manifoldry.solve.semidefinite.certificate import certify_basis, certify_stretch
+from manifoldry.solve.semidefinite.smooth import _SmoothProblem, smooth_stretch
 from manifoldry.solve.semidefinite.systems import LengthProblem, NewtonStep
 from manifoldry.values import Stop
 
@@ -349,35 +349,56 @@ def test_the_bound_is_the_least_dual_value_that_eigenvalues_allow(framed):
     assert -certificate.bound <= value + np.sqrt(10) * high * cost * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("kept", [False, True], ids=["at most", "kept"])
-def test_all_smooth_directions_give_the_whole_problem(kept):
+def of_smooth_directions(differences, kappa):
+    """Return the matrix of most trace less ``kappa`` / 2 times the mean squared error of the lengths."""
+    m = differences.shape[1]
+    return _SmoothProblem(differences).follow(np.eye(m) / np.square(differences).mean() / m, kappa, 1e-7, Run(0))
+
+
+def test_all_smooth_directions_give_the_whole_problem():
     _, B = cloud(14, n=8)
     Q = np.linalg.svd(np.eye(8) - 1 / 8)[0][:, :7]
-    P = smooth_stretch(B @ Q, np.eye(7), Run(0), kept=kept, tol=1e-7, penalty=1e5)
-    assert np.linalg.eigvalsh(P)[0] > 0
-    lengths = np.einsum("em,mn,en->e", B @ Q, P, B @ Q)
-    if kept:
-        # A penalty's stretch is above the best by half the squared multipliers over its weight, its errors by their
-        # whole: both fall as the weight grows.
-        best = reference(
-            np.eye(8) - 1 / 8, Bands(B, np.full(len(lengths), 1 - 1e-6), np.full(len(lengths), 1 + 1e-6)), points(8)
-        )
-        looser = smooth_stretch(B @ Q, np.eye(7), Run(0), kept=kept, tol=1e-7, penalty=1e4)
-        assert np.trace(P) == pytest.approx(best, rel=2e-2)
-        assert abs(np.trace(P) - best) < 0.2 * abs(np.trace(looser) - best)
-        assert np.abs(lengths - 1).max() < 0.05
-    else:
-        assert lengths.max() < 1
-        best = reference(np.eye(8) - 1 / 8, bands(B, False), points(8))
-        assert best * (1 - 1e-6) < np.trace(P) < best * (1 + 1e-8)
+    best = reference(
+        np.eye(8) - 1 / 8, Bands(B, np.full(B.shape[0], 1 - 1e-6), np.full(B.shape[0], 1 + 1e-6)), points(8)
+    )
+    # A penalty's stretch is above the best by half the squared multipliers over its weight, its errors by their
+    # whole: both fall as the weight grows.
+    tight, loose = (of_smooth_directions(B @ Q, weight * best) for weight in (1e4, 1e3))
+    lengths = np.einsum("em,mn,en->e", B @ Q, tight, B @ Q)
+    assert np.linalg.eigvalsh(tight)[0] > 0
+    assert np.trace(tight) == pytest.approx(best, rel=2e-2)
+    assert abs(np.trace(tight) - best) < 0.2 * abs(np.trace(loose) - best)
+    assert np.abs(lengths - 1).max() < 0.05
 
 
 def test_fewer_directions_stretch_less():
     _, B = cloud(15, n=10)
     Q = np.linalg.svd(np.eye(10) - 1 / 10)[0][:, :9]
-    totals = [np.trace(smooth_stretch(B @ Q[:, :m], np.eye(m), Run(0), kept=False, tol=1e-6)) for m in (2, 4, 6, 9)]
-    assert (np.diff(totals) > -1e-5 * totals[-1]).all()
-    assert totals[0] < totals[-1]
+    values = []
+    for m in (2, 4, 6, 9):
+        P = of_smooth_directions(B @ Q[:, :m], 1e3)
+        values.append(certify_basis(B @ Q[:, :m], P, 1e3, 1e-7).objective)
+    assert (np.diff(values) < 1e-6 * abs(values[-1])).all()
+    assert values[-1] < values[0]
+
+
+def test_the_variance_lengthens_squared_distances_by_a_tenth():
+    """Scaled by s, trace less penalty is s T - kappa / 2 mean (s l - 1)^2: at l = 1 largest where s = 1 + T / kappa."""
+    line = np.full((12, 1), 0.5)
+    P, kappa = smooth_stretch(line, Run(0), 1e-9)
+    assert kappa == pytest.approx(4 / 0.1, rel=1e-6)
+    assert P[0, 0] == pytest.approx(4 * 1.1, rel=1e-6)
+
+
+def test_newton_steps_of_smooth_directions_are_those_of_finite_differences():
+    rng = np.random.default_rng(21)
+    problem, root = _SmoothProblem(rng.normal(size=(60, 5))), rng.normal(size=(5, 5))
+    P = root @ root.T + np.eye(5)
+    move, decrease = problem._newton(P, 0.3, 7.0)
+    before, at, after = (problem._value(P + t * move, 0.3, 7.0) for t in (-1e-4, 0.0, 1e-4))
+    # Along Newton's direction the first derivative is minus the second.
+    assert (after - before) / 2e-4 == pytest.approx(-decrease, rel=1e-6)
+    assert (after - 2 * at + before) / 1e-8 == pytest.approx(decrease, rel=1e-3)
 
 
 def test_the_start_is_not_modified_and_the_seed_decides_alone():

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from manifoldry.run import Run
 from manifoldry.solve.semidefinite import DistanceConstraints, FrameLayout, place
 from manifoldry.solve.semidefinite.certificate import certify_basis
-from manifoldry.solve.semidefinite.smooth import penalty_weight, smooth_stretch
+from manifoldry.solve.semidefinite.smooth import smooth_stretch
 from twins import identity_lengths, least
 
 N_PROGRAMS = 200
@@ -98,8 +98,10 @@ def test_stretches_over_basis_functions_are_bracketed(seed):
     rng = np.random.default_rng(seed)
     m = int(rng.integers(2, 6))
     differences = rng.normal(size=(int(rng.integers(m * m, 40)), m)) * rng.uniform(0.3, 3.0, m)
-    kappa = penalty_weight(differences, np.eye(m)) / len(differences)
-    optimum, _ = least(-np.eye(m), differences, -np.inf, np.inf, squared=kappa)
-    P = smooth_stretch(differences, np.eye(m), Run(0, 1), kept=True, tol=1e-6)
-    certificate = certify_basis(differences, P, 1e-6)
+    P, kappa = smooth_stretch(differences, Run(0, 1), 1e-6)
+    optimum, _ = least(-np.eye(m), differences, -np.inf, np.inf, squared=kappa / len(differences))
+    certificate = certify_basis(differences, P, kappa, 1e-6)
     bracketed(certificate, optimum, np.trace(P))
+    # Tight from both sides: a bound with the penalty's conjugate halved or doubled would contradict, or be loose.
+    assert certificate.optimal
+    assert certificate.bound == pytest.approx(optimum, rel=1e-6, abs=TWIN_TOL * np.trace(P))

@@ -301,6 +301,6 @@ def _most_trusted(sample: Sample, layouts: Sequence[FloatArray], run: Run) -> in
     k = min(N_TRUSTED_NEIGHBORS, (len(some) - 1) // 2)
     if k < 1:
         return 0
-    kept = [trustworthiness(X, Y[some], n_neighbors=k, metric=metric, n_jobs=run.n_jobs) for Y in layouts]
+    kept = [float(trustworthiness(X, Y[some], n_neighbors=k, metric=metric, n_jobs=run.n_jobs)) for Y in layouts]
     best = int(np.argmax(kept))
     return best if kept[best] > kept[0] + MIN_LAYOUT_GAIN else 0

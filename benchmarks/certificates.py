@@ -94,8 +94,8 @@ def main() -> None:
         run_cell(label, name, int(n), options.save)
         return
     caption = (
-        "What the certificates prove at default settings (on rolls with six neighbors), each fit in a process of its own. "
-        "The gap is relative to the value reached; the rank is that before the projection to two dimensions."
+        "What the certificates prove at default settings (on rolls with six neighbors), each fit in a process of its "
+        "own. The gap is relative to the value reached; the rank is that before the projection to two dimensions."
     )
     columns = {"method": "", "data": "", "points": ",", "stage": "", "verdict": "", "gap": ".1e", "rank": ""}
     table = Table("certificates", caption, {**columns, "violation": ".1e", "seconds": ".2f"})

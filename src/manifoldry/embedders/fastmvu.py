@@ -51,10 +51,10 @@ _GIVES = ("transform", "inverse", "spectrum", "trace", "certificate", "graph")
     problem="semidefinite",
     papers=("weinberger2006b",),
     gives=_GIVES,
-    keeps="distances between neighbors, in the sense of least squares",
-    loses="detail, if the refinement stops early: the initial layout is smooth",
+    keeps="distances between neighbors, in the sense of least squares; where n_components cannot, what is smooth of them",
+    loses="detail, where the layout is not refined; the scale of neighbors' distances then",
     use_when="maximum variance unfolding fits, but there are more than a few thousand points",
-    fails_when="the unfolded shape is not smooth over the graph: long thin arms, components joined by bridges",
+    fails_when="a few outliers hold most of the variance, as among wines; long thin arms, components joined by bridges",
     cost="a sparse eigenproblem and factor: 10,000 points of a roll or 2,000 wines in 6 s, 50,000 in a minute",
     test_params={"n_components": 2, "n_neighbors": 5},
 )
@@ -68,9 +68,14 @@ class FastMVU(GraphEmbedder):
     .. math:: \max_{P \succeq 0} \; \operatorname{tr} P - \frac{\kappa}{2 E} \sum_{i \sim j}
               \left( \frac{(q_i - q_j)^\top P (q_i - q_j)}{d_{ij}^2} - 1 \right)^2 ,
 
-    a convex program of m(m+1)/2 numbers whatever the number of points. From there conjugate gradients minimize the
-    errors of the distances over all points, less a small multiple of the variance: first in two dimensions more than
-    n_components, so that the points can unfold, and then in n_components.
+    a convex program of m(m+1)/2 numbers whatever the number of points; :math:`\kappa` is ten times its variance, so that
+    squared distances grow by a tenth on the whole. From there conjugate gradients minimize the errors of the distances
+    over all points, less a small multiple of the variance: first in two dimensions more than n_components, so that the
+    points can unfold, and then in n_components.
+
+    Data of more dimensions does not keep its distances in n_components, and forced to it far points come together: of
+    the layouts of the program, of the refinement in more dimensions, and of that in n_components, the last is returned
+    unless another keeps neighbors better.
 
     Parameters
     ----------
@@ -81,11 +86,12 @@ class FastMVU(GraphEmbedder):
     tol : float
         Relative duality gap at which the convex program counts as solved.
     max_iter : int
-        Maximum number of iterations in each of the three stages of the refinement; 0 for none.
+        Maximum number of iterations in each of the four stages of the refinement; 0 for none.
     n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
         As in `Isomap`.
     random_state : int, Generator or None
-        Seed of the pairs in the program, where there are more than 10,000.
+        Seed of the pairs in the program, where there are more than 200,000, and of the 1,000 points on which layouts
+        are compared.
     n_jobs, verbose, callback
         As in `Isomap`; a true answer of the callback stops the program or the refinement.
 
@@ -106,7 +112,8 @@ class FastMVU(GraphEmbedder):
     graph_ : NeighborGraph
         The graph whose distances are kept.
     diagnostics_ : dict
-        Seconds, components, bridges, ``advice`` as in `MVU`.
+        Seconds, components, bridges, ``advice`` as in `MVU`; ``layout``: "refined", "projected" from a refinement in
+        more dimensions, or "smooth", that of the program.
 
     Notes
     -----
@@ -153,24 +160,25 @@ class FastMVU(GraphEmbedder):
     problem="semidefinite",
     papers=("weinberger2005",),
     gives=_GIVES,
-    keeps="distances between neighbors as upper bounds, as far as combinations of landmarks can",
-    loses="detail finer than the landmarks; scale, which the tightest constraint between them limits",
-    use_when="a certified optimum is wanted for thousands of points; FastMVU keeps distances better",
-    fails_when="there are hundreds of points to a landmark: the result shrinks",
+    keeps="distances between neighbors, in the sense of least squares; where n_components cannot, what landmarks can",
+    loses="detail, where the layout is not refined; the scale of neighbors' distances then",
+    use_when="as FastMVU, for a surface: its convex program alone is near (errors of 0.1 on rolls, FastMVU's 0.2 to 0.5)",
+    fails_when="the data is no surface: FastMVU then keeps neighbors better (trust on Frey faces 0.94, here 0.90)",
     cost="a sparse factor and a program over the landmarks: 2,000 points of a roll in 4 s, 6,497 wines in 20 s",
     test_params={"n_components": 2, "n_neighbors": 5, "n_landmarks": 12},
 )
 @estimator
 class LandmarkMVU(GraphEmbedder):
-    r"""Maximum variance unfolding by landmarks.
+    r"""Maximum variance unfolding by landmarks, then refined.
 
     Every point is a fixed combination of the landmarks, the one that fits the weights W that reconstruct points from
     their neighbors:
 
     .. math:: Y = Q L, \qquad Q = \arg\min_Q \| (I - W) Q \|_F^2 \text{ with } Q_{landmarks} = I .
 
-    The landmarks' Gram matrix then maximizes the variance of all points, with no distance between neighbors exceeded: a
-    small convex program, solved by cutting planes.
+    Over these functions, as over the eigenvectors of `FastMVU`, a convex program maximizes the variance of all points
+    less squared errors of the distances between neighbors; its layout is refined in the same way. Distances as upper
+    bounds, as in weinberger2005, would let the tightest one shrink all: fixed combinations have no slack for it.
 
     Parameters
     ----------
@@ -179,35 +187,38 @@ class LandmarkMVU(GraphEmbedder):
     n_landmarks : int
         Number of landmarks, by farthest-point sampling in geodesic distance.
     reg : float
-        Regularization of the weights W, relative to the trace of the local Gram matrices. On rolls of 1000 and 5000
-        points ten times more or a hundred times less shrinks the result.
+        Regularization of the weights W, relative to the trace of the local Gram matrices.
     tol : float
-        Relative duality gap at which to stop.
+        Relative duality gap at which the convex program counts as solved.
+    max_iter : int
+        Maximum number of iterations in each of the four stages of the refinement; 0 for none.
     n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
         As in `Isomap`.
     random_state : int, Generator or None
-        Seed of the pairs in the first program, where there are more than ten per landmark.
+        As in `FastMVU`.
     n_jobs, verbose, callback
-        As in `Isomap`; a true answer of the callback stops the optimization.
+        As in `Isomap`; a true answer of the callback stops the program or the refinement.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
         The unfolded points in their principal axes.
     spectrum_ : Spectrum
-        Eigenpairs of the unfolded Gram matrix.
+        Eigenpairs of the program's Gram matrix, before the refinement.
     certificate_ : Certificate
-        Of minus the variance, among all combinations of landmarks.
+        Of the convex program, among all combinations of landmarks; not of the refinement.
     stretch_ : float
-        The variance: the sum of squared distances from the mean, in all dimensions.
+        The variance: the sum of squared distances from the mean.
+    error_ : float
+        Mean squared relative error of the squared distances.
     trace_ : Trace
-        Minus the variance per round of cutting planes.
+        Errors less the variance term, per iteration of the last stage of the refinement.
     graph_ : NeighborGraph
-        The graph whose distances are not exceeded.
+        The graph whose distances are kept.
     landmarks_ : ndarray of shape (n_landmarks,)
         Rows of the landmarks; of the largest component, where components are embedded apart.
     diagnostics_ : dict
-        Seconds, components, bridges, ``advice`` as in `MVU`.
+        Seconds, components, bridges, ``advice`` and ``layout`` as in `FastMVU`.
 
     Notes
     -----
@@ -215,9 +226,12 @@ class LandmarkMVU(GraphEmbedder):
 
     Examples
     --------
-    >>> from manifoldry import LandmarkMVU, datasets
-    >>> landmark = LandmarkMVU(n_neighbors=6).fit(datasets.swiss_roll(500).X)
-    >>> bool(landmark.certificate_.gap < 1e-3)
+    >>> from manifoldry import LandmarkMVU, datasets, quality
+    >>> roll = datasets.swiss_roll(500)
+    >>> landmark = LandmarkMVU(n_neighbors=6).fit(roll.X)
+    >>> landmark.certificate_.verdict
+    'proven optimal'
+    >>> bool(quality.procrustes(landmark.embedding_, roll.truth).error < 0.01)
     True
     """
 
@@ -245,7 +259,7 @@ class LandmarkMVU(GraphEmbedder):
         return replace(found, fitted={**found.fitted, "landmarks_": landmarks})
 
     def suggest_n_components(self) -> Suggestion:
-        """Return the dimension that leaves at most a twentieth of the variance, and why."""
+        """Return the dimension that leaves at most a twentieth of the variance of the convex program, and why."""
         check_is_fitted(self, "embedding_")
         return enough(unexplained(self.spectrum_.values), "variance")
 

@@ -24,8 +24,9 @@ FIRST_PENALTY = 1e3
 SMOOTH_VARIANCE_WEIGHT = 0.1
 """By how much the variance lengthens squared distances on the whole, relative, in the program.
 
-Less keeps more of what a few functions cannot keep in few dimensions: among a half, a tenth and a hundredth the tenth
-was within a hundredth of the best trustworthiness on oils, faces and digits, for eigenvectors and for landmarks.
+Less lets the errors of what a few functions cannot keep at all decide the shape. Among 0.3, 0.1, 0.03 and 0.01 this is
+within 0.012 of the best trustworthiness in two dimensions on oils, faces, digits and cities, over eigenvectors and over
+landmarks; of rolls over landmarks it has the rigid error 0.13, where 0.3 would stretch them by a third.
 """
 
 MEASURED_TOL = 1e-2

@@ -13,6 +13,7 @@ from manifoldry.extend.divergence_placement import DivergencePlacement
 from manifoldry.geometry.entropic import conditional_probabilities, negative_entropy, resolve_perplexities
 from manifoldry.neighbors.lists import list_neighbors
 from manifoldry.parameters import NonNegative
+from manifoldry.patches.start import find_start
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.divergence import (
@@ -22,7 +23,7 @@ from manifoldry.solve.divergence import (
     JointDivergence,
     minimize_divergence,
 )
-from manifoldry.solve.initialization import check_init, initial_layout
+from manifoldry.solve.initialization import check_init
 from manifoldry.solve.repulsion import LayoutKernel, choose_repulsion
 from manifoldry.values import Embedding, FloatArray
 
@@ -188,14 +189,13 @@ def _embed_gaussian(model: NeighborEmbedding, X: Any, objective: type[Divergence
     symmetric = objective is JointDivergence
     information = negative_entropy(joint.data) if symmetric else negative_entropy(conditional.matrix.data) / n
     del conditional  # as large as the graph
-    start = initial_layout(model.init, X, joint, d, run, pairwise=model._pairwise)
-    if isinstance(model.init, str):
-        start *= SNE_INITIAL_STD
+    start = find_start(model.init, X, joint, d, run, metric=model.metric)
+    places = start.places if start.given or start.shaped else SNE_INITIAL_STD * start.places
     kernel = LayoutKernel.gaussian()
     repulsion = choose_repulsion(kernel, n, d, repulsion=model.repulsion, accuracy=model.accuracy)
     divergence = objective(joint, information, kernel, repulsion, run)
     phases = [ExaggerationPhase("main", model.max_iter, tol=model.tol)]
-    layout, trace = minimize_divergence(divergence, start, phases, model.learning_rate, run)
+    layout, trace = minimize_divergence(divergence, places, phases, model.learning_rate, run, rescale=start.shaped)
     value, how = divergence.final_value(layout)
     perplexity = min(resolve_perplexities(model.perplexity, n))
     return Embedding(
@@ -205,6 +205,7 @@ def _embed_gaussian(model: NeighborEmbedding, X: Any, objective: type[Divergence
         extension=DivergencePlacement.of(index, layout, kernel, perplexity, run),
         notes={
             **index.notes,
+            "init": start.kind,
             "perplexity_missed": missed,
             "repulsion": repulsion.name,
             "kl_divergence": how,

@@ -1,0 +1,146 @@
+"""The start of a descent: a flat surface begins unrolled, by patches as in IPA, anything else where it was told to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from manifoldry.geometry.dimension import intrinsic_dimension
+from manifoldry.geometry.neighborhoods import dense_rows
+from manifoldry.neighbors.graph import symmetrize
+from manifoldry.neighbors.search import NeighborRule, neighbor_graph
+from manifoldry.patches.advice import MAX_CHART_RESIDUAL, MAX_FOLDED_VARIANCE
+from manifoldry.patches.atlas import MIN_PATCHES, Atlas, ChartOptions, voronoi_atlas
+from manifoldry.patches.layout import PatchLayout, lay_out
+from manifoldry.patches.overlaps import patch_components
+from manifoldry.patches.unfold import PatchMap
+from manifoldry.quality import trustworthiness
+from manifoldry.run import Run
+from manifoldry.solve.initialization import Start, default_init, initial_layout, unit_layout
+from manifoldry.solve.spectrum import unexplained
+from manifoldry.values import Array, FloatArray, NeighborGraph
+
+MAX_START_SAMPLE = 5000
+"""Points from which the patches of a start are estimated, a quarter of IPA's: so it takes less than a second to find
+out whether the data is a surface."""
+
+N_START_NEIGHBORS = 6
+"""Neighbors in the graph of the sample, as few as IPA's."""
+
+START_OVERLAP = 0.3
+"""Overlap of the patches, as IPA's."""
+
+START_DISTORTION = 0.02
+"""Root mean square change of edge lengths at which a start has patches enough, ten times that of IPA: the descent
+bends it anyway. A roll needs about 20 patches for it, a double spiral 64."""
+
+MAX_START_PATCHES = 128
+"""More patches than that are not tried; surfaces that are not flat, which a start is not for, would take most time."""
+
+MIN_SURFACE_POINTS = 500
+"""Minimum number of points of a surface: with fewer, points of a roll have neighbors across its sheets."""
+
+MAX_DIMENSION_ERROR = 0.5
+"""Maximum difference between the measured dimension of the data and n_components: 1.9 to 2.1 on surfaces, 1.0 on
+curves, 3 to 20 on measurements and images."""
+
+N_TRUSTED_POINTS = 1000
+MIN_START_TRUST = 0.98
+"""Minimum trustworthiness of a start at so many points."""
+
+
+def find_start(
+    init: Any,
+    X: Any,
+    affinities: csr_array,
+    n_components: int,
+    run: Run,
+    *,
+    metric: Any = "euclidean",
+    otherwise: str | None = None,
+) -> Start:
+    """Return the start that ``init`` asks for.
+
+    "auto" is "ipa" where ``X`` holds rows of a flat surface in the Euclidean metric (`surface_layout`), else
+    ``otherwise``; if that is None, "pca" for rows and distances and "spectral" for graphs.
+    """
+    if not isinstance(init, str):
+        return Start("given", np.array(init, dtype=np.float64))
+    pairwise = isinstance(metric, str) and metric in ("precomputed", "affinity")
+    places = None
+    if init == "ipa":
+        places = patch_places(dense_rows(X, run), n_components, run)
+    elif init == "auto":
+        euclidean = isinstance(metric, str) and metric == "euclidean"
+        if euclidean and not issparse(X) and not isinstance(X, NeighborGraph):
+            places = patch_places(X, n_components, run, only_surfaces=True)
+        init = otherwise or default_init(X, pairwise)
+    if places is not None:
+        return Start("ipa", unit_layout(places, run))
+    return Start(init, initial_layout(init, X, affinities, n_components, run, pairwise=pairwise))
+
+
+def patch_places(X: Array, n_components: int, run: Run, only_surfaces: bool = False) -> FloatArray | None:
+    """Return all rows laid out by the patches of a sample; with ``only_surfaces`` None where that is no flat surface.
+
+    A flat surface has n_components dimensions, as measured; its patches have charts of so many dimensions and are
+    connected; they fit together without a third dimension, and without laying points on each other that are none's
+    neighbors.
+    """
+    with run.stage("patches"):
+        sample = np.arange(len(X))
+        if len(X) > MAX_START_SAMPLE:
+            sample = np.sort(run.rng("patch sample").choice(len(X), MAX_START_SAMPLE, replace=False))
+        rows = np.asarray(X[sample], dtype=float)
+        if only_surfaces and not _has_dimension(rows, n_components):
+            return None
+        atlas = _rough_atlas(rows, n_components, run)
+        if only_surfaces and not _is_sheet(atlas):
+            return None
+    layout = lay_out(rows, atlas, n_components, run, max_rank=n_components + 1)
+    if only_surfaces and not _fits(rows, layout, n_components, run):
+        return None
+    if len(rows) == len(X):
+        return layout.unfolded.coordinates
+    with run.stage("unfolding"):
+        return PatchMap(atlas.cover, atlas.charts, layout.unfolded.stitched)(X, run)
+
+
+def _has_dimension(rows: FloatArray, n_components: int) -> bool:
+    if len(rows) < MIN_SURFACE_POINTS or rows.shape[1] < n_components:
+        return False
+    return abs(intrinsic_dimension(rows).value - n_components) <= MAX_DIMENSION_ERROR
+
+
+def _rough_atlas(rows: FloatArray, n_components: int, run: Run) -> Atlas:
+    """Return the first atlas, of ever more patches, with little distortion, or that of least distortion."""
+    options = ChartOptions(min(n_components, rows.shape[1]), "curved", None, START_OVERLAP, False)
+    rule = NeighborRule(N_START_NEIGHBORS).resolve(len(rows))
+    graph = symmetrize(neighbor_graph(rows, rule, run)[0])
+    most = max(1, min(MAX_START_PATCHES, len(rows) // options.min_points))
+    n_cells = min(MIN_PATCHES, most)
+    best = voronoi_atlas(rows, graph, n_cells, options, run)
+    while best.distortion > START_DISTORTION and 2 * n_cells <= most and run.step(n_cells, most):
+        n_cells *= 2
+        found = voronoi_atlas(rows, graph, n_cells, options, run)
+        best = found if found.distortion < best.distortion else best
+    return best
+
+
+def _is_sheet(atlas: Atlas) -> bool:
+    """Tell whether the patches are flat, most of them, and connected."""
+    flat = float(np.median(atlas.charts.residuals)) <= MAX_CHART_RESIDUAL
+    firm = atlas.overlaps[atlas.overlaps.firm(atlas.charts.sizes)]
+    return flat and int(patch_components(firm, atlas.charts.n_patches).max()) == 0
+
+
+def _fits(rows: FloatArray, layout: PatchLayout, n_components: int, run: Run) -> bool:
+    """Tell whether the patches fit together in n_components dimensions and the sample's neighbors are kept."""
+    left = unexplained(layout.unfolded.spectrum.values)
+    if len(left) >= n_components and left[n_components - 1] > MAX_FOLDED_VARIANCE:
+        return False
+    many = min(N_TRUSTED_POINTS, len(rows))
+    trust = trustworthiness(rows, layout.unfolded.coordinates, sample=many, n_jobs=run.n_jobs)
+    return float(trust) >= MIN_START_TRUST

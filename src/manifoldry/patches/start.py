@@ -11,8 +11,8 @@ from manifoldry.geometry.dimension import intrinsic_dimension
 from manifoldry.geometry.neighborhoods import dense_rows
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
-from manifoldry.patches.advice import MAX_CHART_RESIDUAL, MAX_FOLDED_VARIANCE
-from manifoldry.patches.atlas import MIN_PATCHES, Atlas, ChartOptions, voronoi_atlas
+from manifoldry.patches.advice import MAX_FOLDED_VARIANCE
+from manifoldry.patches.atlas import MAX_DISTORTION_RATIO, MIN_PATCHES, Atlas, ChartOptions, voronoi_atlas
 from manifoldry.patches.layout import PatchLayout, lay_out
 from manifoldry.patches.overlaps import patch_components
 from manifoldry.patches.unfold import PatchMap
@@ -39,7 +39,7 @@ bends it anyway. A roll needs about 20 patches for it, a double spiral 64."""
 MAX_START_PATCHES = 128
 """More patches than that are not tried; surfaces that are not flat, which a start is not for, would take most time."""
 
-MIN_SURFACE_POINTS = 500
+MIN_SURFACE_POINTS = 300
 """Minimum number of points of a surface: with fewer, points of a roll have neighbors across its sheets."""
 
 MAX_DIMENSION_ERROR = 0.5
@@ -115,7 +115,7 @@ def _has_dimension(rows: FloatArray, n_components: int) -> bool:
 
 
 def _rough_atlas(rows: FloatArray, n_components: int, run: Run) -> Atlas:
-    """Return the first atlas, of ever more patches, with little distortion, or that of least distortion."""
+    """Return the first atlas, of ever more patches, with little distortion, or the last that had clearly less."""
     options = ChartOptions(min(n_components, rows.shape[1]), "curved", None, START_OVERLAP, False)
     rule = NeighborRule(N_START_NEIGHBORS).resolve(len(rows))
     graph = symmetrize(neighbor_graph(rows, rule, run)[0])
@@ -125,15 +125,14 @@ def _rough_atlas(rows: FloatArray, n_components: int, run: Run) -> Atlas:
     while best.distortion > START_DISTORTION and 2 * n_cells <= most and run.step(n_cells, most):
         n_cells *= 2
         found = voronoi_atlas(rows, graph, n_cells, options, run)
-        best = found if found.distortion < best.distortion else best
+        best = found if found.distortion <= MAX_DISTORTION_RATIO * best.distortion else best
     return best
 
 
 def _is_sheet(atlas: Atlas) -> bool:
-    """Tell whether the patches are flat, most of them, and connected."""
-    flat = float(np.median(atlas.charts.residuals)) <= MAX_CHART_RESIDUAL
+    """Tell whether the patches have no more dimensions than their charts and are connected."""
     firm = atlas.overlaps[atlas.overlaps.firm(atlas.charts.sizes)]
-    return flat and int(patch_components(firm, atlas.charts.n_patches).max()) == 0
+    return not atlas.no_surface and int(patch_components(firm, atlas.charts.n_patches).max()) == 0
 
 
 def _fits(rows: FloatArray, layout: PatchLayout, n_components: int, run: Run) -> bool:

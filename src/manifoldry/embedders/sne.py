@@ -71,9 +71,8 @@ class SNE(NeighborEmbedding):
     tol : float
         The descent has converged when 50 iterations lower the divergence by less than this share; 0 goes on to
         ``max_iter``.
-    init : {"auto", "pca", "spectral", "random"} or array of shape (n_samples, n_components)
-        Initial layout; "auto" is "pca" for rows, classical scaling for distances, "spectral" for graphs. All but a
-        given one are scaled to a standard deviation of 0.1.
+    init : {"auto", "ipa", "pca", "spectral", "random"} or array of shape (n_samples, n_components)
+        Initial layout, as in `TSNE`; all but "ipa" and a given one are scaled to a standard deviation of 0.1.
     repulsion, accuracy, metric, metric_params, search, random_state, n_jobs, verbose, callback
         As in `TSNE`.
 

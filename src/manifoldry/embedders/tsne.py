@@ -102,9 +102,11 @@ class TSNE(NeighborEmbedding):
         How the repulsion is summed: over all pairs, by Barnes-Hut (up to 3-D) or by FFT on a mesh (up to 2-D).
     accuracy : float, optional
         Relative error allowed to Barnes-Hut and FFT; 1e-2 if None.
-    init : {"auto", "pca", "spectral", "random"} or array of shape (n_samples, n_components)
-        Initial layout; "auto" is "pca" for rows, classical scaling for distances, "spectral" for graphs. All but a
-        given one are scaled to a standard deviation of 1e-4.
+    init : {"auto", "ipa", "pca", "spectral", "random"} or array of shape (n_samples, n_components)
+        Initial layout. "ipa" aligns overlapping patches in n_components dimensions, as `IPA` does, scaled to where the
+        divergence is least. "auto" is "ipa" where patches of rows (dense, Euclidean metric) fit together as a flat
+        surface of n_components dimensions, which takes up to a second to find out; else "pca" for rows, classical
+        scaling for distances, "spectral" for graphs. These are scaled to a standard deviation of 1e-4.
     metric, metric_params
         As in scikit-learn; or "precomputed": ``X`` holds pairwise distances, or a sparse graph of lengths; or
         "affinity": ``X`` holds the joint probabilities p themselves, symmetric, dense or sparse, up to a factor.
@@ -140,7 +142,8 @@ class TSNE(NeighborEmbedding):
     n_iter_ : int
         Number of iterations.
     diagnostics_ : dict
-        Seconds, ``repulsion``, ``kl_divergence``, ``perplexity_missed`` (points with too many equal distances).
+        Seconds, ``init``, ``repulsion``, ``kl_divergence``, ``perplexity_missed`` (points with too many equal
+        distances).
 
     Notes
     -----

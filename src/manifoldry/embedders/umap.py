@@ -96,9 +96,11 @@ class UMAP(Embedder):
     unique : bool
         Whether equal rows are embedded once, at one place; ``graph_`` and ``affinity_matrix_`` are then those of the
         distinct rows, in the order of their first occurrence, and of their targets the first counts.
-    init : {"auto", "spectral", "pca", "random"} or array of shape (n_samples, n_components)
-        Initial layout: slow eigenvectors of the fuzzy set, principal components, random, or a given layout, which is
-        taken as it is. "auto" is "pca" where there are rows or distances, else "spectral".
+    init : {"auto", "ipa", "spectral", "pca", "random"} or array of shape (n_samples, n_components)
+        Initial layout: overlapping patches aligned in n_components dimensions, as by `IPA`, scaled to where the
+        objective is least; slow eigenvectors of the fuzzy set; principal components; random; or a given layout, which
+        is taken as it is. "auto" is "ipa" where patches of rows (dense, Euclidean metric, no targets) fit together as
+        a flat surface of n_components dimensions, which takes up to a second to find out, else "spectral".
     random_state : int, Generator or None
         Seed of the search, the initial layout and the negative samples.
     metric, metric_params, search, n_jobs, verbose, callback
@@ -118,7 +120,7 @@ class UMAP(Embedder):
     trace_ : Trace
         What the descent minimizes, at its start and end: estimated from random pairs.
     diagnostics_ : dict
-        Seconds, memory, what "auto" chose, the recall of an approximate search.
+        Seconds, memory, what "auto" chose (``init``, ``n_epochs``), the recall of an approximate search.
 
     Notes
     -----

@@ -40,7 +40,8 @@ MAX_START_PATCHES = 128
 """More patches than that are not tried; surfaces that are not flat, which a start is not for, would take most time."""
 
 MIN_SURFACE_POINTS = 300
-"""Minimum number of points of a surface: with fewer, points of a roll have neighbors across its sheets."""
+"""Minimum number of points of a surface: with fewer, neighbors are across the sheets of a roll, and nothing is known of
+its dimension."""
 
 MAX_DIMENSION_ERROR = 0.5
 """Maximum difference between the measured dimension of the data and n_components: 1.9 to 2.1 on surfaces, 1.0 on
@@ -48,7 +49,8 @@ curves, 3 to 20 on measurements and images."""
 
 N_TRUSTED_POINTS = 1000
 MIN_START_TRUST = 0.98
-"""Minimum trustworthiness of a start at so many points."""
+"""Minimum trustworthiness of a start at so many points: above 0.999 on rolls of 300 points and more, clean or noisy,
+below 0.9 where sheets are laid on each other."""
 
 
 def find_start(
@@ -86,8 +88,7 @@ def patch_places(X: Array, n_components: int, run: Run, only_surfaces: bool = Fa
     """Return all rows laid out by the patches of a sample; with ``only_surfaces`` None where that is no flat surface.
 
     A flat surface has n_components dimensions, as measured; its patches have charts of so many dimensions and are
-    connected; they fit together without a third dimension, and without laying points on each other that are none's
-    neighbors.
+    connected; they fit together in n_components dimensions, and points laid next to each other are neighbors.
     """
     with run.stage("patches"):
         sample = np.arange(len(X))
@@ -96,16 +97,18 @@ def patch_places(X: Array, n_components: int, run: Run, only_surfaces: bool = Fa
         rows = np.asarray(X[sample], dtype=float)
         if only_surfaces and not _has_dimension(rows, n_components):
             return None
-        atlas = _rough_atlas(rows, n_components, run)
+        atlases = _rough_atlases(rows, n_components, run)
+    for atlas in atlases:
         if only_surfaces and not _is_sheet(atlas):
-            return None
-    layout = lay_out(rows, atlas, n_components, run, max_rank=n_components + 1)
-    if only_surfaces and not _fits(rows, layout, n_components, run):
-        return None
-    if len(rows) == len(X):
-        return layout.unfolded.coordinates
-    with run.stage("unfolding"):
-        return PatchMap(atlas.cover, atlas.charts, layout.unfolded.stitched)(X, run)
+            continue
+        layout = lay_out(rows, atlas, n_components, run, max_rank=n_components + 1)
+        if only_surfaces and not _fits(rows, layout, n_components, run):
+            continue
+        if len(rows) == len(X):
+            return layout.unfolded.coordinates
+        with run.stage("unfolding"):
+            return PatchMap(atlas.cover, atlas.charts, layout.unfolded.stitched)(X, run)
+    return None
 
 
 def _has_dimension(rows: FloatArray, n_components: int) -> bool:
@@ -114,19 +117,22 @@ def _has_dimension(rows: FloatArray, n_components: int) -> bool:
     return abs(intrinsic_dimension(rows).value - n_components) <= MAX_DIMENSION_ERROR
 
 
-def _rough_atlas(rows: FloatArray, n_components: int, run: Run) -> Atlas:
-    """Return the first atlas, of ever more patches, with little distortion, or the last that had clearly less."""
+def _rough_atlases(rows: FloatArray, n_components: int, run: Run) -> list[Atlas]:
+    """Return the atlas of as few patches as distort little, or not clearly more than twice as many do.
+
+    That of twice as many, if it was tried, comes second: smaller patches keep sheets apart that noise brings together.
+    """
     options = ChartOptions(min(n_components, rows.shape[1]), "curved", None, START_OVERLAP, False)
     rule = NeighborRule(N_START_NEIGHBORS).resolve(len(rows))
     graph = symmetrize(neighbor_graph(rows, rule, run)[0])
     most = max(1, min(MAX_START_PATCHES, len(rows) // options.min_points))
-    n_cells = min(MIN_PATCHES, most)
-    best = voronoi_atlas(rows, graph, n_cells, options, run)
-    while best.distortion > START_DISTORTION and 2 * n_cells <= most and run.step(n_cells, most):
+    n_cells, best = min(MIN_PATCHES, most), 0
+    tried = [voronoi_atlas(rows, graph, n_cells, options, run)]
+    while tried[best].distortion > START_DISTORTION and 2 * n_cells <= most and run.step(n_cells, most):
         n_cells *= 2
-        found = voronoi_atlas(rows, graph, n_cells, options, run)
-        best = found if found.distortion <= MAX_DISTORTION_RATIO * best.distortion else best
-    return best
+        tried.append(voronoi_atlas(rows, graph, n_cells, options, run))
+        best = len(tried) - 1 if tried[-1].distortion <= MAX_DISTORTION_RATIO * tried[best].distortion else best
+    return tried[best : best + 2]
 
 
 def _is_sheet(atlas: Atlas) -> bool:

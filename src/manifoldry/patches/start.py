@@ -47,6 +47,9 @@ MAX_DIMENSION_ERROR = 0.5
 """Maximum difference between the measured dimension of the data and n_components: 1.9 to 2.1 on surfaces, 1.0 on
 curves, 3 to 20 on measurements and images."""
 
+N_TORN_ROWS = 2000
+"""Rows whose affinities are looked at."""
+
 N_TRUSTED_POINTS = 1000
 MIN_START_TRUST = 0.98
 """Minimum trustworthiness of a start at so many points: above 0.999 on rolls of 300 points and more, clean or noisy,
@@ -82,6 +85,22 @@ def find_start(
     if places is not None:
         return Start("ipa", unit_layout(places, run))
     return Start(init, initial_layout(init, X, affinities, n_components, run, pairwise=pairwise))
+
+
+def torn_share(X: Array, places: FloatArray, affinities: csr_array) -> float:
+    """Return the share of the affinities between rows that ``places`` take more than twice as far apart as usual.
+
+    That is where lists of neighbors reach across the sheets of a roll. A few thousand rows tell.
+    """
+    rows = np.arange(0, len(X), -(-len(X) // N_TORN_ROWS))
+    held = affinities[rows].tocoo()
+    i, j = rows[held.row], held.col
+    before = np.linalg.norm(np.asarray(X[i] - X[j], dtype=float), axis=1)
+    after = np.linalg.norm(places[i] - places[j], axis=1)
+    known = before > 0
+    ratios = after[known] / before[known]
+    torn = ratios > 2 * np.median(ratios) if len(ratios) else ratios > 0
+    return float(held.data[known][torn].sum() / max(held.data.sum(), np.finfo(float).tiny))
 
 
 def patch_places(X: Array, n_components: int, run: Run, only_surfaces: bool = False) -> FloatArray | None:

@@ -291,7 +291,7 @@ def starts(quick: bool) -> None:
         "best similarity; k = 15, 1,000 sampled points; seconds of the processor, after a fit of 1,500 points."
     )
     columns = {"method": "", "init": "", "processor seconds": ".1f", "trust": ".4f", "continuity": ".4f"}
-    columns |= {"kept": ".3f", "error": ".4f", "KL": ".3f"}
+    columns |= {"kept": ".3f", "similarity error": ".4f", "KL": ".3f"}
     table = Table("neighbor_embeddings_starts", caption, columns)
     for method, words in ((UMAP, ("spectral", "pca", "ipa")), (TSNE, ("pca", "spectral", "ipa"))):
         for init in words:
@@ -307,7 +307,7 @@ def starts(quick: bool) -> None:
                 trust=float(ranks.trustworthiness),
                 continuity=float(ranks.continuity),
                 kept=float(ranks.knn_kept),
-                error=quality.procrustes(model.embedding_, roll.truth, kind="similarity").error,
+                similarity_error=quality.procrustes(model.embedding_, roll.truth, kind="similarity").error,
                 KL=getattr(model, "kl_divergence_", None),
             )
 

@@ -7,7 +7,7 @@ from scipy.sparse import block_diag, csr_array
 from scipy.spatial.distance import cdist
 
 from manifoldry.run import Run
-from manifoldry.solve.initialization import JITTER, check_init, initial_layout
+from manifoldry.solve.initialization import JITTER, best_scale, check_init, initial_layout
 
 
 def affinities(n, seed=0):
@@ -85,6 +85,7 @@ def test_same_seed_same_start():
     ("init", "graph", "sentence"),
     [
         ("pca", True, "needs rows of features or all distances"),
+        ("ipa", True, "init='ipa' needs rows of features, .* take 'spectral' or 'auto'"),
         (np.zeros((9, 2)), False, r"one row for each of the 10 points and 2 columns; got shape \(9, 2\)"),
         (np.full((10, 2), np.nan), False, "must be finite"),
     ],
@@ -92,3 +93,15 @@ def test_same_seed_same_start():
 def test_what_cannot_be_a_start_is_refused(init, graph, sentence):
     with pytest.raises(ValueError, match=sentence):
         check_init(init, affinities(10) if graph else np.eye(10), 2, graph)
+
+
+@pytest.mark.parametrize("best", [1e-5, 0.7, 1.0, 3.0, 12345.0])
+def test_the_best_scale_is_found_to_half_a_step(best):
+    found = best_scale(lambda scale: np.cosh(np.log(scale / best)))
+    assert abs(np.log2(found / best)) <= 1 / 16 + 1e-9  # symmetric in the logarithm: the nearest eighth power of 2
+
+
+def test_a_scale_without_bound_is_bounded():
+    assert 1e6 < best_scale(lambda scale: 1 / scale) < 1e8
+    assert 1e-8 < best_scale(lambda scale: scale) < 1e-6
+    assert best_scale(lambda scale: scale * np.nan) == 1.0

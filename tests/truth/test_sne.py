@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import kneighbors_graph
 
-from manifoldry import SNE, TSNE, NeighborGraph, Stop, SymmetricSNE
+from manifoldry import SNE, TSNE, NeighborGraph, Stop, SymmetricSNE, datasets, quality
 from manifoldry.geometry.entropic import perplexity_probabilities
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
@@ -282,7 +282,7 @@ def test_the_callback_stops_it_and_an_interrupt_keeps_the_layout(method):
         ({"dof": 0.0}, "dof must be a number above 0; got 0.0"),
         ({"early_exaggeration": 0.5}, "early_exaggeration must be a number of at least 1; got 0.5"),
         ({"late_exaggeration_iter": -1}, "late_exaggeration_iter must be an integer of at least 0"),
-        ({"init": "best"}, "init must be 'auto', 'pca', 'spectral', 'random' or an array of shape"),
+        ({"init": "best"}, "init must be 'auto', 'ipa', 'pca', 'spectral', 'random' or an array of shape"),
         ({"init": np.zeros((3, 2))}, "one row for each of the 90 points"),
     ],
 )
@@ -324,6 +324,55 @@ def test_a_start_that_a_graph_cannot_have_is_refused_before_any_work():
     graph = kneighbors_graph(blobs()[0], 30, mode="distance")
     with pytest.raises(ValueError, match="init='pca' needs rows of features or all distances"):
         TSNE(metric="precomputed", init="pca", callback=never).fit(graph)
+
+
+def test_patches_of_distances_are_refused_before_any_work():
+    def never(progress):
+        raise AssertionError(progress)
+
+    D = cdist(blobs()[0], blobs()[0])
+    with pytest.raises(ValueError, match="init='ipa' needs rows of features"):
+        TSNE(metric="precomputed", init="ipa", callback=never).fit(D)
+
+
+def test_a_sheet_stays_unrolled():
+    roll = datasets.swiss_roll(1200, hole=True)
+    flat, curled = TSNE().fit(roll.X), TSNE(init="pca").fit(roll.X)
+    assert (flat.diagnostics_["init"], curled.diagnostics_["init"]) == ("ipa", "pca")
+    errors = [quality.procrustes(model.embedding_, roll.truth, kind="similarity").error for model in (flat, curled)]
+    # Principal components lay the sheets of a roll on each other, and the descent cannot lay them out again.
+    assert errors[0] < 0.02 < 0.1 < errors[1]
+    assert flat.kl_divergence_ < curled.kl_divergence_
+    assert flat.n_iter_ < curled.n_iter_
+    exaggerated = TSNE(early_exaggeration_iter=50, max_iter=100).fit(roll.X)
+    assert exaggerated.n_iter_ == 100
+    assert not np.array_equal(exaggerated.embedding_, TSNE(max_iter=100).fit_transform(roll.X))
+
+
+@pytest.mark.parametrize("method", [SNE, SymmetricSNE])
+def test_a_sheet_stays_unrolled_by_gaussian_kernels(method):
+    roll = datasets.swiss_roll(1500)
+    flat, curled = (method(perplexity=15, init=init).fit(roll.X) for init in ("auto", "pca"))
+    assert (flat.diagnostics_["init"], curled.diagnostics_["init"]) == ("ipa", "pca")
+    assert flat.kl_divergence_ < curled.kl_divergence_
+    errors = [quality.procrustes(model.embedding_, roll.truth, kind="similarity").error for model in (flat, curled)]
+    assert errors[0] < 0.1 * errors[1]
+
+
+@pytest.mark.parametrize("method", [SNE, SymmetricSNE])
+def test_gaussian_kernels_do_not_begin_with_a_sheet_that_their_neighbors_fold(method):
+    X = datasets.swiss_roll(500).X  # 90 neighbors of 500 points are across the sheets
+    model = method(max_iter=20).fit(X)
+    assert model.diagnostics_["init"] == "pca"
+    assert np.array_equal(model.embedding_, method(max_iter=20, init="pca").fit_transform(X))
+    assert method(max_iter=20, init="ipa").fit(X).diagnostics_["init"] == "ipa"
+
+
+def test_clusters_begin_with_principal_components_to_the_bit():
+    X = datasets.gaussian_clusters(400, random_state=3).X
+    model = TSNE(max_iter=60).fit(X)
+    assert model.diagnostics_["init"] == "pca"
+    assert np.array_equal(model.embedding_, TSNE(max_iter=60, init="pca").fit_transform(X))
 
 
 def test_a_divergence_that_was_estimated_says_so(monkeypatch):

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-from manifoldry import TSNE, UMAP, NeighborGraph, Stop
+from manifoldry import TSNE, UMAP, NeighborGraph, Stop, datasets, quality
 from manifoldry.compiled import negative_sampling as compiled
 from manifoldry.compiled import umap_layout, umap_layout_2d
 from manifoldry.run import Run
@@ -251,6 +251,73 @@ def test_new_points_without_a_seed_come_to_the_same_place_twice():
     model = UMAP(n_epochs=20, random_state=None).fit(blobs(15))
     Q = blobs(16, n=5)
     assert np.array_equal(model.transform(Q), model.transform(Q))
+
+
+def test_a_sheet_stays_unrolled():
+    roll = datasets.swiss_roll(3000, hole=True)
+    flat, curled = UMAP().fit(roll.X), UMAP(init="spectral").fit(roll.X)
+    assert (flat.diagnostics_["init"], curled.diagnostics_["init"]) == ("ipa", "spectral")
+    errors = [quality.procrustes(model.embedding_, roll.truth, kind="similarity").error for model in (flat, curled)]
+    # The two slowest eigenvectors of a long sheet are functions of its length: a horseshoe.
+    assert errors[0] < 0.02 < 0.1 < errors[1]
+    assert flat.trace_.objective[-1] < curled.trace_.objective[-1]
+    trust = [float(quality.trustworthiness(roll.X, model.embedding_, sample=1000)) for model in (flat, curled)]
+    assert trust[0] >= trust[1] - 1e-4
+
+
+def test_a_start_that_has_its_shape_begins_at_the_scale_of_least_objective():
+    roll = datasets.swiss_roll(600)
+    model = UMAP(n_epochs=1, learning_rate=1e-9).fit(roll.X)
+    weights, start = model.affinity_matrix_, model.embedding_.astype(np.float64)
+    parameters = LayoutParameters(model.a_, model.b_, 5, 1.0, 1.0, 1)
+    sampling = NegativeSampling(weights, parameters, Run(3))
+    values = [sampling.objective(scale * start) for scale in (0.5, 1.0, 2.0)]
+    assert min(values) == values[1]
+    # Fewer negative samples repel less.
+    weak = UMAP(n_epochs=1, learning_rate=1e-9, negative_sample_rate=1).fit(roll.X)
+    assert weak.embedding_.std() < 0.8 * model.embedding_.std()
+
+
+def test_learning_rate_and_epochs_follow_the_start_unless_they_are_given():
+    X = datasets.swiss_roll(500).X
+    model = UMAP().fit(X)
+    assert (model.diagnostics_["init"], model.diagnostics_["n_epochs"]) == ("ipa", 250)
+    assert np.array_equal(model.embedding_, UMAP(learning_rate=0.25, n_epochs=250).fit_transform(X))
+    assert not np.array_equal(model.embedding_, UMAP(learning_rate=1.0).fit_transform(X))
+
+
+def test_a_sheet_has_the_same_bits_for_any_number_of_threads():
+    X = datasets.swiss_roll(6000).X
+    one, two, eight = (UMAP(n_epochs=5, n_jobs=jobs).fit(X) for jobs in (1, 2, 8))
+    assert one.diagnostics_["init"] == "ipa"
+    assert np.array_equal(one.embedding_, two.embedding_)
+    assert np.array_equal(one.embedding_, eight.embedding_)
+
+
+def test_other_data_and_targets_begin_with_eigenvectors_to_the_bit():
+    X = datasets.gaussian_clusters(400, random_state=3).X
+    model = UMAP(n_epochs=20).fit(X)
+    assert model.diagnostics_["init"] == "spectral"
+    assert np.array_equal(model.embedding_, UMAP(n_epochs=20, init="spectral").fit_transform(X))
+    roll = datasets.swiss_roll(400)
+    y = roll.truth[:, 0] > np.median(roll.truth[:, 0])
+    assert UMAP(n_epochs=5).fit(roll.X, y).diagnostics_["init"] == "spectral"
+    assert UMAP(n_epochs=5, metric="precomputed").fit(cdist(roll.X, roll.X)).diagnostics_["init"] == "spectral"
+    assert UMAP(n_epochs=5, init=roll.truth).fit(roll.X).diagnostics_["init"] == "given"
+
+
+def test_a_request_to_stop_among_the_patches_leaves_a_layout():
+    X = datasets.swiss_roll(1500, noise=0.3).X  # so noisy that several numbers of patches are tried
+    stages = []
+
+    def stop(progress):
+        stages.append(progress.stage)
+        return progress.stage == "patches" and progress.total is not None
+
+    Y = UMAP(callback=stop).fit_transform(X)
+    assert "patches" in stages
+    assert Y.shape == (1500, 2)
+    assert np.isfinite(Y).all()
 
 
 def test_no_epochs_leave_the_given_start():

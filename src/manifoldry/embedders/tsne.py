@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from scipy.sparse import csr_array
 
@@ -19,15 +19,17 @@ from manifoldry.geometry.entropic import (
 )
 from manifoldry.neighbors.lists import list_neighbors
 from manifoldry.parameters import NonNegativeInt, Positive, Range
+from manifoldry.patches.start import find_start
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.divergence import ExaggerationPhase, JointDivergence, minimize_divergence
-from manifoldry.solve.initialization import check_init, initial_layout
+from manifoldry.solve.initialization import check_init
 from manifoldry.solve.repulsion import LayoutKernel, choose_repulsion
 from manifoldry.values import Embedding, FloatArray
 
 TSNE_INITIAL_STD = 1e-4
 """Standard deviation of an initial layout that is not given."""
+EARLY_EXAGGERATION_ITER = 250
 COLLAPSED_SHARE = 0.1
 """Early exaggeration ends when the layout has shrunk to this share of its start."""
 MAX_NEW_PERPLEXITY = 5.0
@@ -83,8 +85,8 @@ class TSNE(NeighborEmbedding):
     early_exaggeration : float
         Factor on the attraction in a first phase, in which clusters form; it ends early where the whole layout
         collapses into one point.
-    early_exaggeration_iter : int
-        Maximum number of iterations of that phase.
+    early_exaggeration_iter : int or "auto"
+        Maximum number of iterations of that phase; "auto" is 250, or 0 from the start "ipa", which has its shape.
     late_exaggeration : float
         Factor on the attraction in a last phase; 1 for none. It separates clusters more.
     late_exaggeration_iter : int
@@ -100,9 +102,11 @@ class TSNE(NeighborEmbedding):
         How the repulsion is summed: over all pairs, by Barnes-Hut (up to 3-D) or by FFT on a mesh (up to 2-D).
     accuracy : float, optional
         Relative error allowed to Barnes-Hut and FFT; 1e-2 if None.
-    init : {"auto", "pca", "spectral", "random"} or array of shape (n_samples, n_components)
-        Initial layout; "auto" is "pca" for rows, classical scaling for distances, "spectral" for graphs. All but a
-        given one are scaled to a standard deviation of 1e-4.
+    init : {"auto", "ipa", "pca", "spectral", "random"} or array of shape (n_samples, n_components)
+        Initial layout. "ipa" aligns overlapping patches in n_components dimensions, as `IPA` does, scaled to where the
+        divergence is least. "auto" is "ipa" where patches of rows (dense, Euclidean metric) fit together as a flat
+        surface of n_components dimensions, which takes up to a second to find out; else "pca" for rows, classical
+        scaling for distances, "spectral" for graphs. These are scaled to a standard deviation of 1e-4.
     metric, metric_params
         As in scikit-learn; or "precomputed": ``X`` holds pairwise distances, or a sparse graph of lengths; or
         "affinity": ``X`` holds the joint probabilities p themselves, symmetric, dense or sparse, up to a factor.
@@ -138,7 +142,8 @@ class TSNE(NeighborEmbedding):
     n_iter_ : int
         Number of iterations.
     diagnostics_ : dict
-        Seconds, ``repulsion``, ``kl_divergence``, ``perplexity_missed`` (points with too many equal distances).
+        Seconds, ``init``, ``repulsion``, ``kl_divergence``, ``perplexity_missed`` (points with too many equal
+        distances).
 
     Notes
     -----
@@ -158,7 +163,7 @@ class TSNE(NeighborEmbedding):
 
     dof: Positive = 1.0
     early_exaggeration: Annotated[float, Range(1)] = 12.0
-    early_exaggeration_iter: NonNegativeInt = 250
+    early_exaggeration_iter: NonNegativeInt | Literal["auto"] = "auto"
     late_exaggeration: Annotated[float, Range(1)] = 1.0
     late_exaggeration_iter: NonNegativeInt = 250
 
@@ -192,28 +197,32 @@ class TSNE(NeighborEmbedding):
         """Return the layout of joint probabilities, and its kernel."""
         n = joint.shape[0]
         check_init(self.init, X, self.n_components, self._pairwise)
-        start = initial_layout(self.init, X, joint, self.n_components, run, pairwise=self._pairwise)
-        if isinstance(self.init, str):
-            start *= TSNE_INITIAL_STD
+        start = find_start(self.init, X, joint, self.n_components, run, metric=self.metric)
+        places = start.places if start.given or start.shaped else TSNE_INITIAL_STD * start.places
         kernel = LayoutKernel.student_t(self.dof)
         repulsion = choose_repulsion(kernel, n, self.n_components, repulsion=self.repulsion, accuracy=self.accuracy)
         divergence = JointDivergence(joint, negative_entropy(joint.data), kernel, repulsion, run)
-        layout, trace = minimize_divergence(divergence, start, self._phases(start), self.learning_rate, run)
+        layout, trace = minimize_divergence(
+            divergence, places, self._phases(places, start.shaped), self.learning_rate, run, rescale=start.shaped
+        )
         value, how = divergence.final_value(layout)
         rate = n / 2 if self.learning_rate == "auto" else float(self.learning_rate)
         embedding = Embedding(
             layout,
             trace=trace,
-            notes={"repulsion": repulsion.name, "kl_divergence": how, "stop": trace.stop.value},
+            notes={"init": start.kind, "repulsion": repulsion.name, "kl_divergence": how, "stop": trace.stop.value},
             fitted={"kl_divergence_": value, "affinity_matrix_": joint, "learning_rate_": rate},
         )
         return embedding, kernel
 
-    def _phases(self, start: FloatArray) -> list[ExaggerationPhase]:
+    def _phases(self, start: FloatArray, shaped: bool) -> list[ExaggerationPhase]:
         # Exaggerated probabilities of a graph that is connected too well (all eigenvalues of its normalized Laplacian
         # above 1 / exaggeration) draw everything into one point, and soon nothing but rounding is left to grow from.
         collapsed = COLLAPSED_SHARE * min(float(start.std(axis=0).max()), TSNE_INITIAL_STD)
-        early = min(self.early_exaggeration_iter, self.max_iter)
+        # Clusters form in the first phase; a layout that has its shape already could only lose it.
+        usual = 0 if shaped else EARLY_EXAGGERATION_ITER
+        asked = self.early_exaggeration_iter
+        early = min(usual if isinstance(asked, str) else asked, self.max_iter)
         late = min(self.late_exaggeration_iter, self.max_iter - early) if self.late_exaggeration > 1 else 0
         return [
             ExaggerationPhase("early exaggeration", early, self.early_exaggeration, self.tol, collapsed),

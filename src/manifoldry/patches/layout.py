@@ -37,12 +37,12 @@ class PatchLayout:
     unfolded: UnfoldedPatches
 
 
-def lay_out(X: Array, atlas: Atlas, n_components: int, run: Run) -> PatchLayout:
-    """Chart all points by an atlas of a sample, stitch its patches and unfold them."""
+def lay_out(X: Array, atlas: Atlas, n_components: int, run: Run, max_rank: int | None = None) -> PatchLayout:
+    """Chart all points by an atlas of a sample, stitch its patches, in at most ``max_rank`` dimensions, and unfold."""
     with run.stage("charts"):
         members, coordinates, overlaps = _chart_points(X, atlas, run)
         firm = overlaps.firm(atlas.charts.sizes)
-    stitched = stitch(overlaps[firm], atlas.charts.sizes, run)
+    stitched = stitch(overlaps[firm], atlas.charts.sizes, run, max_rank)
     with run.stage("unfolding"):
         return PatchLayout(atlas, overlaps, firm, unfold(members, coordinates, stitched, n_components))
 

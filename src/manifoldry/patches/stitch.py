@@ -41,8 +41,11 @@ class Stitched:
         return placed
 
 
-def stitch(overlaps: Overlaps, sizes: IntArray, run: Run) -> Stitched:
-    """Minimize the matching error of overlapping patches, each component of the patch graph by itself."""
+def stitch(overlaps: Overlaps, sizes: IntArray, run: Run, max_rank: int | None = None) -> Stitched:
+    """Minimize the matching error of overlapping patches, each component of the patch graph by itself.
+
+    A ``max_rank`` limits the dimensions used; None is as many as the smallest error needs.
+    """
     components = patch_components(overlaps, len(sizes))
     counts = np.bincount(components)
     placements: dict[int, Placement] = {}
@@ -51,7 +54,7 @@ def stitch(overlaps: Overlaps, sizes: IntArray, run: Run) -> Stitched:
         inside = overlaps[components[overlaps.first] == number]
         first, second = np.searchsorted(patches, inside.first), np.searchsorted(patches, inside.second)
         renumbered = replace(inside, first=first, second=second)
-        placements[int(number)] = _place_component(renumbered, sizes[patches], run)
+        placements[int(number)] = _place_component(renumbered, sizes[patches], run, max_rank)
     return joined(components, placements, overlaps.means.shape[2])
 
 
@@ -67,11 +70,11 @@ def joined(components: IntArray, placements: dict[int, Placement], width: int) -
     return Stitched(frames, shifts, components, joint_certificate(parts), parts[0].trace)
 
 
-def _place_component(overlaps: Overlaps, sizes: IntArray, run: Run) -> Placement:
+def _place_component(overlaps: Overlaps, sizes: IntArray, run: Run, max_rank: int | None) -> Placement:
     if len(sizes) > 1:
         unit = _unit(overlaps)
         same = replace(overlaps, means=overlaps.means / unit, moments=overlaps.moments / unit**2)
-        found = place(matching_form(same, sizes), sizes, run)
+        found = place(matching_form(same, sizes), sizes, run, max_rank=max_rank)
         return replace(found, shifts=found.shifts * unit, certificate=_rescaled(found.certificate, unit**2))
     width = int(sizes[0])
     certain = Certificate(0.0, 0.0, width, PLACEMENT_CLAIM, PLACEMENT_TOL, smallest=0.0)

@@ -18,6 +18,7 @@ from scipy.sparse import csr_array
 
 from manifoldry.run import Run
 from manifoldry.solve.descent import Momentum, Phase, descend
+from manifoldry.solve.initialization import best_scale
 from manifoldry.solve.order import local_order, renumbered
 from manifoldry.solve.repulsion import LayoutKernel, Repulsion, choose_repulsion
 from manifoldry.values import FloatArray, IntArray, Trace
@@ -195,8 +196,13 @@ def minimize_divergence(
     phases: Sequence[ExaggerationPhase],
     learning_rate: float | Literal["auto"],
     run: Run,
+    *,
+    rescale: bool = False,
 ) -> tuple[FloatArray, Trace]:
-    """Return the layout that the phases lead to from ``start``, and the trace of the descent."""
+    """Return the layout that the phases lead to from ``start``, and the trace of the descent.
+
+    With ``rescale`` the start is brought to the scale at which its divergence is least.
+    """
     order: IntArray = np.arange(len(start))
     ordered = divergence
     if not divergence.repulsion.exact:  # else the points are few; many spend their time on fetching coordinates
@@ -204,6 +210,8 @@ def minimize_divergence(
         ordered = replace(divergence, joint=renumbered(divergence.joint, order))
     with run.stage("descent"):
         moving = start[order]
+        if rescale:
+            moving *= best_scale(lambda scale: ordered.value(scale * moving))
         steps = [phase.optimizing(ordered, learning_rate) for phase in phases if phase.max_iter > 0]
         trace = descend(moving, steps, run)
     layout = np.empty_like(moving)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -16,7 +19,10 @@ from manifoldry.solve.eigen import column_signs, smallest
 from manifoldry.solve.scaling import classical_scaling, principal_scaling
 from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
-Init = Literal["auto", "pca", "spectral", "random"] | Annotated[Any, Described("an array of shape (n, n_components)")]
+Init = (
+    Literal["auto", "ipa", "pca", "spectral", "random"]
+    | Annotated[Any, Described("an array of shape (n, n_components)")]
+)
 EIGENVECTOR_TOL = 1e-3
 """Residual of the eigenvectors, relative to the largest possible eigenvalue: the descent bends them anyway. Not larger,
 for it does not untangle neighbors: UMAP of a Swiss roll of 50,000 points has trustworthiness 0.994, with 1e-2 0.988,
@@ -25,6 +31,32 @@ JITTER, MIN_SPREAD_SHARE = 1e-4, 1e-8
 """Random part, in units of the spread, that separates places which coincide; share of it that counts as none."""
 PIECE_DISTANCE = 2.5
 """Distance of the centers of unconnected pieces, in half-widths of the larger."""
+SCALE_STEPS = (16, 8, 4, 2, 1)
+"""Steps of the search for a scale, in eighth powers of 2: to 9 percent, which a descent makes up for soon."""
+MAX_SCALE_STEPS = 160
+"""Eighth powers of 2 between which a scale is sought: a factor of a million and one over it."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """An initial layout (n, d), and what it is: "given", "ipa", "pca", "spectral" or "random".
+
+    One that is given is as it is. The others are centered, with standard deviation 1 of the widest column. Those of
+    ``kind`` "ipa" have the shape of the data and want a scale only, others bring little more than an order.
+    """
+
+    kind: str
+    places: FloatArray
+
+    @property
+    def given(self) -> bool:
+        """Whether the layout was given."""
+        return self.kind == "given"
+
+    @property
+    def shaped(self) -> bool:
+        """Whether the layout has the shape of the data."""
+        return self.kind == "ipa"
 
 
 def check_init(init: Any, X: Any, n_components: int, pairwise: bool) -> None:
@@ -33,6 +65,11 @@ def check_init(init: Any, X: Any, n_components: int, pairwise: bool) -> None:
         if init == "pca" and _is_graph(X, pairwise):
             raise ValueError(
                 "init='pca' needs rows of features or all distances; of a graph take 'spectral' or 'random'."
+            )
+        if init == "ipa" and (pairwise or isinstance(X, NeighborGraph)):
+            raise ValueError(
+                "init='ipa' needs rows of features, which patches are made of; got distances, affinities or a graph: "
+                "take 'spectral' or 'auto'."
             )
         return
     given = np.asarray(init)
@@ -58,7 +95,7 @@ def initial_layout(
         return np.array(init, dtype=np.float64)
     with run.stage("initialization"):
         if init == "auto":
-            init = "spectral" if _is_graph(X, pairwise) else "pca"
+            init = default_init(X, pairwise)
         if init == "spectral":
             Y = _spectral(affinities, n_components, run)
         elif init == "random":
@@ -67,8 +104,37 @@ def initial_layout(
             Y = classical_scaling(np.array(X, dtype=np.float64), n_components, run, overwrite=True).coordinates
         else:
             Y = _principal_components(X, n_components, run)
-        Y = _separated(Y - Y.mean(axis=0), run)
-        return Y - Y.mean(axis=0)
+        return unit_layout(Y, run)
+
+
+def default_init(X: Any, pairwise: bool) -> str:
+    """Return "spectral" for a graph, else "pca"."""
+    return "spectral" if _is_graph(X, pairwise) else "pca"
+
+
+def unit_layout(Y: FloatArray, run: Run) -> FloatArray:
+    """Return the layout centered, with standard deviation 1 of its widest column, and no two points at one place."""
+    Y = _separated(Y - Y.mean(axis=0), run)
+    return Y - Y.mean(axis=0)
+
+
+def best_scale(objective: Callable[[float], float]) -> float:
+    """Return the scale at which the objective, a function of it with one minimum, is least: an eighth power of 2.
+
+    Examples
+    --------
+    >>> best_scale(lambda scale: (scale - 64) ** 2)
+    64.0
+    """
+    at = cache(lambda power: objective(2.0 ** (power / 8)))
+    best = 0
+    for step in SCALE_STEPS:
+        while abs(best) < MAX_SCALE_STEPS:
+            lower = min((best - step, best + step), key=at)
+            if not at(lower) < at(best):
+                break
+            best = lower
+    return float(2.0 ** (best / 8))
 
 
 def _is_graph(X: Any, pairwise: bool) -> bool:

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 
 from manifoldry.run import Run
 from manifoldry.solve.descent import Phase, descend
+from manifoldry.solve.initialization import best_scale
 from manifoldry.solve.order import renumbered
 from manifoldry.values import FloatArray, IntArray, Trace
 
@@ -18,6 +19,8 @@ REPULSION_OFFSET = 1e-3
 """Added to squared distances where points repel, so that no gradient is infinite."""
 N_PARTNERS = 16
 """Random partners of each point in the estimate of the objective."""
+N_SCALE_BLOCKS = 4
+"""Blocks of points at which the objective is estimated when a scale is sought."""
 
 Tables = tuple[FloatArray, FloatArray]
 
@@ -112,12 +115,17 @@ class NegativeSampling:
             self.run.ranges(len(before), LAYOUT_ROWS_PER_TASK),
         )
 
-    def objective(self, Y: FloatArray) -> float:
-        """Return the objective per point, its sum over all pairs estimated from a few random partners of each."""
+    def objective(self, Y: FloatArray, n_blocks: int | None = None) -> float:
+        """Return the objective per point, its sum over all pairs estimated from a few random partners of each.
+
+        It may be that of at most ``n_blocks`` blocks of points.
+        """
         indptr, indices, rates = self._rows
-        n = len(Y)
-        partners = self.run.rng("objective").integers(n - 1, size=(n, N_PARTNERS))
-        partners += partners >= np.arange(n)[:, None]
+        blocks = self.run.ranges(len(Y), LAYOUT_ROWS_PER_TASK)
+        blocks = blocks[:: -(-len(blocks) // (n_blocks or len(blocks)))]
+        own = np.concatenate([np.arange(lo, hi) for lo, hi in blocks])
+        partners = self.run.rng("objective").integers(len(Y) - 1, size=(len(own), N_PARTNERS))
+        partners += partners >= own[:, None]
         factor = self.parameters.repulsion_strength * self.parameters.negative_sample_rate
 
         def block(lo: int, hi: int) -> float:
@@ -125,12 +133,13 @@ class NegativeSampling:
             shares = rates[ends[0] : ends[-1]] / 2.0**32
             rows = np.repeat(np.arange(lo, hi), np.diff(ends))
             attraction = np.log1p(self._power(Y[rows] - Y[indices[ends[0] : ends[-1]]]))
-            power = self._power(Y[lo:hi, None] - Y[partners[lo:hi]])
+            first = int(np.searchsorted(own, lo))
+            power = self._power(Y[lo:hi, None] - Y[partners[first : first + hi - lo]])
             repulsion = np.log1p(power) - np.log(power + REPULSION_OFFSET)
             degrees = np.bincount(rows - lo, shares, minlength=hi - lo)
             return float(shares @ attraction + factor * (degrees @ repulsion.mean(axis=1)))
 
-        return float(sum(self.run.map(block, self.run.ranges(n, LAYOUT_ROWS_PER_TASK), blas=True)) / n)
+        return float(sum(self.run.map(block, blocks, blas=True)) / len(own))
 
     def _power(self, differences: FloatArray) -> FloatArray:
         a, b = self.parameters.a, self.parameters.b
@@ -150,13 +159,14 @@ def _compiled_sweep(n_dims: int) -> Any:
 
 
 def optimize_layout(
-    start: FloatArray, weights: csr_array, parameters: LayoutParameters, run: Run
+    start: FloatArray, weights: csr_array, parameters: LayoutParameters, run: Run, *, rescale: bool = False
 ) -> tuple[FloatArray, Trace]:
     """Return the layout (n, d), in float32, that negative sampling leads to from ``start``, and the trace.
 
     Edges so weak that they would not be sampled once are left out. Points are renumbered, those with about as many
     samples together and then along the start, so that rows that are moved abreast take equally long. Random numbers see
-    these indices too: permuted points are moved alike.
+    these indices too: permuted points are moved alike. With ``rescale`` the start is brought to the scale at which its
+    objective is least, as a layout that is right but for its scale.
     """
     strongest = weights.data.max()
     kept = weights.copy()
@@ -169,6 +179,8 @@ def optimize_layout(
         kept.sort_indices()
         places: Any = np.ascontiguousarray(start[order], dtype=np.float32)
         optimizer = NegativeSampling(kept, parameters, run)
+        if rescale:
+            places *= np.float32(best_scale(lambda scale: optimizer.objective(scale * places, N_SCALE_BLOCKS)))
         trace = descend(places, [Phase("layout", optimizer, parameters.n_epochs)], run)
     layout = np.empty_like(places)
     layout[order] = places

@@ -84,7 +84,7 @@ def _by_scipy(graph: NeighborGraph, sources: IntArray, offsets: FloatArray) -> F
 
 
 @dataclass(frozen=True)
-class _CompactGraph:
+class CompactGraph:
     """The graph renumbered so that neighbors are close in memory, for the compiled loops."""
 
     indptr: IntArray
@@ -95,7 +95,7 @@ class _CompactGraph:
     width: float
 
     @classmethod
-    def of(cls, graph: NeighborGraph) -> _CompactGraph:
+    def of(cls, graph: NeighborGraph) -> CompactGraph:
         from manifoldry.compiled.paths import compact_order
 
         indices = graph.indices.astype(np.int32)
@@ -118,7 +118,7 @@ class _CompactGraph:
 def _by_compiled(
     graph: NeighborGraph, sources: IntArray, offsets: FloatArray, run: Run, at_least: int, out: FloatArray
 ) -> tuple[FloatArray, Any]:
-    compact = _CompactGraph.of(graph)
+    compact = CompactGraph.of(graph)
     m, n = out.shape
     sources = np.where(sources >= 0, compact.places[sources], -1)
     lanes = N_LANES if m * MAX_POINTS_PER_SOURCE >= n else 1
@@ -139,7 +139,7 @@ def _by_compiled(
 
 
 def _solve_block(
-    compact: _CompactGraph, sources: IntArray, offsets: FloatArray, out: FloatArray, rows: IntArray
+    compact: CompactGraph, sources: IntArray, offsets: FloatArray, out: FloatArray, rows: IntArray
 ) -> None:
     """Solve one block of lanes: the distances of one of them give the order in which all are relaxed."""
     from manifoldry.compiled.paths import near_far, relax_lanes, write_rows

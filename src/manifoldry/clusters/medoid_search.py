@@ -11,7 +11,7 @@ from manifoldry.clusters.subspaces import grouped
 from manifoldry.neighbors.geodesic import CompactGraph
 from manifoldry.values import FloatArray, IntArray
 
-PATIENCE = 1.3
+PATIENCE = 1.4
 """A search from a member ends once its sum exceeds that of the best member this many times."""
 
 REACH_SLACK = 1.2

@@ -76,7 +76,12 @@ class _PrecomputedMedoidSearch:
         self.sums = np.empty(0)
 
     def __call__(
-        self, labels: IntArray, medoids: IntArray, rows: FloatArray, stale: BoolArray, _beside: FloatArray | None = None
+        self,
+        labels: IntArray,
+        medoids: IntArray,
+        rows: FloatArray,
+        stale: BoolArray,
+        beside: FloatArray | None = None,  # noqa: ARG002
     ) -> tuple[IntArray, FloatArray]:
         if not stale.any():
             return medoids, rows

@@ -70,7 +70,7 @@ class BoundedMedoidSearch:
         groups = grouped(labels, len(medoids))
         for number in np.flatnonzero(stale):
             members = groups[number]
-            best = self._best(number, members, places[members], by_place, rows[number])
+            best = self._best(int(number), members, places[members], by_place, rows[number])
             if best >= 0:
                 found[number] = members[best]
         # Only now: a point that left one of these clusters may have joined another.
@@ -118,9 +118,7 @@ class BoundedMedoidSearch:
         short = np.flatnonzero(self.reach < self.needed)
         self._write_rows(labels, medoids, rows, short, REACH_SLACK * self.needed)
 
-    def _write_rows(
-        self, labels: IntArray, medoids: IntArray, rows: FloatArray, which: IntArray, reach: float
-    ) -> None:
+    def _write_rows(self, labels: IntArray, medoids: IntArray, rows: FloatArray, which: IntArray, reach: float) -> None:
         from manifoldry.compiled.medoids import squares_within
 
         by_place, sizes = labels[self.graph.points], np.bincount(labels, minlength=len(medoids))

@@ -9,7 +9,7 @@ import numba as nb
 import numpy as np
 
 IDLE, FAR, NEAR, PASSED, SETTLED = 0, 1, 2, 3, 4
-"""States of a point: not seen, waits for a later shell, in this shell and waits, or was worked off, of final distance."""
+"""States of a point: not seen, waiting for a later shell, waiting in this one, worked off in it, of final distance."""
 
 _graph = "int64[::1], int32[::1], float64[::1], float64"
 _work = "float64[::1], uint8[::1], int32[:, ::1]"
@@ -140,14 +140,12 @@ def best_member(  # type: ignore[no-untyped-def]
 def squares_within(  # type: ignore[no-untyped-def]
     indptr, indices, lengths, width, source, reach, labels, label, n_members, points, out, distance, state, lists
 ):
-    """Write squared distances from ``source`` to ``out[points]``: up to ``reach``, and to all members; else infinity."""
+    """Write squared distances from ``source`` to ``out[points]``: up to ``reach`` and to all members; else infinity."""
     distance[source], state[source], lists[1, 0] = 0.0, FAR, source
     n_far, n_settled, limit, count = 1, 0, 0.0, 0
     while n_far > 0 and (limit < reach or count < n_members):
         begin = n_settled
-        n_far, n_settled, limit = _next_shell(
-            indptr, indices, lengths, width, distance, state, lists, n_far, n_settled
-        )
+        n_far, n_settled, limit = _next_shell(indptr, indices, lengths, width, distance, state, lists, n_far, n_settled)
         for i in range(begin, n_settled):
             count += labels[lists[2, i]] == label
     out[:] = np.inf

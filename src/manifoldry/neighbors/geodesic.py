@@ -96,6 +96,7 @@ class CompactGraph:
 
     @classmethod
     def of(cls, graph: NeighborGraph) -> CompactGraph:
+        """Return the graph renumbered."""
         from manifoldry.compiled.paths import compact_order
 
         indices = graph.indices.astype(np.int32)
@@ -112,6 +113,7 @@ class CompactGraph:
 
     @property
     def arrays(self) -> tuple[IntArray, IntArray, FloatArray]:
+        """The compressed rows: ends of rows, neighbors, lengths."""
         return self.indptr, self.indices, self.lengths
 
 

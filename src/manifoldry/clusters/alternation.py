@@ -148,9 +148,12 @@ class _State:
 
         It can be, having changed cluster itself; without it the objective could rise.
         """
-        if self.search is None or self.geodesics is None or not self.stale.any():
+        if self.search is None or self.geodesics is None:
             return
-        self.medoids, self.geodesics = self.search(self.labels, self.medoids, self.geodesics, self.stale)
+        beside = np.zeros(len(self.points))
+        if self.residuals is not None:
+            beside = self.residuals[self.labels, self.points] / self.problem.rho
+        self.medoids, self.geodesics = self.search(self.labels, self.medoids, self.geodesics, self.stale, beside)
 
     def _fill_empty(self, costs: FloatArray) -> bool:
         """Restart each empty cluster at the point that costs most; drop it if no point costs anything.

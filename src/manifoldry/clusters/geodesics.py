@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import dijkstra
 
-from manifoldry.clusters.subspaces import grouped
-from manifoldry.neighbors.geodesic import geodesic_lengths
+from manifoldry.clusters.medoid_search import BoundedMedoidSearch
+from manifoldry.neighbors.geodesic import CompactGraph, geodesic_lengths
 from manifoldry.neighbors.graph import components
 from manifoldry.neighbors.pieces import connect
 from manifoldry.run import Run
@@ -21,18 +20,21 @@ BoolArray = NDArray[np.bool_]
 
 MAX_PRECOMPUTED_POINTS = 10_000
 """Number of points up to which all geodesic distances are kept: 800 MB there."""
-N_MEDOID_CANDIDATES = 4
-"""With more points, members nearest to a cluster's mean that are tried as its medoid, besides the present one."""
-REACH_TOL = 1e-9
-"""Relative excess of the search radius over twice the cluster's radius, for rounding."""
 
 
-MedoidSearch = Callable[[IntArray, IntArray, FloatArray, BoolArray], tuple[IntArray, FloatArray]]
-"""The medoid step of one start; it may keep sums from one call to the next.
+class MedoidSearch(Protocol):
+    """The medoid step of one start; it may keep bounds or sums from one call to the next."""
 
-Of labels, medoids, their rows (the squared distances from them to all points) and which clusters are stale, it returns
-medoids and rows in which each stale cluster has the point with the least sum of squared distances to its members. The
-present medoid stays unless a member is better."""
+    def __call__(
+        self, labels: IntArray, medoids: IntArray, rows: FloatArray, stale: BoolArray, beside: FloatArray | None = None
+    ) -> tuple[IntArray, FloatArray]:
+        """Return medoids and rows in which each stale cluster has the best of its members, or its present medoid.
+
+        The best has the least sum of squared distances to the members; the present medoid stays unless one is better.
+        ``rows`` (c, n), which may be overwritten, are the squared distances from the medoids to all points. ``beside``
+        (n,) is what each point costs besides, in the same unit: where the distance alone costs more than the point
+        does in its own cluster, a row may be infinite.
+        """
 
 
 class Geodesics(Protocol):
@@ -74,18 +76,25 @@ class _PrecomputedMedoidSearch:
         self.sums = np.empty(0)
 
     def __call__(
-        self, labels: IntArray, medoids: IntArray, rows: FloatArray, stale: BoolArray
+        self,
+        labels: IntArray,
+        medoids: IntArray,
+        rows: FloatArray,
+        stale: BoolArray,
+        beside: FloatArray | None = None,  # noqa: ARG002
     ) -> tuple[IntArray, FloatArray]:
+        if not stale.any():
+            return medoids, rows
         self._update(labels, len(medoids))
         which = np.flatnonzero(stale)
         sums = self.sums[which]
         best = np.argmin(np.where(labels == which[:, None], sums, np.inf), axis=1)
         places = np.arange(len(which))
         better = sums[places, best] < sums[places, medoids[which]]
-        found, squares = medoids.copy(), rows.copy()
+        found = medoids.copy()
         found[which[better]] = best[better]
-        squares[which[better]] = self.geodesics.rows(best[better])
-        return found, squares
+        rows[which[better]] = self.geodesics.rows(best[better])
+        return found, rows
 
     def _update(self, labels: IntArray, n_clusters: int) -> None:
         if self.labels is None:
@@ -104,12 +113,16 @@ def _indicators(labels: IntArray, n_clusters: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class GeodesicsOnDemand:
-    """Geodesic distances computed when asked for; the members nearest to a cluster's mean are tried as its medoid."""
+    """Geodesic distances computed when asked for; members are ruled out as medoids by bounds, without all distances."""
 
     graph: NeighborGraph
-    X: FloatArray
     component: IntArray
     n_jobs: int
+
+    @cached_property
+    def compact(self) -> CompactGraph:
+        """The graph for compiled loops."""
+        return CompactGraph.of(self.graph)
 
     def rows(self, points: IntArray) -> FloatArray:
         """Return the squared distances from ``points`` to all points, shape (m, n)."""
@@ -117,34 +130,8 @@ class GeodesicsOnDemand:
         return np.square(lengths.astype(np.float64, copy=False))
 
     def search(self) -> MedoidSearch:
-        """Return the medoid search, which keeps nothing."""
-        return self._search
-
-    def _search(
-        self, labels: IntArray, medoids: IntArray, rows: FloatArray, stale: BoolArray
-    ) -> tuple[IntArray, FloatArray]:
-        found, squares, matrix = medoids.copy(), rows.copy(), self.graph.to_sparse()
-        groups = grouped(labels, len(medoids))
-        for number in np.flatnonzero(stale):
-            members = groups[number]
-            present = rows[number, members]
-            # Through the medoid no member is farther from another than twice the radius.
-            reach = (2.0 + REACH_TOL) * np.sqrt(present.max())
-            candidates = self._central(members)
-            sums = np.square(dijkstra(matrix, indices=candidates, limit=reach)[:, members]).sum(axis=1)
-            best = int(np.argmin(sums))
-            if sums[best] < present.sum():
-                found[number] = candidates[best]
-        moved = found != medoids
-        if moved.any():
-            squares[moved] = self.rows(found[moved])
-        return found, squares
-
-    def _central(self, members: IntArray) -> IntArray:
-        """Return the members nearest to their mean."""
-        points = self.X[members]
-        offsets = points - points.mean(axis=0)
-        return members[np.argsort(np.einsum("nd,nd->n", offsets, offsets), kind="stable")[:N_MEDOID_CANDIDATES]]
+        """Return a new medoid search."""
+        return BoundedMedoidSearch(self.compact)
 
 
 def graph_geodesics(
@@ -164,7 +151,7 @@ def graph_geodesics(
     for number, members in enumerate(parts):
         component[members] = number
     if len(X) > MAX_PRECOMPUTED_POINTS:
-        return GeodesicsOnDemand(graph, X, component, run.n_jobs), notes
+        return GeodesicsOnDemand(graph, component, run.n_jobs), notes
     squares, _ = geodesic_lengths(graph, run, at_least=len(X))
     np.square(squares, out=squares)
     if len(parts) > 1:

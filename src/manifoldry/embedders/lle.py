@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from scipy.sparse import csr_array
+
 from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.extend.local import embed_aligned, embed_principal
 from manifoldry.geometry.affinity import automatic_bandwidth, graph_affinity
 from manifoldry.geometry.neighborhoods import sum_blocks
 from manifoldry.geometry.tangent import duplicates_laplacian
-from manifoldry.geometry.weights import alignment, modified_blocks, reconstruction
+from manifoldry.geometry.weights import alignment, misfit_map, modified_blocks, reconstruction
 from manifoldry.neighbors.graph import closed_groups
 from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
@@ -18,8 +20,9 @@ from manifoldry.neighbors.search import NeighborRule
 from manifoldry.parameters import Fraction, NonNegative
 from manifoldry.registry import register
 from manifoldry.run import Run
+from manifoldry.solve.eigen import GramMatrix
 from manifoldry.solve.localized import Aligned, aligned_eigenvectors
-from manifoldry.values import Embedding
+from manifoldry.values import Embedding, NeighborGraph
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 _TEST_PARAMS = {"n_components": 2, "n_neighbors": 6}
@@ -34,6 +37,12 @@ def _reconstructible(sample: Sample) -> tuple[Sample, int]:
     closed = closed_groups(sample.neighbors)
     lists = sample.neighbors if closed == 1 else sample.graph
     return replace(sample, neighbors=lists.without_duplicates()), closed
+
+
+def _alignment_matrix(W: csr_array, graph: NeighborGraph) -> Any:
+    """Return (I - W)'(I - W) with its factor, or the sum with what holds duplicates together."""
+    M, twins = alignment(W), duplicates_laplacian(graph)
+    return M + twins if abs(twins).max() > 0 else GramMatrix(M, misfit_map(W))
 
 
 def _aligned(sample: Sample, M: Any, n_components: int, least: float, run: Run) -> Aligned:
@@ -129,7 +138,7 @@ class LLE(GraphEmbedder):
             return embed_principal(sample, n_components, run)
         lists, closed = _reconstructible(sample)
         W = reconstruction(lists, self.reg, run)
-        M = alignment(W) + duplicates_laplacian(sample.graph)
+        M = _alignment_matrix(W, sample.graph)
         aligned = _aligned(sample, M, n_components, self.min_participation, run)
         return embed_aligned(sample, aligned, run, closed_groups=closed)
 
@@ -191,7 +200,7 @@ class NonnegativeLLE(GraphEmbedder):
             return embed_principal(sample, n_components, run)
         lists, closed = _reconstructible(sample)
         W = reconstruction(lists, self.reg, run, nonnegative=True)
-        M = alignment(W) + duplicates_laplacian(sample.graph)
+        M = _alignment_matrix(W, sample.graph)
         aligned = _aligned(sample, M, n_components, self.min_participation, run)
         return embed_aligned(sample, aligned, run, closed_groups=closed)
 

@@ -158,11 +158,16 @@ def _modified(
     return found
 
 
+def misfit_map(W: csr_array) -> csr_array:
+    """Return I - W: each point less its reconstruction, nothing for points without weights."""
+    reconstructed = (np.diff(W.indptr) > 0).astype(float)
+    return csr_array(diags_array(reconstructed) - W)
+
+
 def alignment(W: csr_array) -> csr_array:
     """Return M = (I - W)'(I - W), whose quadratic form is the reconstruction error of all points.
 
     Points without weights are not reconstructed and contribute nothing.
     """
-    reconstructed = (np.diff(W.indptr) > 0).astype(float)
-    misfit = csr_array(diags_array(reconstructed) - W)
+    misfit = misfit_map(W)
     return csr_array(misfit.T @ misfit)

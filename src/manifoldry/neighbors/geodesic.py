@@ -84,7 +84,7 @@ def _by_scipy(graph: NeighborGraph, sources: IntArray, offsets: FloatArray) -> F
 
 
 @dataclass(frozen=True)
-class _CompactGraph:
+class CompactGraph:
     """The graph renumbered so that neighbors are close in memory, for the compiled loops."""
 
     indptr: IntArray
@@ -95,7 +95,8 @@ class _CompactGraph:
     width: float
 
     @classmethod
-    def of(cls, graph: NeighborGraph) -> _CompactGraph:
+    def of(cls, graph: NeighborGraph) -> CompactGraph:
+        """Return the graph renumbered."""
         from manifoldry.compiled.paths import compact_order
 
         indices = graph.indices.astype(np.int32)
@@ -112,13 +113,14 @@ class _CompactGraph:
 
     @property
     def arrays(self) -> tuple[IntArray, IntArray, FloatArray]:
+        """The compressed rows: ends of rows, neighbors, lengths."""
         return self.indptr, self.indices, self.lengths
 
 
 def _by_compiled(
     graph: NeighborGraph, sources: IntArray, offsets: FloatArray, run: Run, at_least: int, out: FloatArray
 ) -> tuple[FloatArray, Any]:
-    compact = _CompactGraph.of(graph)
+    compact = CompactGraph.of(graph)
     m, n = out.shape
     sources = np.where(sources >= 0, compact.places[sources], -1)
     lanes = N_LANES if m * MAX_POINTS_PER_SOURCE >= n else 1
@@ -139,7 +141,7 @@ def _by_compiled(
 
 
 def _solve_block(
-    compact: _CompactGraph, sources: IntArray, offsets: FloatArray, out: FloatArray, rows: IntArray
+    compact: CompactGraph, sources: IntArray, offsets: FloatArray, out: FloatArray, rows: IntArray
 ) -> None:
     """Solve one block of lanes: the distances of one of them give the order in which all are relaxed."""
     from manifoldry.compiled.paths import near_far, relax_lanes, write_rows

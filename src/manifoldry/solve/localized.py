@@ -12,6 +12,7 @@ from scipy.sparse.linalg import splu
 
 from manifoldry.run import Run
 from manifoldry.solve.bottom import bottom_eigenvectors
+from manifoldry.solve.eigen import GramMatrix
 from manifoldry.values import FloatArray, IntArray, Spectrum
 
 N_SPARE = 4
@@ -103,8 +104,7 @@ def aligned_eigenvectors(matrix: Any, affinities: csr_array, count: int, least: 
             break
         held = more
         spread, free = holding_map(affinities, held)
-        half = spread.T @ matrix @ spread
-        found, _ = bottom_eigenvectors(csr_array(half + half.T) * 0.5, min(count + N_SPARE, len(free) - 1), run)
+        found, _ = bottom_eigenvectors(_restricted(matrix, spread), min(count + N_SPARE, len(free) - 1), run)
         spectrum = found.head(count)
         shares = participation(spectrum.vectors)
         if not (shares < least).any():
@@ -120,6 +120,13 @@ def aligned_eigenvectors(matrix: Any, affinities: csr_array, count: int, least: 
         )
     advice.extend(_still_localized(shares, least))
     return Aligned(spectrum, Y, {"held_points": len(held), "advice": tuple(advice)})
+
+
+def _restricted(matrix: Any, spread: csr_array) -> Any:
+    if isinstance(matrix, GramMatrix):
+        return matrix.restricted(spread)
+    half = spread.T @ matrix @ spread
+    return csr_array(half + half.T) * 0.5
 
 
 def holding_map(affinities: csr_array, held: IntArray) -> tuple[csr_array, IntArray]:

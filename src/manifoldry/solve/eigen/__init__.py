@@ -5,5 +5,6 @@ the solvers of `solvers.py` in turn, from the cheapest on, and check the residua
 """
 
 from manifoldry.solve.eigen.pairs import column_signs, fix_signs, largest, smallest
+from manifoldry.solve.eigen.pencil import GramMatrix
 
-__all__ = ["column_signs", "fix_signs", "largest", "smallest"]
+__all__ = ["GramMatrix", "column_signs", "fix_signs", "largest", "smallest"]

@@ -45,7 +45,7 @@ def smallest(
 
     Parameters
     ----------
-    A : ndarray, sparse matrix or LinearOperator of shape (n, n)
+    A : ndarray, sparse matrix, LinearOperator or GramMatrix of shape (n, n)
         Symmetric.
     k : int
         Number of pairs.

@@ -121,12 +121,32 @@ def _same(X: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
+class GramMatrix:
+    """A sparse A = R'R with its factor R of fewer entries, for the solver that needs thousands of products."""
+
+    matrix: Any
+    factor: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of A."""
+        rows, columns = self.matrix.shape
+        return int(rows), int(columns)
+
+    def restricted(self, E: Any) -> GramMatrix:
+        """Return E'AE with its factor RE."""
+        half = sp.csr_array(E.T @ self.matrix @ E)
+        return GramMatrix((half + half.T) * 0.5, sp.csr_array(self.factor @ E))
+
+
+@dataclass(frozen=True)
 class Pencil:
     """The ordinary problem H u = theta u with H = sign * C^-1 A C^-T, B = C C', u = C' v.
 
     Its *lowest* pairs are wanted: the sign turns the largest pairs of A into those. A is dense, csr_array or a
     LinearOperator; the mass B is None for the identity, a vector for a diagonal, dense or csr_array. ``known`` are
     orthonormal eigenvectors of H to keep out of the search. Products with a dense A go over the threads of ``run``.
+    ``factor`` is None or a sparse R with A = R'R.
     """
 
     A: Any
@@ -135,14 +155,16 @@ class Pencil:
     root: Root
     known: FloatArray
     run: Run
+    factor: Any = None
 
     @classmethod
     def of(cls, A: Any, B: Any, sign: float, known: Array | None, run: Run) -> Pencil:
         """Check and tidy the arguments of the public functions."""
+        A, factor = (A.matrix, A.factor) if isinstance(A, GramMatrix) else (A, None)
         A = _operand(A, "A")
         n = A.shape[0]
         B = None if B is None else _mass(B, n)
-        pencil = cls(A, B, sign, Root.of(B), np.empty((n, 0)), run)
+        pencil = cls(A, B, sign, Root.of(B), np.empty((n, 0)), run, factor)
         if known is None:
             return pencil
         vectors = np.asarray(known, dtype=np.float64).reshape(len(known), -1)

@@ -17,6 +17,7 @@ from manifoldry.memory import available_memory
 from manifoldry.run import Run
 from manifoldry.solve.eigen.davidson import Ritz, Tolerance, davidson, rayleigh_ritz
 from manifoldry.solve.eigen.pencil import SYMMETRIC_MODE, BlockOperator, Pencil
+from manifoldry.solve.eigen.polynomial import polynomial
 from manifoldry.values import FloatArray, IntArray
 
 Solver = Callable[[Pencil, Ritz, int, Tolerance, Run], Ritz | None]
@@ -119,7 +120,11 @@ def _solver_sequence(pencil: Pencil, k: int, tolerance: Tolerance) -> list[tuple
     if dense and pencil.n <= max(MAX_LAPACK_SIZE, MAX_LAPACK_RATIO * k):
         return dense
     first = FIRST_KRYLOV_STEPS_SPARSE if pencil.sparse and pencil.sign > 0 else FIRST_KRYLOV_STEPS
-    inverses: list[tuple[str, Solver]] = [("shift-invert", _shift_invert), ("multigrid", _multigrid)]
+    inverses: list[tuple[str, Solver]] = [
+        ("shift-invert", _shift_invert),
+        ("polynomial", polynomial),
+        ("multigrid", _multigrid),
+    ]
     return [
         ("krylov", partial(_krylov, steps=first)),
         *(inverses[::-1] if tolerance.aim >= MULTIGRID_FIRST_TOL else inverses),

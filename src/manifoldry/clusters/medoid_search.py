@@ -1,0 +1,130 @@
+"""The exact medoid step without all geodesic distances: bounds leave few members to try."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from manifoldry.clusters.subspaces import grouped
+from manifoldry.neighbors.geodesic import CompactGraph
+from manifoldry.values import FloatArray, IntArray
+
+PATIENCE = 1.4
+"""A search from a member ends once its sum exceeds that of the best member this many times."""
+
+REACH_SLACK = 1.2
+"""How much farther than needed now distances from a medoid are computed: costs may grow before it moves again."""
+
+
+@dataclass
+class _Work:
+    """Arrays that the compiled searches use and leave as they found them."""
+
+    distance: FloatArray
+    state: Any
+    lists: Any
+
+    @classmethod
+    def of(cls, n: int) -> _Work:
+        return cls(np.full(n, np.inf), np.zeros(n, dtype=np.uint8), np.empty((3, n), dtype=np.int32))
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        return self.distance, self.state, self.lists
+
+
+@dataclass
+class BoundedMedoidSearch:
+    r"""The member with the least sum of squared distances, found as all but a few are ruled out by bounds.
+
+    Of each point a lower bound of its sum :math:`S(x) = \sum_i d_G^2(x, x_i)` over its cluster is kept from one call to
+    the next. Where points left or joined since, the triangle inequality through the medoid m bounds what they change:
+    :math:`|d(x, m) - d(m, p)| \le d(x, p) \le d(x, m) + d(m, p)`.
+    """
+
+    graph: CompactGraph
+    low: FloatArray = field(init=False)
+    owner: IntArray = field(init=False)
+    counts: IntArray = field(init=False)
+    work: _Work = field(init=False)
+    reach: FloatArray = field(init=False)
+    needed: float = np.inf
+
+    def __post_init__(self) -> None:
+        n = len(self.graph.points)
+        self.low, self.owner = np.zeros(n), np.full(n, -1)
+        self.counts = np.zeros(2, dtype=np.int64)
+        self.work = _Work.of(n)
+        self.reach = np.empty(0)
+
+    def __call__(
+        self, labels: IntArray, medoids: IntArray, rows: FloatArray, stale: Any, beside: FloatArray | None = None
+    ) -> tuple[IntArray, FloatArray]:
+        """Return better medoids and their rows, as a ``MedoidSearch``."""
+        if len(self.reach) != len(medoids):
+            self.reach = np.full(len(medoids), np.inf)
+        found, places = medoids.copy(), self.graph.places
+        by_place = labels[self.graph.points]
+        groups = grouped(labels, len(medoids))
+        for number in np.flatnonzero(stale):
+            members = groups[number]
+            best = self._best(int(number), members, places[members], by_place, rows[number])
+            if best >= 0:
+                found[number] = members[best]
+        # Only now: a point that left one of these clusters may have joined another.
+        self.owner[np.isin(self.owner, np.flatnonzero(stale))] = -1
+        self.owner = np.where(stale[labels], labels, self.owner)
+        self._renew(labels, found, rows, np.flatnonzero(found != medoids), beside)
+        return found, rows
+
+    def _best(self, number: int, members: IntArray, places: IntArray, by_place: IntArray, row: FloatArray) -> int:
+        from manifoldry.compiled.medoids import best_member
+
+        arms = np.sqrt(row[members])
+        present = float(np.square(arms).sum())
+        low = self._carried(number, members, arms, row)
+        low = np.maximum(low, present - 2.0 * arms * arms.sum() + len(members) * arms**2)
+        best = best_member(
+            *self.graph.arrays, self.graph.width, by_place, number, places, low, present, PATIENCE,
+            *self.work.arrays, self.counts,
+        )  # fmt: skip
+        self.low[members] = low
+        return int(best)
+
+    def _carried(self, number: int, members: IntArray, arms: FloatArray, row: FloatArray) -> FloatArray:
+        """Return the lower bounds of the sums, from those of the cluster as it was when last searched."""
+        former = np.flatnonzero(self.owner == number)
+        stayed = self.owner[members] == number
+        removed = np.setdiff1d(former, members, assume_unique=True)
+        away, near = np.sqrt(row[removed]), arms[~stayed]
+        if not stayed.any() or np.isinf(away).any():
+            return np.zeros(len(members))
+        low = self.low[members] - len(away) * arms**2 - 2.0 * arms * away.sum() - np.square(away).sum()
+        low += len(near) * arms**2 - 2.0 * arms * near.sum() + np.square(near).sum()
+        return np.where(stayed, low, 0.0)
+
+    def _renew(
+        self, labels: IntArray, medoids: IntArray, rows: FloatArray, moved: IntArray, beside: FloatArray | None
+    ) -> None:
+        """Write the rows of medoids that moved, and of those that do not reach all points they could get."""
+        if beside is None:
+            self._write_rows(labels, medoids, rows, np.union1d(moved, np.flatnonzero(np.isfinite(self.reach))), np.inf)
+            return
+        self._write_rows(labels, medoids, rows, moved, REACH_SLACK * self.needed)
+        # A point does not leave its cluster for one whose medoid alone costs more.
+        self.needed = float(np.sqrt((beside + rows[labels, np.arange(len(labels))]).max()))
+        short = np.flatnonzero(self.reach < self.needed)
+        self._write_rows(labels, medoids, rows, short, REACH_SLACK * self.needed)
+
+    def _write_rows(self, labels: IntArray, medoids: IntArray, rows: FloatArray, which: IntArray, reach: float) -> None:
+        from manifoldry.compiled.medoids import squares_within
+
+        by_place, sizes = labels[self.graph.points], np.bincount(labels, minlength=len(medoids))
+        for number in which:
+            squares_within(
+                *self.graph.arrays, self.graph.width, self.graph.places[medoids[number]], reach,
+                by_place, number, sizes[number], self.graph.points, rows[number], *self.work.arrays,
+            )  # fmt: skip
+        self.reach[which] = reach

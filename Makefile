@@ -38,7 +38,7 @@ bench: .venv/peers  ## speed against other libraries; BENCH: spectral, neighbor_
 	MANIFOLDRY_DATA=$(DATA) $(BIN)/python benchmarks/$(BENCH).py $(ARGS)
 
 experiments: .venv/app  ## what papers show, re-run and judged; DATA names the folder of real sets
-	MANIFOLDRY_DATA=$(DATA) OPENBLAS_NUM_THREADS=1 $(BIN)/python experiments/run.py
+	MANIFOLDRY_DATA=$(DATA) OPENBLAS_NUM_THREADS=1 $(BIN)/python experiments/run.py --jobs $(JOBS) $(ARGS)
 
 docs: .venv/dev  ## pages of the methods, from their cards and docstrings
 	$(BIN)/python docs/build.py

@@ -2,7 +2,8 @@
 
 An experiment is one file with one function of the same name:
 
-    from harness import Lab, at_least, experiment, main
+    from harness import Lab, experiment, main
+    from rules import at_least
 
     @experiment("Wine type: purity of the clusters", source="khajehpour2013, Table 4.1")
     def wine_type(lab: Lab) -> None:
@@ -17,17 +18,14 @@ from __future__ import annotations
 
 import enum
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import combinations, pairwise
-from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from manifoldry import datasets
+from rules import Rule, shown
 
 FIGURES = Path(__file__).resolve().parent / "figures"
 
@@ -36,85 +34,31 @@ class Verdict(enum.Enum):
     """What became of a claim."""
 
     PASS = "pass"
+    FITTED = "fitted"
+    """It holds, with settings that were chosen after results were seen."""
     DIFFERS = "differs"
-    """It does not hold here, and the reason is known and stated."""
+    """It does not hold here, and a test made in the same run shows the reason to be true."""
     FAIL = "fail"
 
 
-class Rule(NamedTuple):
-    """What a source says, in its own figures, and whether a value of ours agrees."""
+class Reason(NamedTuple):
+    """Why a claim may not hold here, and the test of it: what is measured if the claim misses, and what it must be."""
 
-    source: str
-    holds: Callable[[Any], bool]
-
-
-def at_least(source: float, within: float = 0.03, said: str = "") -> Rule:
-    """Ask for the source's number or more; less by a share ``within`` is still as good.
-
-    Where the source has words and no number, ``said`` has the words and the number is our reading of them.
-    """
-    words = f"{said} (at least {shown(source)})" if said else shown(source)
-    return Rule(words, lambda ours: ours >= source - within * abs(source))
-
-
-def at_most(source: float, within: float = 0.03, said: str = "") -> Rule:
-    """Ask for the source's number or less, as `at_least` asks for more."""
-    words = f"{said} (at most {shown(source)})" if said else shown(source)
-    return Rule(words, lambda ours: ours <= source + within * abs(source))
-
-
-def equals(source: Any) -> Rule:
-    """Ask for exactly what the source has."""
-    return Rule(shown(source), lambda ours: ours == source)
-
-
-def in_order(source: Mapping[str, float], within: float = 0.01) -> Rule:
-    """Ask that methods rank as in the source; ours maps the same names to numbers.
-
-    Two numbers that differ by a share ``within`` or less rank level, in the source and here.
-    """
-    names = sorted(source, key=lambda name: source[name])
-
-    def clearly_below(a: float, b: float) -> bool:
-        return b - a > within * max(abs(a), abs(b))
-
-    def holds(ours: Mapping[str, float]) -> bool:
-        if set(ours) != set(source):
-            raise ValueError(f"The source ranks {', '.join(source)}; got numbers of {', '.join(ours)}.")
-        return not any(
-            clearly_below(source[a], source[b]) and clearly_below(ours[b], ours[a]) for a, b in combinations(names, 2)
-        )
-
-    return Rule(shown(source), holds)
-
-
-def falling(source: str = "falls") -> Rule:
-    """Ask for a sequence that never rises."""
-    return Rule(source, lambda ours: all(b <= a for a, b in pairwise(ours)))
-
-
-def rising(source: str = "rises") -> Rule:
-    """Ask for a sequence that never falls."""
-    return Rule(source, lambda ours: all(a <= b for a, b in pairwise(ours)))
-
-
-def shown(value: Any) -> str:
-    """Return a fraction with four figures, a mapping by name in rising order, a sequence item by item."""
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {shown(value[name])}" for name in sorted(value, key=lambda name: value[name]))
-    if isinstance(value, (str, Integral)):
-        return str(value)
-    if isinstance(value, (Sequence, np.ndarray)):
-        return " ".join(map(shown, value))
-    return f"{value:.4g}"
+    why: str
+    measure: Callable[[], Any]
+    rule: Rule
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence of a source, judged: its number, ours, the verdict and the reason of a difference."""
+    """A claim, judged: the source's figure or words, what we ask of our value, the value, the verdict and its reason.
+
+    ``source`` is None where the source says nothing: then it is a target of our own.
+    """
 
     what: str
-    source: str
+    source: str | None
+    target: str
     ours: str
     verdict: Verdict
     reason: str = ""
@@ -141,6 +85,8 @@ class Lab:
     notes: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     core_seconds: dict[str, float] = field(default_factory=dict)
+    chosen: bool = False
+    """Whether settings of the claims made now were chosen after results were seen; set by `fitted`."""
 
     def pick(self, full: Any, quick: Any) -> Any:
         """Return the first of two settings, or the second in a quick run."""
@@ -155,13 +101,31 @@ class Lab:
         """Return a real data set, one of those the experiment says it needs."""
         return datasets.load(name)
 
-    def claim(self, what: str, ours: Any, rule: Rule, *, reason: str = "") -> None:
-        """Judge a claim; one that does not hold differs if its ``reason`` is known, else it fails."""
-        holds = bool(rule.holds(ours))
-        unmet = Verdict.DIFFERS if reason else Verdict.FAIL
-        self.claims.append(
-            Claim(what, rule.source, shown(ours), Verdict.PASS if holds else unmet, "" if holds else reason)
-        )
+    def claim(self, what: str, ours: Any, rule: Rule, *, reason: Reason | None = None) -> None:
+        """Judge a claim of the source.
+
+        One that does not hold fails, unless its ``reason`` is measured now and found true: then it differs.
+        """
+        if rule.holds(ours):
+            verdict, why = Verdict.FITTED if self.chosen else Verdict.PASS, ""
+        elif reason is None:
+            verdict, why = Verdict.FAIL, ""
+        else:
+            verdict, why = _tested(reason)
+        self.claims.append(Claim(what, rule.source, rule.target, shown(ours), verdict, why))
+
+    def target(self, what: str, ours: Any, rule: Rule) -> None:
+        """Judge something that we want and no source states."""
+        verdict = Verdict.PASS if rule.holds(ours) else Verdict.FAIL
+        self.claims.append(Claim(what, None, rule.target, shown(ours), verdict))
+
+    @contextmanager
+    def fitted(self, chosen: str) -> Iterator[None]:
+        """Say in a note what was chosen after results were seen, and judge the claims within by that."""
+        self.note(f"Fitted: {chosen}.")
+        self.chosen = True
+        yield
+        self.chosen = False
 
     def note(self, text: str) -> None:
         """Say something that is no claim."""
@@ -186,31 +150,40 @@ class Lab:
         figure.savefig(self.folder / f"{'-'.join(filter(None, (self.name, part)))}.png", dpi=110)
 
 
+def _tested(reason: Reason) -> tuple[Verdict, str]:
+    measured = reason.measure()
+    words = f"{reason.why}: {shown(measured)}, needed {reason.rule.target}"
+    if reason.rule.holds(measured):
+        return Verdict.DIFFERS, words
+    return Verdict.FAIL, f"not because {words}"
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """What one run of an experiment gave; ``left_out`` says why it gave nothing."""
+    """What one run of an experiment gave; ``left_out`` says why it gave nothing, ``error`` why it did not end."""
 
-    experiment: Experiment
+    name: str
+    title: str
+    source: str
     claims: tuple[Claim, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     left_out: str = ""
-
-    @property
-    def failed(self) -> bool:
-        """Whether any claim failed."""
-        return any(claim.verdict is Verdict.FAIL for claim in self.claims)
+    error: str = ""
 
     def lines(self) -> Iterator[str]:
         """Say it in lines for a terminal."""
-        yield f"{self.experiment.name}: {self.experiment.title} ({self.experiment.source})"
+        yield f"{self.name}: {self.title} ({self.source})"
         if self.left_out:
             yield f"  left out: {self.left_out}"
             return
         for claim in self.claims:
-            because = f" because {claim.reason}" if claim.reason else ""
-            yield f"  {claim.verdict.value:8}{claim.what}: source {claim.source}; ours {claim.ours}{because}"
+            because = f" ({claim.reason})" if claim.reason else ""
+            said = "our own target" if claim.source is None else f"source {claim.source}"
+            yield f"  {claim.verdict.value:8}{claim.what}: {said}; asked {claim.target}; ours {claim.ours}{because}"
         yield from (f"  {note}" for note in self.notes)
+        if self.error:
+            yield f"  stopped by {self.error}"
         yield f"  {self.seconds:.1f} s"
 
 
@@ -224,24 +197,27 @@ class Experiment:
     source: str
     needs: tuple[str, ...] = ()
     quick: bool = False
+    alone: bool = False
 
     def run(self, *, quick: bool = False, folder: Path = FIGURES) -> Outcome:
-        """Run it; without its data it is left out, and an error on the way is a failed claim."""
+        """Run it; without its data it is left out, and an error on the way is a failed target."""
+        told = (self.name, self.title, self.source)
         absent = sorted(set(self.needs) - set(datasets.available()))
         if absent:
             files = ", ".join(f"{name}.npz" for name in absent)
-            return Outcome(self, left_out=f"needs {files} in the folder named by MANIFOLDRY_DATA")
+            return Outcome(*told, left_out=f"needs {files} in the folder named by MANIFOLDRY_DATA")
         lab = Lab(self.name, quick, folder)
-        start = time.perf_counter()
+        start, error = time.perf_counter(), ""
         try:
             self.body(lab)
-        except Exception as error:
-            lab.claims.append(Claim("runs to its end", "yes", f"{type(error).__name__}: {error}", Verdict.FAIL))
-        return Outcome(self, tuple(lab.claims), tuple(lab.notes), time.perf_counter() - start)
+        except Exception as raised:
+            error = f"{type(raised).__name__}: {raised}"
+            lab.claims.append(Claim("runs to its end", None, "no error", error, Verdict.FAIL))
+        return Outcome(*told, tuple(lab.claims), tuple(lab.notes), time.perf_counter() - start, error=error)
 
 
 def experiment(
-    title: str, *, source: str, needs: tuple[str, ...] = (), quick: bool = False
+    title: str, *, source: str, needs: tuple[str, ...] = (), quick: bool = False, alone: bool = False
 ) -> Callable[[Callable[[Lab], None]], Experiment]:
     """Make an `Experiment` of a function.
 
@@ -254,13 +230,15 @@ def experiment(
     needs : tuple of str
         Real data sets that it loads.
     quick : bool
-        Whether its quick form, with few starts, belongs to the tests: seconds, and every claim holds.
+        Whether its quick form, with few starts and done in seconds, belongs to the tests.
+    alone : bool
+        Whether it measures wall-clock seconds, so that nothing may run beside it.
     """
-    return lambda body: Experiment(body.__name__, body, title, source, needs, quick)
+    return lambda body: Experiment(body.__name__, body, title, source, needs, quick, alone)
 
 
 def main(one: Experiment) -> None:
     """Run one experiment and tell its claims: what a script does when started alone."""
     outcome = one.run()
     print("\n".join(outcome.lines()))
-    raise SystemExit(outcome.failed)
+    raise SystemExit(outcome.error != "")

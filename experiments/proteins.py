@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components, shortest_path
 from scipy.spatial import cKDTree
 
-from harness import Lab, Rule, at_most, equals, experiment, main
+from harness import Lab, experiment, main
 from manifoldry import ClassicalMDS, PatchAlignment, align_patches
+from rules import at_most, equals, no_more
 
 RADII = {b"H": 0.31, b"C": 0.76, b"N": 0.71, b"O": 0.66, b"S": 1.05}
 """Covalent radii in Angstrom."""
@@ -35,7 +36,7 @@ STRETCH_WEIGHT = 0.1
 RELAXED_TOL = 0.1
 """Relative error of squared bounds at which the relaxed program may end: it only has to find the fold."""
 
-CLOSE = Rule("very close", lambda ours: ours < 1.5)
+CLOSE = at_most(1.5, "the two structures are very close")
 """The source shows pictures; below 1.5 Angstrom two folds are told apart only by looking closely."""
 
 NAMES = ("2JUY", "1EJG", "1GB1", "1D3Z", "2M3T")
@@ -164,8 +165,8 @@ def proteins(lab: Lab) -> None:
         Y, X, alpha = found.coordinates, protein.X, protein.atom == b"CA"
         lab.claim(f"{name}: RMSD over CA, Angstrom", rmsd(Y[alpha], X[alpha]), CLOSE)
         lab.claim(f"{name}: RMSD over all atoms, Angstrom", rmsd(Y, X), CLOSE)
-        lab.claim(f"{name}: the right hand", rmsd(Y, X) < rmsd(Y * [1, 1, -1], X), equals(True))
-        lab.claim(f"{name}: share of bounds exceeded by 0.1 %", float((found.violations > 1e-3).mean()), at_most(0.0))
+        lab.target(f"{name}: the right hand", rmsd(Y, X) < rmsd(Y * [1, 1, -1], X), equals(True))
+        lab.target(f"{name}: share of bounds exceeded by 0.1 %", float((found.violations > 1e-3).mean()), no_more(0.0))
         lab.note(
             f"{name}: {len(X)} atoms in {len(found.frames)} groups, {len(found.violations)} bounds, "
             f"{lab.seconds[name]:.0f} s; atoms shared by groups agree to {found.disagreement.max():.2g} Angstrom; "

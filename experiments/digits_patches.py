@@ -1,0 +1,75 @@
+"""Digits 3, 6, 9 by IPA from 30 patches, beside other methods, over the number of dimensions."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from clusterings import digits
+from harness import Lab, experiment, main
+from layouts import MEASURES, curves, draw_curves, draw_layouts, told_apart
+from manifoldry import IPA, LDLC, LLE, LTSA, PCA, TSNE, Isomap, TesseraMap
+from rules import Rule, at_least, at_most, falling, least
+
+N_EACH, N_PATCHES, N_NEIGHBORS = 500, 30, 8
+RANKS = (2, 3, 5, 10)
+SIZES = np.arange(1, 101)
+NESTED = ("Isomap", "PCA")
+"""Methods of which a layout of fewer dimensions is the first columns of one of more."""
+
+
+@experiment("MNIST 3, 6, 9 by IPA, r = 2, 3, 5, 10", source="khajehpour2013, Fig. 5.9-5.11", needs=("mnist",))
+def digits_patches(lab: Lab) -> None:
+    X, y = digits(lab, (3, 6, 9), N_EACH)
+    widest = {"Isomap": Isomap(n_components=10, n_neighbors=N_NEIGHBORS), "PCA": PCA(n_components=10)}
+    nested = {name: model.fit_transform(X) for name, model in widest.items()}
+    layouts, means = {}, {}
+    for r in RANKS:
+        layouts[r] = {**_layouts(X, r), **{name: nested[name][:, :r] for name in NESTED}}
+        found = {name: curves(X, Y, SIZES) for name, Y in layouts[r].items()}
+        means[r] = {word: {name: float(curve[word].mean()) for name, curve in found.items()} for word in MEASURES}
+        with lab.figure(f"measures-{r}", size=(12, 3.2)) as figure:
+            draw_curves(figure, SIZES, found)
+    apart = {name: told_apart(Y, y, 15) for name, Y in layouts[2].items()}
+    lab.claim("2-D: share of images told apart by 15 neighbors, IPA", apart["IPA"], at_least(0.9, "clearly separated"))
+    joined = _joined(X, y)
+    lab.claim("share of images with another digit among 8 neighbors", joined, at_least(0.01, "connected to each other"))
+    gap = _joined(layouts[2]["t-SNE"], y) / joined
+    lab.claim("2-D: the same of t-SNE, over that of the images", gap, at_most(0.5, "tSNE has separated them"))
+    for r in (2, 3):
+        not_best = Rule(
+            "not preserved completely", "IPA is not smallest", lambda ours: ours["IPA"] > min(ours.values())
+        )
+        lab.claim(f"{r}-D: KNN intersection error", means[r]["knn_error"], not_best)
+    for word, words in MEASURES.items():
+        lab.claim(f"10-D: {words}", means[10][word], least("IPA", "IPA outperforms the other methods"))
+        course = [means[r][word]["IPA"] for r in RANKS]
+        lab.claim(f"{words} of IPA, r = 2, 3, 5, 10", course, falling("as the target dimensionality increases"))
+        lab.note(f"5-D: {words}: " + ", ".join(f"{name} {value:.4f}" for name, value in means[5][word].items()) + ".")
+    lab.note("Which methods the source compares is not in its text; errors are means over 1 to 100 neighbors.")
+    with lab.figure("layouts", size=(16, 2.8)) as figure:
+        draw_layouts(figure, layouts[2], y, "tab10")
+
+
+def _layouts(X: np.ndarray, r: int) -> dict[str, np.ndarray]:
+    patches = LDLC(n_clusters=N_PATCHES, n_components=r, n_neighbors=N_NEIGHBORS, n_init=10).fit_predict(X)
+    methods = {
+        "IPA": IPA(n_components=r, patches=patches, n_neighbors=N_NEIGHBORS, chart="flat"),
+        "TesseraMap": TesseraMap(n_components=r, patches=patches, n_neighbors=N_NEIGHBORS),
+        "LLE": LLE(n_components=r, n_neighbors=N_NEIGHBORS),
+        "LTSA": LTSA(n_components=r, n_neighbors=max(N_NEIGHBORS, 2 * r), isometric=False),
+    }
+    if r <= 3:
+        methods["t-SNE"] = TSNE(n_components=r)
+    return {name: method.fit_transform(X) for name, method in methods.items()}
+
+
+def _joined(Y: np.ndarray, labels: np.ndarray) -> float:
+    """Return the share of points that have another label among their nearest neighbors."""
+    away = cdist(Y, Y)
+    near = np.argsort(away, axis=1)[:, 1 : N_NEIGHBORS + 1]
+    return float((labels[near] != labels[:, None]).any(axis=1).mean())
+
+
+if __name__ == "__main__":
+    main(digits_patches)

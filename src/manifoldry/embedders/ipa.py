@@ -306,7 +306,7 @@ class IPA(Embedder):
     ) -> Embedding:
         layout, history = chosen.layout
         charts, stitched, unfolded = layout.atlas.charts, layout.unfolded.stitched, layout.unfolded
-        firm = layout.overlaps[layout.firm]
+        holding = layout.overlaps[layout.holding]
         return Embedding(
             unfolded.coordinates,
             graph=chosen.graph,
@@ -314,7 +314,7 @@ class IPA(Embedder):
             trace=stitched.trace,
             certificate=replace(stitched.certificate, tol=self.tol),
             extension=PatchMap(layout.atlas.cover, charts, stitched),
-            inverse=PatchInverse.of(charts, stitched, firm, self.overlap),
+            inverse=PatchInverse.of(charts, stitched, holding, self.overlap),
             notes={
                 "n_patches": charts.n_patches,
                 "patch_components": charts.width,

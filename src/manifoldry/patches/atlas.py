@@ -8,16 +8,23 @@ import numpy as np
 
 from manifoldry.neighbors.graph import components
 from manifoldry.neighbors.search import NeighborIndex
-from manifoldry.patches.cells import find_cells
+from manifoldry.patches.cells import VoronoiCells, find_cells, without_cells
 from manifoldry.patches.charts import Charts, fit_charts
 from manifoldry.patches.cover import ListedCover, Membership, VoronoiCover, expanded
 from manifoldry.patches.overlaps import Overlaps, find_overlaps, patch_components
 from manifoldry.run import Run
-from manifoldry.values import FloatArray, IntArray, NeighborGraph
+from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
 OVERLAP_GROWTH = 1.5
 MAX_GROWTHS = 4
-"""Factor by which the overlap is widened, and how often at most, while the patch graph has too many components."""
+"""Factor by which the overlap is widened, and how often at least, while the patch graph has too many components."""
+
+MAX_GROWN_OVERLAP = 1.5
+"""Overlap up to which it is widened more often, where it was given small: patches then reach to the centers around."""
+
+MAX_LOOSE_SHARE = 0.1
+"""Maximum share of a component's points in patches that hold to no other by a firm overlap, for these patches to be
+left to their neighbors; where more are loose, surfaces are joined by a hinge."""
 
 MIN_PATCHES = 16
 """First number of patches tried."""
@@ -97,13 +104,40 @@ def voronoi_atlas(
 ) -> Atlas:
     """Return the atlas of about ``n_cells`` patches around k-means centers, other ones in every ``trial``."""
     cells = find_cells(X, graph, n_cells, options.width, run, trial)
-    cover = VoronoiCover(cells.centers, cells.borders, options.overlap, options.even)
-    pieces = len(components(graph))
-    for growth in range(MAX_GROWTHS + 1):
-        found = build_atlas(X, graph, cover.grown(OVERLAP_GROWTH**growth), options, run)
-        if _connected(found, pieces):
-            break
+    found = _connected_atlas(X, graph, cells, options, run)
+    loose = loose_patches(found, cells.labels, graph)
+    if loose.any():
+        found = _connected_atlas(X, graph, without_cells(X, graph, cells, loose, run), options, run)
     return found
+
+
+def _connected_atlas(
+    X: FloatArray, graph: NeighborGraph, cells: VoronoiCells, options: ChartOptions, run: Run
+) -> Atlas:
+    """Return the atlas of the cells, with an overlap that connects those connected in the graph, if any does."""
+    cover = VoronoiCover(cells.centers, cells.borders, options.overlap, options.even)
+    pieces, growths = len(components(graph)), 0
+    while True:
+        found = build_atlas(X, graph, cover, options, run)
+        if _connected(found, pieces) or (growths >= MAX_GROWTHS and cover.overlap >= MAX_GROWN_OVERLAP):
+            return found
+        cover, growths = cover.grown(OVERLAP_GROWTH), growths + 1
+
+
+def loose_patches(atlas: Atlas, labels: IntArray, graph: NeighborGraph) -> Array:
+    """Return which patches, of those with points of the same component of the graph, do not hold to the others.
+
+    A patch holds by a firm overlap to patches with more than `MAX_LOOSE_SHARE` of the component's points.
+    """
+    firm = atlas.overlaps.firm(atlas.charts.sizes)
+    parts = patch_components(atlas.overlaps[firm], atlas.charts.n_patches)
+    sizes = np.bincount(parts[labels])
+    loose = np.zeros(atlas.charts.n_patches, dtype=bool)
+    for members in components(graph):
+        mine = np.unique(labels[members])
+        small = sizes[parts[mine]] <= MAX_LOOSE_SHARE * len(members)
+        loose[mine] |= small & ~small.all()
+    return loose
 
 
 def cluster_atlas(

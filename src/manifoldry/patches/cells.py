@@ -61,6 +61,13 @@ def find_cells(X: Array, graph: NeighborGraph, n_cells: int, dimension: int, run
     return VoronoiCells(centers, labels, _borders(labels, graph, len(centers)))
 
 
+def without_cells(X: Array, graph: NeighborGraph, cells: VoronoiCells, dropped: Array, run: Run) -> VoronoiCells:
+    """Return the cells without those ``dropped`` (c,), whose points go to the nearest of the others."""
+    centers = cells.centers[~dropped]
+    centers, labels = _without_empty(centers, nearest_center(X, centers, run))
+    return VoronoiCells(centers, labels, _borders(labels, graph, len(centers)))
+
+
 def nearest_center(X: Array, centers: FloatArray, run: Run) -> IntArray:
     """Return the index of the center nearest to each row."""
     tree = cKDTree(centers) if X.shape[1] <= MAX_TREE_COLUMNS else None

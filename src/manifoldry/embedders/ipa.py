@@ -78,6 +78,11 @@ class IPA(Embedder):
     from the lowest eigenvectors of K; the rank is raised while the dual matrix has a negative eigenvalue, and the dual
     value bounds the distance from the global optimum. The embedding of a point is the mean of its images.
 
+    What is proven is that no other placement of these patches matches better, not that the surface is unfolded: patches
+    that hold points of two sheets match best where the layout is folded. That is judged by the points: no two may come
+    closer together than they are, and neighbors stay neighbors. If not, other patches are tried; see ``n_init``. Overlaps too thin to tell one side of a hinge from the other are left out of the sum where others hold
+    both patches, which departs from the paper; patches that nothing holds are widened or left to their neighbors.
+
     Parameters
     ----------
     n_components : int
@@ -307,6 +312,7 @@ class IPA(Embedder):
         layout, history = chosen.layout
         charts, stitched, unfolded = layout.atlas.charts, layout.unfolded.stitched, layout.unfolded
         holding = layout.overlaps[layout.holding]
+        changes = edge_ratios(chosen.graph, unfolded.coordinates[sample]) - 1
         return Embedding(
             unfolded.coordinates,
             graph=chosen.graph,
@@ -325,14 +331,14 @@ class IPA(Embedder):
                 "cut_edges": (graph.n_edges - chosen.graph.n_edges) // 2,
                 "overlaps": len(layout.overlaps),
                 "thin_overlaps": int((~layout.firm).sum()),
-                "advice": advice(layout, self.n_components, dimension, chosen.graph),
+                "advice": advice(layout, self.n_components, dimension, chosen.graph, chosen.score, changes),
             },
             fitted={
                 "patches_": layout.atlas,
                 "sample_": sample,
                 "residuals_": charts.residuals,
                 "disagreement_": unfolded.disagreement,
-                "distortion_": edge_ratios(chosen.graph, unfolded.coordinates[sample]) - 1,
+                "distortion_": changes,
                 "n_patches_": charts.n_patches,
             },
         )

@@ -145,7 +145,7 @@ def consulted(residuals=0.0, distortions=(0.0,), parts=1, values=(3.0, 1.0), fir
     components = np.minimum(np.arange(4), parts - 1)
     stitched = Stitched(np.zeros((4, 2, 2)), np.zeros((4, 2)), components, None, None)
     unfolded = UnfoldedPatches(X, stitched, spectrum, np.zeros(120))
-    return advice(PatchLayout(atlas, overlaps, firm(overlaps), unfolded), 2), overlaps
+    return advice(PatchLayout(atlas, overlaps, firm(overlaps), firm(overlaps), unfolded), 2), overlaps
 
 
 def test_flat_firm_whole_patches_need_no_word():

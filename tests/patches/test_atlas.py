@@ -113,3 +113,21 @@ def test_given_clusters_are_grown_until_they_hold_together(even):
 
 def test_the_number_of_points_a_patch_needs_grows_with_its_dimension():
     assert [charting(width).min_points for width in (1, 2, 5)] == [6, 9, 18]
+
+
+def test_patches_that_nothing_holds_are_loose_unless_they_are_many():
+    X = np.random.default_rng(0).uniform(size=(600, 2))
+    graph = symmetrize(neighbor_graph(X, NeighborRule(6).resolve(600), Run(0, 1))[0])
+    cells = find_cells(X, graph, 20, 2, Run(0, 1))
+    atlas = voronoi_atlas(X, graph, 20, charting(), Run(0, 1))
+    assert not loose_patches(atlas, cells.labels, graph).any()
+    overlaps = atlas.overlaps
+    alone = replace(atlas, overlaps=overlaps[(overlaps.first != 7) & (overlaps.second != 7)])
+    assert np.flatnonzero(loose_patches(alone, cells.labels, graph)).tolist() == [7]
+    left = cells.centers[:, 0] < 0.5  # two halves, neither of them small
+    halves = replace(atlas, overlaps=overlaps[left[overlaps.first] == left[overlaps.second]])
+    assert not loose_patches(halves, cells.labels, graph).any()
+    fewer = without_cells(X, graph, cells, np.arange(len(cells.centers)) == 7, Run(0, 1))
+    others = np.delete(cells.centers, 7, axis=0)
+    nearest = np.argmin(np.linalg.norm(X[:, None] - others, axis=2), axis=1)
+    assert np.array_equal(fewer.labels, nearest)

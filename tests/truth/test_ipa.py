@@ -220,3 +220,49 @@ def test_the_dimension_of_the_surface_is_suggested():
 def test_bad_words_are_refused(settings, words):
     with pytest.raises(ValueError, match=words):
         IPA(**settings).fit(np.random.default_rng(7).standard_normal((60, 3)))
+
+
+FEW_ROLLS = (0, 10, 17, 21)
+SMALL_ROLLS = [
+    pytest.param(n, seed, marks=() if n == 300 and seed in FEW_ROLLS else pytest.mark.heavy)
+    for n in (300, 600)
+    for seed in range(24)
+]
+
+
+@pytest.mark.parametrize(("n", "seed"), SMALL_ROLLS)
+def test_rolls_of_few_points_unfold(n, seed):
+    """Neighbors are joined across layers; a fit as the graph stands folds two of three rolls of 300 points.
+
+    A fold puts a tenth of the variance at the wrong place; unfolded rolls are at 1e-3 and below.
+    """
+    roll = datasets.swiss_roll(n, random_state=seed)
+    assert rigid_error(IPA().fit_transform(roll.X), roll.truth) ** 2 < 0.05
+
+
+def test_a_proven_placement_of_a_folded_surface_is_called_that():
+    roll = datasets.swiss_roll(300, random_state=4)
+    ipa = IPA(n_init=1, random_state=0).fit(roll.X)
+    assert ipa.certificate_.optimal
+    assert rigid_error(ipa.embedding_, roll.truth) > 0.5
+    assert any("placement of these patches is proven" in found and "not unfolded" in found for found in problems(ipa))
+    assert ipa.graph_.n_edges > IPA(random_state=0).fit(roll.X).graph_.n_edges  # what is cut is a short circuit
+    assert not any("not unfolded" in found for found in problems(IPA(random_state=0).fit(roll.X)))
+
+
+def test_points_that_are_each_others_neighbors_stay_in_their_place():
+    """Eight points of a sheet have no neighbors but themselves: they were laid beside it, as a piece of their own."""
+    rng = np.random.default_rng(0)
+    sheet = rng.uniform(size=(2000, 2))
+    away = np.linalg.norm(sheet - 0.5, axis=1)
+    flat = np.concatenate([sheet[away > 0.05], 0.5 + 0.004 * rng.uniform(-1, 1, size=(8, 2))])
+    ipa = IPA(n_patches=60).fit(tilted(flat, 3))
+    assert ipa.diagnostics_["components"] == 1
+    assert rigid_error(ipa.embedding_, flat) < 1e-9
+
+
+def test_patches_given_hardly_any_overlap_are_widened_until_they_hold():
+    flat = np.random.default_rng(2).uniform(size=(900, 2)) * [2.0, 1.0]
+    ipa = IPA(n_patches=90, overlap=0.02).fit(tilted(flat, 3))
+    assert ipa.diagnostics_["components"] == 1
+    assert rigid_error(ipa.embedding_, flat) < 1e-9

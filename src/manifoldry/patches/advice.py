@@ -20,6 +20,10 @@ MAX_CHART_RESIDUAL = 0.1
 MAX_TORN_SHARE = 0.02
 """Maximum share of edges that no patch holds, or that change by half, without a finding."""
 
+MIN_FOLDED_CONTRADICTION = 0.03
+"""Contradiction (see `patches.restarts`) from which a surface passes for folded or torn: it is up to 0.02 on unfolded
+rolls, noisy ones too, and 0.03 and more on the others."""
+
 MAX_FOLDED_VARIANCE = 0.01
 """Maximum share of the variance that patches of a surface leave their plane by, without a finding: below 5e-4 on rolls,
 holed and noisy ones too, 0.02 on a Moebius strip, 0.05 on a torus, a third on a sphere."""
@@ -45,11 +49,14 @@ def advice(
     n_components: int,
     dimension: IntrinsicDimension | None = None,
     graph: NeighborGraph | None = None,
+    contradiction: float = 0.0,
+    changes: FloatArray | None = None,
 ) -> tuple[str, ...]:
     """Return the findings about unfolded patches, none if all is well.
 
     With the measured ``dimension`` of the data, data of more than n_components dimensions is told from closed and from
-    badly covered surfaces; with the ``graph`` of the sample, loops are found.
+    badly covered surfaces; with the ``graph`` of the sample, loops are found; with the layout's ``contradiction`` and
+    the relative ``changes`` of the edges' lengths, surfaces that are not unfolded though the placement is proven.
     """
     charts, spectrum = layout.atlas.charts, layout.unfolded.spectrum
     found = [*_hanging(layout), *_in_pieces(layout.unfolded.stitched.n_components)]
@@ -59,7 +66,10 @@ def advice(
         if shape:
             return (*shape, *whole, *found)
     found += [*_rough(charts.residuals), *_torn(layout.atlas)]
-    return (*whole, *found, *_unfitting(layout.atlas, spectrum, n_components, dimension))
+    unfitting = _unfitting(layout.atlas, spectrum, n_components, dimension)
+    if not unfitting and charts.n_patches > 1 and contradiction >= MIN_FOLDED_CONTRADICTION:
+        unfitting = (_folded(layout.unfolded.stitched.certificate.optimal, changes),)
+    return (*whole, *found, *unfitting)
 
 
 def tessera_advice(
@@ -120,6 +130,15 @@ def _unfitting(
             f"{lost:.0%} of the variance. Take n_components={d} to keep it whole.",
         )
     return (_too_wide(spectrum, n_components),) if _lost(spectrum, n_components) > MAX_LOST_VARIANCE else ()
+
+
+def _folded(proven: bool, changes: FloatArray | None) -> str:
+    share = float((np.abs(changes) > 0.5).mean()) if changes is not None and len(changes) else 0.0
+    placed = "The placement of these patches is proven, but " if proven else ""
+    return (
+        f"{placed}{share:.0%} of the neighbor pairs change by more than half, or parts lie on each other: the surface "
+        "is not unfolded; take more points, fewer neighbors, or a larger n_init."
+    )
 
 
 def is_loop(graph: NeighborGraph) -> bool:

@@ -8,16 +8,23 @@ import numpy as np
 
 from manifoldry.neighbors.graph import components
 from manifoldry.neighbors.search import NeighborIndex
-from manifoldry.patches.cells import find_cells
+from manifoldry.patches.cells import VoronoiCells, find_cells, without_cells
 from manifoldry.patches.charts import Charts, fit_charts
 from manifoldry.patches.cover import ListedCover, Membership, VoronoiCover, expanded
 from manifoldry.patches.overlaps import Overlaps, find_overlaps, patch_components
 from manifoldry.run import Run
-from manifoldry.values import FloatArray, IntArray, NeighborGraph
+from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
 OVERLAP_GROWTH = 1.5
 MAX_GROWTHS = 4
-"""Factor by which the overlap is widened, and how often at most, while the patch graph has too many components."""
+"""Factor by which the overlap is widened, and how often at least, while the patch graph has too many components."""
+
+MAX_GROWN_OVERLAP = 1.5
+"""Overlap up to which it is widened more often, where it was given small: patches then reach to the centers around."""
+
+MAX_LOOSE_SHARE = 0.1
+"""Maximum share of a component's points in patches that hold to no other by a firm overlap, for these patches to be
+left to their neighbors; where more are loose, surfaces are joined by a hinge."""
 
 MIN_PATCHES = 16
 """First number of patches tried."""
@@ -92,16 +99,45 @@ class Atlas:
         return float(np.sqrt((np.square(held).mean() if len(held) else 0.0) + torn))
 
 
-def voronoi_atlas(X: FloatArray, graph: NeighborGraph, n_cells: int, options: ChartOptions, run: Run) -> Atlas:
-    """Return the atlas of about ``n_cells`` patches around k-means centers."""
-    cells = find_cells(X, graph, n_cells, options.width, run)
-    cover = VoronoiCover(cells.centers, cells.borders, options.overlap, options.even)
-    pieces = len(components(graph))
-    for growth in range(MAX_GROWTHS + 1):
-        found = build_atlas(X, graph, cover.grown(OVERLAP_GROWTH**growth), options, run)
-        if _connected(found, pieces):
-            break
+def voronoi_atlas(
+    X: FloatArray, graph: NeighborGraph, n_cells: int, options: ChartOptions, run: Run, trial: int = 0
+) -> Atlas:
+    """Return the atlas of about ``n_cells`` patches around k-means centers, other ones in every ``trial``."""
+    cells = find_cells(X, graph, n_cells, options.width, run, trial)
+    found = _connected_atlas(X, graph, cells, options, run)
+    loose = loose_patches(found, cells.labels, graph)
+    if loose.any():
+        found = _connected_atlas(X, graph, without_cells(X, graph, cells, loose, run), options, run)
     return found
+
+
+def _connected_atlas(
+    X: FloatArray, graph: NeighborGraph, cells: VoronoiCells, options: ChartOptions, run: Run
+) -> Atlas:
+    """Return the atlas of the cells, with an overlap that connects those connected in the graph, if any does."""
+    cover = VoronoiCover(cells.centers, cells.borders, options.overlap, options.even)
+    pieces, growths = len(components(graph)), 0
+    while True:
+        found = build_atlas(X, graph, cover, options, run)
+        if _connected(found, pieces) or (growths >= MAX_GROWTHS and cover.overlap >= MAX_GROWN_OVERLAP):
+            return found
+        cover, growths = cover.grown(OVERLAP_GROWTH), growths + 1
+
+
+def loose_patches(atlas: Atlas, labels: IntArray, graph: NeighborGraph) -> Array:
+    """Return which patches, of those with points of the same component of the graph, do not hold to the others.
+
+    A patch holds by a firm overlap to patches with more than `MAX_LOOSE_SHARE` of the component's points.
+    """
+    firm = atlas.overlaps.firm(atlas.charts.sizes)
+    parts = patch_components(atlas.overlaps[firm], atlas.charts.n_patches)
+    sizes = np.bincount(parts[labels])
+    loose = np.zeros(atlas.charts.n_patches, dtype=bool)
+    for members in components(graph):
+        mine = np.unique(labels[members])
+        small = sizes[parts[mine]] <= MAX_LOOSE_SHARE * len(members)
+        loose[mine] |= small & ~small.all()
+    return loose
 
 
 def cluster_atlas(
@@ -120,17 +156,24 @@ def cluster_atlas(
 
 
 def choose_atlas(
-    X: FloatArray, graph: NeighborGraph, options: ChartOptions, run: Run, dimension: float = 0.0
+    X: FloatArray,
+    graph: NeighborGraph,
+    options: ChartOptions,
+    run: Run,
+    dimension: float = 0.0,
+    trial: int = 0,
+    scale: float = 1.0,
 ) -> tuple[Atlas, History]:
     """Return the atlas with an automatic number of patches, and the numbers tried with their distortions.
 
     The number is doubled until the distortion of the edges is below `DISTORTION_TOL`, until doubling no longer reduces
     it, or until patches would have too few points. It stays where the data's own ``dimension`` is larger than that of
-    the charts and shows in them: more patches would not help.
+    the charts and shows in them: more patches would not help. Every ``trial`` has other patches; the first number
+    tried is multiplied by ``scale``.
     """
     most = max(1, len(X) // options.min_points)
-    n_cells = min(MIN_PATCHES, most)
-    best = voronoi_atlas(X, graph, n_cells, options, run)
+    n_cells = min(round(scale * MIN_PATCHES), most)
+    best = voronoi_atlas(X, graph, n_cells, options, run, trial)
     history = [(best.charts.n_patches, best.distortion)]
     failed = 0
     while (
@@ -141,7 +184,7 @@ def choose_atlas(
         and run.step(n_cells, most)
     ):
         n_cells *= 2
-        found = voronoi_atlas(X, graph, n_cells, options, run)
+        found = voronoi_atlas(X, graph, n_cells, options, run, trial)
         history.append((found.charts.n_patches, found.distortion))
         reduced = found.distortion <= MAX_DISTORTION_RATIO * best.distortion
         best, failed = (found, 0) if reduced else (best, failed + 1)

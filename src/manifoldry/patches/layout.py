@@ -29,11 +29,15 @@ MIN_TRUST_GAIN = 0.005
 
 @dataclass(frozen=True)
 class PatchLayout:
-    """An atlas of the sample, the overlaps of its patches over all points, which are firm, and all points laid out."""
+    """An atlas of the sample, the overlaps of its patches over all points, which are firm, and all points laid out.
+
+    ``holding`` are the overlaps by which the patches were stitched.
+    """
 
     atlas: Atlas
     overlaps: Overlaps
     firm: Array
+    holding: Array
     unfolded: UnfoldedPatches
 
 
@@ -41,10 +45,10 @@ def lay_out(X: Array, atlas: Atlas, n_components: int, run: Run, max_rank: int |
     """Chart all points by an atlas of a sample, stitch its patches, in at most ``max_rank`` dimensions, and unfold."""
     with run.stage("charts"):
         members, coordinates, overlaps = _chart_points(X, atlas, run)
-        firm = overlaps.firm(atlas.charts.sizes)
-    stitched = stitch(overlaps[firm], atlas.charts.sizes, run, max_rank)
+        firm, holding = overlaps.firm(atlas.charts.sizes), overlaps.holding(atlas.charts.sizes)
+    stitched = stitch(overlaps[holding], atlas.charts.sizes, run, max_rank)
     with run.stage("unfolding"):
-        return PatchLayout(atlas, overlaps, firm, unfold(members, coordinates, stitched, n_components))
+        return PatchLayout(atlas, overlaps, firm, holding, unfold(members, coordinates, stitched, n_components))
 
 
 def wider_atlases(

@@ -14,6 +14,10 @@ from manifoldry.values import Array, FloatArray, IntArray
 MIN_TIGHTNESS = 1e-3
 """Minimum tightness of a well-conditioned overlap: least singular value relative to a typical overlap's."""
 
+MIN_HINGE_TIGHTNESS = 1e-5
+"""Minimum tightness of an overlap by which patches are held if nothing firm does: it is 0.3 % as wide as a typical one
+is long, which tells the two sides of a hinge apart in charts of that accuracy."""
+
 
 @dataclass(frozen=True)
 class Overlaps:
@@ -55,6 +59,13 @@ class Overlaps:
     def firm(self, sizes: IntArray) -> Array:
         """Return which overlaps are well conditioned."""
         return self.tightness(sizes) >= MIN_TIGHTNESS
+
+    def holding(self, sizes: IntArray) -> Array:
+        """Return which overlaps hold the patches: the firm ones, and thin ones where these leave patches apart."""
+        tightness = self.tightness(sizes)
+        firm = tightness >= MIN_TIGHTNESS
+        part = patch_components(self[firm], len(sizes))
+        return firm | ((tightness >= MIN_HINGE_TIGHTNESS) & (part[self.first] != part[self.second]))
 
 
 def find_overlaps(members: Membership, f: FloatArray, n_patches: int) -> Overlaps:

@@ -27,6 +27,9 @@ MIN_SINGLE_LENGTHS = 1000
 MIN_SINGLE_STEP = 0.2
 """Steps in single precision that are shorter lead to double precision."""
 
+DRIFT_SHARE = 0.05
+"""Share of what is left to correct by which rounding may miss a step's target."""
+
 MISFIT_TOL = 1e-3
 """The least errors are found to this share of the slack, so that lengths within the slack of them exist."""
 
@@ -99,7 +102,7 @@ def unfold_gram(
         soft[np.asarray(hard, dtype=bool)] = False
     error = error_bound = 0.0
     if not fits and soft.any():
-        errors = SquaredErrors(operator.n_lengths, soft)
+        errors = SquaredErrors(soft, MISFIT_TOL * slack)
         # Half the squared distance to the best lengths is at most the gap.
         least = _solve(operator.without_stretch(), errors, run, (MISFIT_TOL * slack) ** 2 / 2, relative=False)
         error, error_bound = errors.value(least.lengths), -least.bound
@@ -110,41 +113,91 @@ def unfold_gram(
 
 def _solve(operator: GramOperator, term: LengthTerm, run: Run, tol: float, *, relative: bool) -> GramSolution:
     """Follow the central path until the gap is small."""
-    multipliers, root = operator.start()
-    now = Iterate.at(operator, multipliers, root, operator.W @ root)
-    n_bounds = operator.order + term.n_bounds
-    term.start(multipliers, float(np.trace(now.S)) / operator.order)
-    dtype: Any = np.float32 if operator.n_lengths >= MIN_SINGLE_LENGTHS else np.float64
-    objective, stop = [-now.stretch], Stop.LIMIT
+    path = _Path(operator, term)
+    objective, stop = [-path.now.stretch], Stop.LIMIT
     for iteration in range(MAX_INTERIOR_STEPS + 1):
-        gap = float(np.trace(now.S)) + term.complementarity()
+        now = path.now
         unit = now.stretch if relative and now.stretch > 0 else 1.0
-        if gap <= tol * unit and term.infeasibility(now.lengths, now.multipliers) <= np.sqrt(tol):
+        if path.gap() <= tol * unit and term.infeasibility(now.lengths, now.multipliers) <= np.sqrt(tol):
             stop = Stop.CONVERGED
             break
         if not run.step(iteration, None):
             stop = Stop.ASKED
             break
-        if iteration == MAX_INTERIOR_STEPS:
+        if iteration == MAX_INTERIOR_STEPS or not path.step():
             break
-        after = _stepped(operator, term, now, gap / n_bounds, dtype)
-        if after is None and dtype is np.float32:
-            dtype = np.float64
-            after = _stepped(operator, term, now, gap / n_bounds, dtype)
-        if after is None:
-            break
-        now = after
-        objective.append(-now.stretch)
-    smallest, bound = _proven_bound(operator, term, now)
-    violation = float(term.violation(now.lengths).max(initial=0.0))
+        objective.append(-path.now.stretch)
+    now = path.now
+    smallest, bound = _proven_bound(path.operator, term, now)
     return GramSolution(
-        now.root, now.stretch, bound, np.array(objective), now.multipliers, now.lengths, stop, term.center, violation,
+        operator.on_points(path.coordinates @ now.root),
+        now.stretch,
+        bound,
+        np.array(objective),
+        now.multipliers,
+        now.lengths,
+        stop,
+        term.center,
+        float(term.violation(now.lengths).max(initial=0.0)),
         smallest,
     )
 
 
-def _stepped(operator: GramOperator, term: LengthTerm, now: Iterate, mu: float, dtype: Any) -> Iterate | None:
-    """Return the next iterate, or None where rounding has taken over."""
+class _Path:
+    """The central path of a program: where it is, in which coordinates, and with which precision it goes on.
+
+    It begins in single precision if there are many lengths, goes on in double precision, and where rounding has taken
+    over in the coordinates of the latest root of the Gram matrix.
+    """
+
+    def __init__(self, operator: GramOperator, term: LengthTerm) -> None:
+        self.operator, self._term = operator, term
+        self.coordinates = np.eye(operator.order)
+        self.now = Iterate.start(operator)
+        self._dtype: Any = np.float32 if operator.n_lengths >= MIN_SINGLE_LENGTHS else np.float64
+        self._fresh = False
+        term.start(self.now.multipliers, self.now.complementarity / operator.order)
+
+    def gap(self) -> float:
+        """Return the gap that the multipliers prove, or will once the lengths have what is asked."""
+        return self._term.gap(self.now.multipliers, self.now.complementarity, self.now.stretch)
+
+    def step(self) -> bool:
+        """Go on; tell whether rounding let it."""
+        while True:
+            n_bounds = self.operator.order + self._term.n_bounds
+            mu = (self.now.complementarity + self._term.complementarity()) / n_bounds
+            before = self._residuals()
+            stepped = _stepped(self.operator, self._term, self.now, mu, self._dtype)
+            if stepped is not None:
+                self.now, primal = stepped
+                self._fresh = False
+                drift = np.abs(self._residuals() - (1 - primal) * before).max(initial=0.0)
+                if drift > max(self._term.accuracy, DRIFT_SHARE * np.abs(before).max(initial=0.0)):
+                    self._sharpen()
+                return True
+            if not self._sharpen():
+                return False
+
+    def _residuals(self) -> FloatArray:
+        return self._term.residuals(self.now.lengths, self.now.multipliers)
+
+    def _sharpen(self) -> bool:
+        """Go on in double precision, or in the coordinates of the present root; tell whether that is new."""
+        if self._dtype is np.float32:
+            self._dtype = np.float64
+            return True
+        if self._fresh:
+            return False
+        self.coordinates = self.coordinates @ self.now.root
+        self.operator = self.operator.rooted(self.now.root)
+        self.now = Iterate.at(self.operator, self.now.multipliers, np.eye(self.operator.order))
+        self._fresh = True
+        return True
+
+
+def _stepped(operator: GramOperator, term: LengthTerm, now: Iterate, mu: float, dtype: Any) -> tuple[Iterate, float] | None:
+    """Return the next iterate and the share of the Gram matrix's step, or None where rounding has taken over."""
     try:
         system = NewtonSystem(operator, now, dtype)
         affine = _step_lengths(system.affine(term), term)
@@ -162,7 +215,7 @@ def _stepped(operator: GramOperator, term: LengthTerm, now: Iterate, mu: float, 
             primal, dual = STEP_SHRINKAGE * primal, STEP_SHRINKAGE * dual
         else:
             term.advance(primal, dual)
-            return after
+            return after, primal
     return None
 
 

@@ -189,10 +189,13 @@ class _Path:
             return True
         if self._fresh:
             return False
+        operator = self.operator.rooted(self.now.root)
+        try:
+            now = Iterate.at(operator, self.now.multipliers, np.eye(operator.order))
+        except np.linalg.LinAlgError:  # it was definite by rounding only
+            return False
         self.coordinates = self.coordinates @ self.now.root
-        self.operator = self.operator.rooted(self.now.root)
-        self.now = Iterate.at(self.operator, self.now.multipliers, np.eye(self.operator.order))
-        self._fresh = True
+        self.operator, self.now, self._fresh = operator, now, True
         return True
 
 

@@ -27,6 +27,12 @@ ROUNDING_LIFTS = (4.0, 400.0)
 """Multiples of the expected rounding by which the diagonal of Newton's matrix is raised, in turn: without it the matrix
 may not be positive definite, with much of it steps miss their target."""
 
+N_DESIGN_UPDATES = 5
+"""Updates of the start's multipliers; five bring the lengths of 90 of 100 pairs on a roll to within 20 %."""
+
+MIN_DESIGN_FACTOR = 1e-3
+"""The least by which an update multiplies: rounding can make the length of a point far away zero or less."""
+
 ROWS_PER_TASK = 128
 
 
@@ -38,10 +44,10 @@ class GramOperator:
 
     def __init__(self, differences: Any, stretch: FloatArray, basis: Any, run: Run) -> None:
         self.B: Any = _csr(differences) if sp.issparse(differences) else np.asarray(differences, dtype=float)
-        self.basis, self.run, self._stretch = basis, run, np.asarray(stretch, dtype=float)
+        self.basis, self.run, self.stretch = basis, run, np.asarray(stretch, dtype=float)
         self.n_lengths = differences.shape[0]
         self.order = self.B.shape[1] if basis is None else basis.shape[1]
-        self.W = self._restricted(self._stretch)
+        self.W = self._restricted(self.stretch)
         self.noise = run.rng("boundary").standard_normal(self.order)
         self._buffers: dict[Any, FloatArray] = {}
 
@@ -51,11 +57,13 @@ class GramOperator:
         In them A is the identity and S has eigenvalues near the barrier parameter, so that little is lost where it is
         the small difference of large matrices.
         """
-        return GramOperator(self.B, self._stretch, self.on_points(root), self.run)
+        turned = GramOperator(self.B, self.stretch, self.on_points(root), self.run)
+        turned._buffers = self._buffers
+        return turned
 
     def without_stretch(self) -> GramOperator:
         """Return the operator with W = 0."""
-        return GramOperator(self.B, np.zeros_like(self._stretch), self.basis, self.run)
+        return GramOperator(self.B, np.zeros_like(self.stretch), self.basis, self.run)
 
     def laplacian(self, multipliers: FloatArray) -> Any:
         """Return Q' B' diag(u) B Q, sparse where the basis is."""
@@ -69,6 +77,14 @@ class GramOperator:
         if sp.issparse(self.basis):
             return sp.csr_array(self.basis.T @ (matrix @ self.basis))
         return self._restricted(matrix)
+
+    def ends(self, points: FloatArray) -> FloatArray:
+        """Return B X of a matrix with a row per point."""
+        return np.asarray(product(self.B, points, self.run))
+
+    def absolute_lengths(self, points: FloatArray) -> FloatArray:
+        """Return the squares of what b_e X would be without cancellation."""
+        return np.asarray(np.square(np.abs(self.B) @ np.linalg.norm(points, axis=1)))
 
     def paired(self, one: FloatArray, other: FloatArray) -> FloatArray:
         """Return b_e X Y' b_e' of matrices with a row per point."""
@@ -103,7 +119,8 @@ class GramOperator:
     def multiplied_forms(self, one: FloatArray, other: FloatArray) -> FloatArray:
         """Return the lower triangle of the entrywise product of B G B' and B H B', in memory used by the next call."""
         if one.dtype not in self._buffers:
-            self._buffers = {one.dtype: np.empty((self.n_lengths, self.n_lengths), one.dtype)}
+            self._buffers.clear()
+            self._buffers[one.dtype] = np.empty((self.n_lengths, self.n_lengths), one.dtype)
         found = self._buffers[one.dtype]
         if sp.issparse(self.B):
             from manifoldry.compiled.rank_one import multiply_forms
@@ -177,15 +194,23 @@ class Iterate:
 
     @classmethod
     def start(cls, operator: GramOperator) -> Iterate:
-        """Return equal multipliers about twice as large as needed, and their center, scaled to mean length 1."""
-        even = dense_array(operator.laplacian(np.ones(operator.n_lengths)))
-        lower = np.linalg.cholesky(even)
-        unit = float(np.abs(operator.W).max()) * operator.order / float(np.abs(even).max()) or 1.0
+        """Return multipliers about twice as large as needed, and their center, with lengths of about 1.
+
+        Their shares are those of a D-optimal design, by a few of its multiplicative updates: with W = 0 the lengths of
+        the center are all equal where each share is multiplied by its length (titterington1976).
+        """
+        shares = np.ones(operator.n_lengths)
+        for _ in range(N_DESIGN_UPDATES):
+            lower = np.linalg.cholesky(dense_array(operator.laplacian(shares)))
+            leverage = operator.forms(inverse_of(lower))
+            shares = shares * np.maximum(leverage / (leverage @ shares / shares.sum()), MIN_DESIGN_FACTOR)
+        form = dense_array(operator.laplacian(shares))
+        lower = np.linalg.cholesky(form)
+        unit = float(np.abs(operator.W).max()) * operator.order / float(np.abs(form).max()) or 1.0
         needed = -lowest_between(lower, -operator.W / unit, operator.noise, STEP_SHARE) * unit
         multiplier = 2 * needed if operator.W.any() else 1.0
-        center = inverse_of(np.linalg.cholesky(multiplier * even - operator.W))
-        multipliers = np.full(operator.n_lengths, multiplier)
-        return cls.at(operator, multipliers, center / operator.forms(center).mean())
+        center = inverse_of(np.linalg.cholesky(multiplier * form - operator.W))
+        return cls.at(operator, multiplier * shares, center / operator.forms(center).mean())
 
     @property
     def complementarity(self) -> float:

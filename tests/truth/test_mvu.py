@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from helpers import problems, rigid_error
+from helpers import problems, rigid_error, sample_of
 from manifoldry import MVU, FastMVU, LandmarkMVU, NeighborGraph, datasets
 from manifoldry.embedders.fastmvu import _most_trusted
 from manifoldry.run import Run

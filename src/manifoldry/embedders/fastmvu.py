@@ -166,7 +166,7 @@ class FastMVU(GraphEmbedder):
     loses="detail, where the layout is not refined; the scale of neighbors' distances then",
     use_when="as FastMVU, for a surface: the program alone is nearer (rigid error 0.13 on a roll, FastMVU's 0.23)",
     fails_when="the data is no surface: FastMVU then keeps neighbors better (trust on Frey faces 0.94, here 0.90)",
-    cost="sparse factors, a program of a second: 10,000 points of a roll in 4 s of a core, 50,000 in 20, 6,497 wines in 11",
+    cost="sparse factors, a small program: 10,000 points of a roll in 4 s of a core, 50,000 in 20, 6,497 wines in 11",
     test_params={"n_components": 2, "n_neighbors": 5, "n_landmarks": 12},
 )
 @estimator

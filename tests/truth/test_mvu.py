@@ -1,12 +1,16 @@
 """Maximum variance unfolding against what is known on paper and against an interior-point solver."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from helpers import problems, rigid_error
+from helpers import problems, rigid_error, sample_of
 from manifoldry import MVU, FastMVU, LandmarkMVU, NeighborGraph, datasets
+from manifoldry.embedders.fastmvu import _most_trusted
+from manifoldry.run import Run
 from manifoldry.solve.semidefinite import PairDistances
 
 
@@ -222,6 +226,24 @@ def test_distances_that_do_not_fit_are_not_forced_into_the_plane(method):
     assert refined.diagnostics_["layout"] == "refined"
     assert refined.error_ < 0.02
     assert "need" in model.diagnostics_["advice"][0]
+
+
+def test_of_several_layouts_the_one_that_keeps_neighbors_is_taken():
+    rng = np.random.default_rng(11)
+    plane = rng.uniform(size=(200, 2))
+    sample = sample_of(plane, 6)
+    torn, ruled = rng.permutation(plane), plane.copy()
+    ruled[0] = [100.0, 0.0]
+    slightly = plane + 1e-3 * rng.standard_normal(plane.shape)
+    assert _most_trusted(sample, [torn, slightly, plane], Run(0)) == 2
+    # The refined layout is the first, and stays unless another is clearly better.
+    assert _most_trusted(sample, [slightly, torn, plane], Run(0)) == 0
+    # One point that holds an axis leaves neighbors as they are and the picture useless.
+    assert _most_trusted(sample, [torn, slightly, ruled], Run(0)) == 1
+    assert _most_trusted(sample, [torn, ruled, ruled], Run(0)) == 0
+    assert _most_trusted(replace(sample, X=None), [torn, plane, plane], Run(0)) == 0
+    away = np.linalg.norm(plane[:, None] - plane, axis=2)
+    assert _most_trusted(replace(sample, X=away, pairwise=True), [torn, plane, torn], Run(0)) == 1
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,8 @@ class GeodesicKMedoids(Clusterer):
     component of the graph gets a medoid; a graph with more components than clusters is joined by shortest bridges
     first.
 
-    Above 10,000 points geodesic distances are computed when needed, and the medoid step tries only the present medoid
-    and the four members nearest to the mean of the cluster.
+    Above 10,000 points geodesic distances are computed when needed. The medoids are the same as with all of them: the
+    triangle inequality rules out most members of a cluster, and the others are tried.
 
     Parameters
     ----------

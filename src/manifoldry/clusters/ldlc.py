@@ -35,8 +35,8 @@ N_BISECTIONS = 6
     loses="a little of either: VQPCA fits subspaces better, k-medoids are rounder",
     use_when="a manifold must be cut into nearly flat patches, or clusters lie in different affine subspaces",
     fails_when="shortcuts in the graph join what is far apart, or the clusters are not of low rank",
-    cost="geodesics as Isomap up to 10,000 points (one n x n matrix), then O(n d c r) per iteration; beyond, c local "
-    "searches per iteration",
+    cost="geodesics as Isomap up to 10,000 points (one n x n matrix), then O(n d c r) per iteration; beyond, dozens "
+    "of local searches per changed cluster",
     test_params={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
 )
 @estimator

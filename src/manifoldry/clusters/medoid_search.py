@@ -45,8 +45,8 @@ class BoundedMedoidSearch:
     the next. Where points left or joined since, the triangle inequality through the medoid m bounds what they change:
     :math:`|d(x, m) - d(m, p)| \le d(x, p) \le d(x, m) + d(m, p)`.
 
-    ``low`` are the bounds, ``owner`` the cluster each is of (-1 for none), ``reach`` how far the row of each medoid goes,
-    ``needed`` how far it had to go last; ``counts`` are the searches begun and the points they settled.
+    ``low`` are the bounds, ``owner`` the cluster each is of (-1 for none), ``reach`` how far the row of each medoid
+    goes, ``needed`` how far it had to go last; ``counts`` are the searches begun and the points they settled.
 
     References: newling2017
     """

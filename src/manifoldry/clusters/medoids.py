@@ -26,7 +26,8 @@ from manifoldry.values import FloatArray
     loses="low rank: a cluster is as curved as the manifold is there",
     use_when="clusters must follow a curved manifold and be about equally wide",
     fails_when="shortcuts in the graph join what is far apart",
-    cost="geodesics as Isomap up to 10,000 points (one n x n matrix); beyond, dozens of local searches per changed cluster",
+    cost="geodesics as Isomap up to 10,000 points (one n x n matrix); beyond, dozens of local searches per changed "
+    "cluster",
     test_params={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
 )
 @estimator

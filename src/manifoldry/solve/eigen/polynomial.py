@@ -64,14 +64,14 @@ class ChebyshevInverse:
 
     def __call__(self, R: FloatArray) -> FloatArray:
         """Return approximately H^-1 R."""
-        from manifoldry.compiled.chebyshev import N_LANES
+        from manifoldry.compiled.chebyshev import N_COLUMNS_AT_ONCE
 
         found = np.empty(R.shape)
         lengths = np.linalg.norm(R, axis=0)
-        for lo in range(0, R.shape[1], N_LANES):
-            block = slice(lo, min(lo + N_LANES, R.shape[1]))
+        for lo in range(0, R.shape[1], N_COLUMNS_AT_ONCE):
+            block = slice(lo, min(lo + N_COLUMNS_AT_ONCE, R.shape[1]))
             width = block.stop - lo
-            right = np.zeros((len(R), N_LANES), dtype=np.float32)
+            right = np.zeros((len(R), N_COLUMNS_AT_ONCE), dtype=np.float32)
             right[:, :width] = R[self.order, block] / np.where(lengths[block] > 0, lengths[block], 1.0)
             found[self.order, block] = self._iterate(right)[:, :width]
         return found
@@ -138,9 +138,9 @@ def _compiled_form(A: Any) -> tuple[Any, Any, Any]:
 
 def _widened(vectors: FloatArray, pencil: Pencil) -> FloatArray:
     """Return the block with random columns up to a multiple of the lanes, whose products cost nothing more."""
-    from manifoldry.compiled.chebyshev import N_LANES
+    from manifoldry.compiled.chebyshev import N_COLUMNS_AT_ONCE
 
-    more = min(-vectors.shape[1] % N_LANES, pencil.n - pencil.known.shape[1] - vectors.shape[1])
+    more = min(-vectors.shape[1] % N_COLUMNS_AT_ONCE, pencil.n - pencil.known.shape[1] - vectors.shape[1])
     random = np.random.Generator(np.random.Philox(key=1)).standard_normal((pencil.n, more))
     return np.hstack([vectors, orthonormal(random, pencil.known, vectors)]) if more else vectors
 

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+from manifoldry.base.look import CERTIFICATES
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
@@ -110,3 +111,10 @@ def in_new_process(script, **variables):
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+def problems(model):
+    """Return the sentences of a fitted model's advice that are not those of its certificates."""
+    certificates = [getattr(model, name) for name in CERTIFICATES if hasattr(model, name)]
+    proven = {certificate.sentence for certificate in certificates}
+    return tuple(sentence for sentence in model.diagnostics_["advice"] if sentence not in proven)

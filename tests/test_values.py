@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import coo_array, csr_array, csr_matrix
 
 from helpers import edges_of
-from manifoldry.values import Embedding, NeighborGraph, Spectrum, Stop, Trace
+from manifoldry.values import Certificate, Embedding, NeighborGraph, Spectrum, Stop, Trace
 
 
 def random_sparse(seed, n=30, density=0.2, dtype=np.float64):
@@ -177,3 +177,39 @@ def test_embeddings_do_not_share_their_notes():
     one, two = Embedding(np.zeros((2, 1))), Embedding(np.zeros((2, 1)))
     one.notes["seen"] = True
     assert two.notes == {}
+
+
+def certificate(objective, bound, **settings):
+    return Certificate(
+        **{"objective": objective, "bound": bound, "rank": 2, "claim": "the sum", "tol": 1e-6, **settings}
+    )
+
+
+@pytest.mark.parametrize(
+    ("objective", "bound", "settings", "verdict"),
+    [
+        (1.0, 1.0, {}, "proven optimal"),
+        (-2.0, -2.0 - 1e-6, {}, "proven optimal"),
+        (-2.0, -2.0 - 4e-6, {}, "within 2e-06"),
+        (-2.0, -2.0 - 4e-6, {"tol": 1e-5}, "proven optimal"),
+        (1e-9, 0.0, {}, "bound only"),  # a trivial bound proves nothing of a small value
+        (1e-9, 0.0, {"noise": 1e-8}, "proven optimal"),  # unless the value is rounding
+        (1e-9, -1e-7, {"noise": 1e-8}, "bound only"),
+        (1.0, -np.inf, {}, "bound only"),
+        (1.0, 1.0, {"violation": 2e-5}, "bound only"),
+        (1.0, 5.0, {"violation": 1e-9}, "bound only"),
+        (1.0, 1.0 + 1e-7, {"violation": 1e-7}, "proven optimal"),
+    ],
+)
+def test_a_verdict_follows_the_gap_relative_to_the_value(objective, bound, settings, verdict):
+    found = certificate(objective, bound, **settings)
+    assert found.verdict == verdict
+    assert found.optimal == (verdict == "proven optimal")
+    assert found.sentence.startswith("Proven optimal") == found.optimal
+    assert "the sum" in found.sentence
+
+
+def test_a_value_below_its_bound_is_refused():
+    with pytest.raises(ValueError, match="below its bound"):
+        certificate(1.0, 5.0)
+    assert certificate(1.0, 1.0 + 1e-9, noise=1e-8).gap == 0.0

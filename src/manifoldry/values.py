@@ -244,44 +244,84 @@ class Trace:
 
 @dataclass(frozen=True)
 class Certificate:
-    """How far from the global optimum a semidefinite solution can be.
+    """How far from the global optimum of its program a semidefinite solution can be.
 
     Parameters
     ----------
     objective : float
-        The value reached.
+        The value reached; smaller is better, so that of a largest stretch is minus the stretch.
     bound : float
-        Proven by the dual: no feasible point has a smaller value.
-    scale : float
-        The unit of the objective: its value where nothing has been placed, every piece at the origin in
-        dimensions of its own.
-    smallest : float
-        A proven lower bound of the dual matrix's smallest eigenvalue; zero or more would be optimal to the last bit.
+        Proven by the dual: no feasible point has a smaller value. Minus infinity where nothing is proven.
     rank : int
         Number of dimensions used.
+    claim : str
+        What is claimed to be best, as in "the stretch with these distances kept".
+    tol : float
+        The gap up to which the verdict is "proven optimal".
+    noise : float
+        Differences of objectives up to this are rounding.
     violation : float
-        The largest relative error of the constraints.
+        By how much the constraints of the program are broken, relative to their size.
+    smallest : float, optional
+        A proven lower bound of the dual matrix's smallest eigenvalue; zero or more would be optimal to the last bit.
+
+    A value below the bound with no constraint broken is a contradiction and raises a `ValueError`.
     """
 
     objective: float
     bound: float
-    scale: float
-    smallest: float
     rank: int
+    claim: str
+    tol: float
+    noise: float = 0.0
     violation: float = 0.0
+    smallest: float | None = None
 
-    TOLERANCE = 1e-8
-    FEASIBLE = 1e-5
+    MAX_VIOLATION = 1e-5
+
+    def __post_init__(self) -> None:
+        if self.bound - self.objective > self.noise and self.violation == 0:
+            raise ValueError(
+                f"A certificate cannot have a value below its bound; got {self.objective!r} below {self.bound!r} for "
+                f"{self.claim}, with rounding of {self.noise:.1g}: value and bound belong to different programs."
+            )
 
     @property
     def gap(self) -> float:
-        """The most by which the objective can be improved, in units of ``scale``."""
-        return max(self.objective - self.bound, 0.0) / self.scale
+        """The most by which the value can be improved, relative to it, or to the noise where it is smaller."""
+        return max(self._relative(self.objective - self.bound), 0.0)
+
+    @property
+    def verdict(self) -> str:
+        """What is proven: "proven optimal", "within 3e-4" or "bound only".
+
+        The last is said of a gap of 1 or more, of broken constraints, and of values that break them to pass the bound.
+        """
+        beyond = self._relative(self.bound - self.objective) > self.tol
+        if self.violation > self.MAX_VIOLATION or beyond or not self.gap < 1:
+            return "bound only"
+        return "proven optimal" if self.gap <= self.tol else f"within {self.gap:.1g}"
 
     @property
     def optimal(self) -> bool:
-        """Whether the gap is at most 1e-8 and the constraints hold to 1e-5."""
-        return self.gap <= self.TOLERANCE and self.violation <= self.FEASIBLE
+        """Whether the gap is at most ``tol`` and the constraints hold to 1e-5."""
+        return self.verdict == "proven optimal"
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words."""
+        if self.optimal:
+            return f"Proven optimal to {f'{self.gap:.1g}' if self.gap else 'rounding'}: {self.claim}."
+        if self.verdict != "bound only":
+            return f"Proven to be within {self.gap:.1g} of the optimum (tol is {self.tol:g}): {self.claim}."
+        if self.violation > 0:
+            return f"Not proven, for constraints are broken by up to {self.violation:.1g}: {self.claim}."
+        return f"Not proven, for the bound of the optimum is too loose to tell: {self.claim}."
+
+    def _relative(self, difference: float) -> float:
+        if difference <= self.noise:
+            return 0.0
+        return float(difference / max(abs(self.objective), self.noise, np.finfo(float).tiny))
 
 
 @dataclass(frozen=True)

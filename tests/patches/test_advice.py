@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from helpers import problems
 from manifoldry import IPA, TesseraMap, datasets
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
@@ -123,7 +124,7 @@ def ring():
 def test_every_shape_gets_its_sentences_and_no_other(make, expected):
     X, settings = make()
     model = IPA(**{"n_neighbors": 8, **settings}).fit(X)
-    assert said(model.diagnostics_["advice"]) == expected
+    assert said(problems(model)) == expected
 
 
 def all_firm(overlaps):
@@ -231,12 +232,12 @@ OPEN_SURFACES = {
 
 @pytest.mark.parametrize("name", CLOSED_SURFACES)
 def test_surfaces_that_cannot_be_laid_flat_are_called_closed(name):
-    assert CLOSED in said(IPA().fit(CLOSED_SURFACES[name]).diagnostics_["advice"])
+    assert CLOSED in said(problems(IPA().fit(CLOSED_SURFACES[name])))
 
 
 @pytest.mark.parametrize("name", OPEN_SURFACES)
 def test_open_surfaces_with_and_without_holes_are_not(name):
-    assert not said(IPA().fit(OPEN_SURFACES[name]).diagnostics_["advice"]) & {CLOSED, LOOP, AROUND, NO_SURFACE, AS_PCA}
+    assert not said(problems(IPA().fit(OPEN_SURFACES[name]))) & {CLOSED, LOOP, AROUND, NO_SURFACE, AS_PCA}
 
 
 def views(turns):

@@ -267,7 +267,7 @@ def test_conjugate_gradients_and_factors_find_the_same_place(monkeypatch):
     assert by_factor.certificate.optimal
     assert by_gradients.certificate.optimal
     # Two placements of gap 1e-8 each.
-    close = 2e-8 * by_factor.certificate.scale
+    close = 20 * by_factor.certificate.noise
     assert abs(by_factor.certificate.objective - by_gradients.certificate.objective) < close
 
 
@@ -345,7 +345,7 @@ def test_a_patch_that_may_not_turn_over_stays_apart():
     assert (np.linalg.det(found.frames) > 0).all()
     assert found.residuals.max() > 0.01
     # The relaxed program turns it over through a fourth dimension at no cost.
-    assert found.certificate.objective < 1e-9 * found.certificate.scale
+    assert found.certificate.objective <= found.certificate.noise
 
 
 # Ways in

@@ -108,7 +108,10 @@ def test_blends_are_weighted_means_and_disagreement_their_spread():
 
 def test_a_joint_certificate_adds_up_and_keeps_the_worst():
     placed = place(sp.csr_array(np.array([[1.0, -1.0], [-1.0, 1.0]])), [0, 0], Run(0, 1))
-    parts = [Certificate(3.0, 2.0, 10.0, -1e-3, 2, 1e-7), Certificate(1.0, 1.0, 5.0, 0.0, 3)]
+    parts = [
+        Certificate(3.0, 2.0, 2, "a sum", 1e-8, 0.25, 1e-7, -1e-3),
+        Certificate(1.0, 1.0, 3, "a sum", 1e-8, 0.5, 0.0, 0.0),
+    ]
     joint = joint_certificate([replace(placed, certificate=part) for part in parts])
-    assert joint == Certificate(4.0, 3.0, 15.0, -1e-3, 3, 1e-7)
-    assert joint.gap == pytest.approx(1 / 15)
+    assert joint == Certificate(4.0, 3.0, 3, "a sum", 1e-8, 0.75, 1e-7, -1e-3)
+    assert joint.gap == pytest.approx(1 / 4)

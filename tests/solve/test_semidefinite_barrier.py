@@ -291,7 +291,7 @@ def test_sides_that_make_no_triangle_come_as_near_as_a_line_can():
     np.testing.assert_allclose(lengths, [square, square, 4 * square / 9], atol=1e-3)
     errors = np.array([square - 1, square - 1, 4 * square / 9 - 1])
     assert found.error == pytest.approx(np.mean(errors**2), abs=1e-3)
-    assert found.certificate.violation == pytest.approx(np.abs(errors).max(), abs=1e-3)
+    assert found.certificate.violation == 0.0  # inside the bands about the least errors
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["at most", "kept"])

@@ -79,7 +79,7 @@ def test_no_directions_do_better_than_the_bound():
     rng = np.random.default_rng(6)
     differences = rng.standard_normal((40, 3))
     kappa = 1e3 * 3 / np.mean(np.square(differences).sum(axis=1))
-    bound = certify_basis(differences, np.eye(3) / 3).bound
+    bound = certify_basis(differences, np.eye(3) / 3, 1e-4).bound
     for _ in range(200):
         root = rng.standard_normal((3, 3))
         direction = root @ root.T

@@ -160,7 +160,7 @@ def test_two_pieces_come_to_lie_in_one_flat(r, noise):
         found = place(Q, [r, r], Run(0, 1), start=start)
         best = pair_error(*ties[0][2:])
         # A gradient of 1e-11 leaves an error of its square over the least curvature: far below 1e-12 of the scale.
-        assert found.certificate.objective == pytest.approx(best, abs=1e-12 * found.certificate.scale)
+        assert found.certificate.objective == pytest.approx(best, abs=100 * found.certificate.noise)
         assert found.certificate.optimal
         images = [f @ frame + shift for f, frame, shift in zip(ties[0][2:], found.frames, found.shifts, strict=True)]
         union = np.concatenate(images)
@@ -239,7 +239,7 @@ def test_a_certificate_tells_what_too_few_dimensions_cost(n):
     assert flat.objective > 1.1 * best
     assert not flat.optimal
     assert flat.bound <= best
-    assert flat.gap >= (flat.objective - best) / flat.scale
+    assert flat.gap >= (flat.objective - best) / abs(flat.objective)
 
 
 def test_a_certificate_is_honest_where_the_dual_comes_from_iterations():
@@ -252,7 +252,7 @@ def test_a_certificate_is_honest_where_the_dual_comes_from_iterations():
     assert flat.bound <= best
     whole = place(Q, [1] * n, Run(0, 1)).certificate
     # The gap is measured in units of the problem's scale, n (a^2 + s^2), of which the objective is 1e-5.
-    assert whole.objective == pytest.approx(best, abs=1e-10 * whole.scale)
+    assert whole.objective == pytest.approx(best, abs=1e4 * whole.noise)
     assert whole.optimal
 
 
@@ -372,7 +372,7 @@ def test_any_start_leads_to_the_same_optimum(seed):
     found = place(Q, sizes, Run(0, 1), start=start).certificate
     assert found.optimal
     # Both are proven to be within 1e-8 of the scale of the best.
-    assert found.objective == pytest.approx(best.objective, abs=1e-8 * best.scale)
+    assert found.objective == pytest.approx(best.objective, abs=1e6 * best.noise)
 
 
 @pytest.mark.parametrize("steps", [0, 2])

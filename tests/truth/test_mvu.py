@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from helpers import rigid_error
+from helpers import problems, rigid_error
 from manifoldry import MVU, FastMVU, LandmarkMVU, NeighborGraph, datasets
 from manifoldry.solve.semidefinite import PairDistances
 
@@ -260,4 +260,4 @@ def test_advice_where_the_points_need_more_dimensions(method):
         "for a picture use TSNE or UMAP, as features take n_components"
         in (clone(method).fit(cloud).diagnostics_["advice"][0])
     )
-    assert clone(method).fit(sheet).diagnostics_["advice"] == ()
+    assert problems(clone(method).fit(sheet)) == ()

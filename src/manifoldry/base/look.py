@@ -60,12 +60,17 @@ MIN_TRUST = 0.55
 MIN_DIFFERENCE = 0.005
 """Least difference in trustworthiness that is worth a sentence."""
 
+CERTIFICATES = ("certificate_", "error_certificate_")
+"""The attributes of a fitted estimator that prove something."""
+
 STANDARD_ERRORS = 2.5
 """Standard errors by which trustworthiness must differ to be decided: wrong by chance in one fit of 160."""
 
 
 def keep_advice(model: Any, X: Any, run: Run) -> None:
-    """Add to ``diagnostics_["advice"]`` what is wrong with the fitted layout, and warn of all of it once.
+    """Add to ``diagnostics_["advice"]`` what is wrong with the fitted layout and what is proven, and warn once.
+
+    A certificate's sentence is always among the advice; it is no reason for a warning unless it proves nothing.
 
     Parameters
     ----------
@@ -79,10 +84,12 @@ def keep_advice(model: Any, X: Any, run: Run) -> None:
     with run.stage("look"), one_blas_thread():
         own = tuple(model.diagnostics_.get("advice", ()))
         found = (*own, *findings(X, model.embedding_, model, run))
-    model.diagnostics_["advice"] = found
+    certificates = [getattr(model, name) for name in CERTIFICATES if hasattr(model, name)]
+    model.diagnostics_["advice"] = (*found, *(certificate.sentence for certificate in certificates))
     model.diagnostics_["seconds"]["look"] = run.seconds["look"]
-    if found:
-        warn(f"{type(model).__name__}: {' '.join(found)}", EmbeddingWarning)
+    unproven = (certificate.sentence for certificate in certificates if certificate.verdict == "bound only")
+    if told := " ".join((*found, *unproven)):
+        warn(f"{type(model).__name__}: {told}", EmbeddingWarning)
 
 
 def findings(X: Any, Y: Array, model: Any, run: Run) -> Iterator[str]:

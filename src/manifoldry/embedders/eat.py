@@ -22,6 +22,7 @@ from manifoldry.parameters import ArrayLike, Described, Positive, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import principal_axes
+from manifoldry.solve.semidefinite.certificate import STRETCH_CLAIM, STRETCH_NOISE
 from manifoldry.solve.semidefinite.interior import GramSolution, unfold_gram
 from manifoldry.solve.spectrum import Suggestion, enough, lost_variance_advice, unexplained
 from manifoldry.values import Array, Certificate, Embedding, FloatArray, IntArray, NeighborGraph, Trace
@@ -198,7 +199,7 @@ class EAT(Embedder):
             graph=graph,
             spectrum=spectrum,
             trace=Trace(solution.objective, solution.stop),
-            certificate=_certificate(solution, rank),
+            certificate=_certificate(solution, rank, self.tol, self.slack),
             extension=image.projection(coordinates),
             notes={
                 "kernel": image.kernel.rule,
@@ -284,9 +285,10 @@ def _edges_once(graph: NeighborGraph) -> tuple[IntArray, IntArray]:
     return rows[once], graph.indices[once]
 
 
-def _certificate(solution: GramSolution, rank: int) -> Certificate:
-    violation = float(np.abs(solution.lengths - 1).max(initial=0.0))
-    return Certificate(-solution.stretch, -solution.bound, solution.stretch or 1.0, 0.0, rank, violation)
+def _certificate(solution: GramSolution, rank: int, tol: float, slack: float) -> Certificate:
+    violation = max(float(np.abs(solution.lengths - 1).max(initial=0.0)) - slack, 0.0)
+    noise = STRETCH_NOISE * abs(solution.stretch)
+    return Certificate(-solution.stretch, -solution.bound, rank, STRETCH_CLAIM, tol, noise, violation)
 
 
 def _refuse_unbounded(B: Any) -> None:

@@ -85,6 +85,8 @@ class FastMVU(GraphEmbedder):
         Target dimension.
     n_basis : int
         Number m of eigenvectors.
+    tol : float
+        Relative duality gap at which the convex program counts as solved.
     max_iter : int
         Maximum number of iterations in each of the three stages of the refinement; 0 for none.
     n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
@@ -129,6 +131,7 @@ class FastMVU(GraphEmbedder):
     """
 
     n_basis: PositiveInt = 20
+    tol: Positive = 1e-4
     max_iter: NonNegativeInt = 100
 
     stretch_: float = fitted()
@@ -147,8 +150,8 @@ class FastMVU(GraphEmbedder):
         Q = _laplacian_eigenvectors(sample.graph, min(self.n_basis, sample.n_points - 1), run)
         with run.stage("semidefinite program"), run.stoppable():
             differences = pairs.of_points(Q)[_sample_pairs(len(pairs), MAX_SMOOTH_PAIRS, run)]
-            P = smooth_stretch(differences, np.eye(Q.shape[1]), run, kept=True)
-            certificate = certify_basis(differences, P)
+            P = smooth_stretch(differences, np.eye(Q.shape[1]), run, kept=True, tol=self.tol)
+            certificate = certify_basis(differences, P, self.tol)
         values, vectors = np.linalg.eigh(P)
         smooth = Q @ (vectors * np.sqrt(np.maximum(values, 0.0)))
         Y, spectrum = principal_axes(smooth, n_components + EXTRA_DIMENSIONS)

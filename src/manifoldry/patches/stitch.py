@@ -10,6 +10,7 @@ from manifoldry.patches.cover import Membership
 from manifoldry.patches.overlaps import Overlaps, matching_form, patch_components
 from manifoldry.run import Run
 from manifoldry.solve.semidefinite import Placement, place
+from manifoldry.solve.semidefinite.certificate import PLACEMENT_CLAIM, PLACEMENT_TOL
 from manifoldry.values import Certificate, FloatArray, IntArray, Stop, Trace
 
 
@@ -73,7 +74,7 @@ def _place_component(overlaps: Overlaps, sizes: IntArray, run: Run) -> Placement
         found = place(matching_form(same, sizes), sizes, run)
         return replace(found, shifts=found.shifts * unit, certificate=_rescaled(found.certificate, unit**2))
     width = int(sizes[0])
-    certain = Certificate(0.0, 0.0, 1.0, 0.0, width)
+    certain = Certificate(0.0, 0.0, width, PLACEMENT_CLAIM, PLACEMENT_TOL, smallest=0.0)
     return Placement(np.eye(width)[None], np.zeros((1, width)), certain, Trace(np.zeros(1), Stop.CONVERGED))
 
 
@@ -82,8 +83,8 @@ def _rescaled(certificate: Certificate, factor: float) -> Certificate:
         certificate,
         objective=certificate.objective * factor,
         bound=certificate.bound * factor,
-        scale=certificate.scale * factor,
-        smallest=certificate.smallest * factor,
+        noise=certificate.noise * factor,
+        smallest=None if certificate.smallest is None else certificate.smallest * factor,
     )
 
 
@@ -97,13 +98,15 @@ def _unit(overlaps: Overlaps) -> float:
 def joint_certificate(placements: list[Placement]) -> Certificate:
     """Return the certificate of independent problems solved side by side."""
     parts = [placement.certificate for placement in placements]
-    return Certificate(
-        sum(part.objective for part in parts),
-        sum(part.bound for part in parts),
-        sum(part.scale for part in parts),
-        min(part.smallest for part in parts),
-        max(part.rank for part in parts),
-        max(part.violation for part in parts),
+    smallest = [part.smallest for part in parts if part.smallest is not None]
+    return replace(
+        parts[0],
+        objective=sum(part.objective for part in parts),
+        bound=sum(part.bound for part in parts),
+        rank=max(part.rank for part in parts),
+        noise=sum(part.noise for part in parts),
+        violation=max(part.violation for part in parts),
+        smallest=min(smallest) if len(smallest) == len(parts) else None,
     )
 
 

@@ -18,6 +18,7 @@ from manifoldry.run import Run
 from manifoldry.solve.scaling import landmark_scaling, place_columns
 from manifoldry.solve.semidefinite import FrameLayout, PairDistances, PairStretch, StretchOptions, stretch_out
 from manifoldry.solve.semidefinite.barrier_path import Stretched
+from manifoldry.solve.semidefinite.certificate import STRETCH_CLAIM
 from manifoldry.values import Array, Certificate, FloatArray, IntArray, NeighborGraph, Stop, Trace
 
 N_TESSERA_LANDMARKS = 30
@@ -174,7 +175,7 @@ def tessellate(
     """
     images = pieces.images
     if not len(borders):
-        whole = Certificate(0.0, 0.0, 1.0, 0.0, pieces.layout.max_size)
+        whole = Certificate(0.0, 0.0, pieces.layout.max_size, STRETCH_CLAIM, options.tol)
         return Stretched(start, whole, Trace(np.zeros(1), Stop.CONVERGED), np.zeros(0), 0.0)
     apart = far.matrix(images)
     form = PairStretch(sp.csr_array(apart.T @ apart / len(far)))

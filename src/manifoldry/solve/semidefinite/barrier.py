@@ -45,6 +45,11 @@ class Bands:
         """Return the squared relative lengths."""
         return np.square(self.differences @ V).sum(axis=1)
 
+    def violation(self, V: FloatArray) -> float:
+        """Return by how much a length is farthest outside its band; 0 if all are inside."""
+        lengths = self.lengths(V)
+        return float(np.maximum(lengths - self.upper, self.lower - lengths).max(initial=0.0))
+
     @cached_property
     def _products(self) -> tuple[sp.csr_array, Any]:
         """The pattern of B'FB, and the matrix that takes the diagonal F to its entries; dense where it is full."""

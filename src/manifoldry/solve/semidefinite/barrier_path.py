@@ -44,8 +44,8 @@ SHRUNK_LENGTH = 0.9
 class Stretched:
     """Frames and shifts V of the largest stretch.
 
-    Objective and bound of the certificate are of minus the stretch, its ``violation`` is the largest error of a squared
-    distance; the trace is of minus the stretch from stage to stage. ``multipliers`` are those of the distances,
+    Objective and bound of the certificate are of minus the stretch, its ``violation`` is by how much a squared length
+    leaves its band; the trace is of minus the stretch from stage to stage. ``multipliers`` are those of the distances,
     ``error`` is the mean squared relative error of the squared distances (3.3).
     """
 
@@ -98,7 +98,7 @@ def stretch_out(
     above, below = barrier.multipliers(V)
     errors = bands.lengths(V) - 1
     missed = np.where(bands.bounded_below, np.abs(errors), np.maximum(errors, 0.0))
-    certificate = certify_stretch(barrier, layout, V, float(missed.max(initial=0.0)))
+    certificate = certify_stretch(barrier, layout, V, options.tol, bands.violation(V))
     stop = Stop.ASKED if run.stopped else (Stop.CONVERGED if good else Stop.LIMIT)
     return Stretched(V, certificate, Trace(np.array(objective), stop), above - below, float(np.mean(missed**2)))
 

@@ -20,8 +20,23 @@ from manifoldry.solve.semidefinite.lagrangian import AugmentedLagrangian
 from manifoldry.solve.semidefinite.smooth import penalty_weight
 from manifoldry.values import Certificate, FloatArray
 
-PLACEMENT_SHIFTS = (1e-12, 1e-11, 1e-10, 1e-9, 1e-8)
+PLACEMENT_SHIFTS = (1e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8)
 """Shifts of the dual matrix of a placement that are tried in turn, in units of the problem."""
+
+PLACEMENT_TOL, PLACEMENT_NOISE = 1e-8, 1e-14
+"""Gap of a placement that counts as proven, and its rounding: a quadratic form is summed to some 50 units in the last
+place of its scale, the value where nothing has been placed."""
+
+COMPLEMENTARITY_TOL = 1e-3
+"""What multipliers times errors of distances may add to the objective of a placement, in units of its scale and of the
+largest error allowed: with distances the value is known no better."""
+
+STRETCH_NOISE = 1e-12
+"""Rounding of a stretch and of its bound, relative."""
+
+PLACEMENT_CLAIM = "the placement of these patches (not that the surface is unfolded)"
+STRETCH_CLAIM = "the stretch with these distances kept"
+BASIS_CLAIM = "the variance less penalty over these basis functions"
 
 STRETCH_SHIFTS = np.concatenate([[0.0], 10.0 ** np.arange(-10.0, 4.0, 0.5)])
 """The same for a stretch: by how much the bound is raised, as a share of the stretch."""
@@ -69,13 +84,15 @@ def certify_placement(lagrangian: AugmentedLagrangian, layout: FrameLayout, V: F
         lowest, _ = lowest_directions(S, layout, unit, of_frames, min(1, layout.n_frame_rows))
         first = EIGENVALUE_MARGIN * max(float(-lowest[0]), PLACEMENT_SHIFTS[-1] * unit) if len(lowest) else np.inf
         shift = _least_proven_shift(grounded, on_frames, (first * 2.0**k for k in range(1000)))
-    bound, violation = float(of_frames.trace()) - shift * count, 0.0
+    bound, violation, noise = float(of_frames.trace()) - shift * count, 0.0, PLACEMENT_NOISE * unit * count
     if lagrangian.distances is not None:
         bound -= float(multipliers @ (lagrangian.distances.squares / lagrangian.distances.units))
         violation = lagrangian.distances.violation(V)
+        noise += COMPLEMENTARITY_TOL * lagrangian.distances.tol * unit * count
     frames = V[: layout.n_frame_rows]
     rank = int(np.linalg.matrix_rank(frames, rtol=FRAME_RANK_TOL)) if layout.n_frame_rows else V.shape[1]
-    return Certificate(lagrangian.objective(V), bound, unit * count, -shift, rank, violation)
+    objective = lagrangian.objective(V)
+    return Certificate(objective, bound, rank, PLACEMENT_CLAIM, PLACEMENT_TOL, noise, violation, -shift)
 
 
 def stretch_dual(barrier: Barrier, layout: FrameLayout, V: FloatArray) -> tuple[sp.csc_array, float]:
@@ -93,7 +110,9 @@ def stretch_dual(barrier: Barrier, layout: FrameLayout, V: FloatArray) -> tuple[
     return sp.csc_array(laplacian - barrier.stretch.matrix), bound
 
 
-def certify_stretch(barrier: Barrier, layout: FrameLayout, V: FloatArray, violation: float) -> Certificate:
+def certify_stretch(
+    barrier: Barrier, layout: FrameLayout, V: FloatArray, tol: float, violation: float = 0.0
+) -> Certificate:
     r"""Return how far from the largest stretch V can be.
 
     Equal multipliers :math:`\eta` are added on all distances and frames until
@@ -110,10 +129,10 @@ def certify_stretch(barrier: Barrier, layout: FrameLayout, V: FloatArray, violat
     shifts = STRETCH_SHIFTS * abs(total) / cost
     bound += cost * _least_proven_shift(S, even, shifts, int(stretch.centered))
     rank = int(np.linalg.matrix_rank(V, rtol=STRETCH_RANK_TOL))
-    return Certificate(-total, -bound, abs(total) or 1.0, 0.0, rank, violation)
+    return Certificate(-total, -bound, rank, STRETCH_CLAIM, tol, STRETCH_NOISE * abs(total), violation)
 
 
-def certify_basis(differences: FloatArray, P: FloatArray) -> Certificate:
+def certify_basis(differences: FloatArray, P: FloatArray, tol: float) -> Certificate:
     r"""Return how far P, from `smooth_stretch`, can be from the largest trace less penalty over an orthonormal basis.
 
     The multipliers :math:`u = \kappa (l - 1) / E` of the errors are raised by equal ones until
@@ -130,7 +149,7 @@ def certify_basis(differences: FloatArray, P: FloatArray) -> Certificate:
     objective = kappa / 2 * float(errors @ errors) - stretch
     bound = -float(multipliers.sum()) - float(multipliers @ multipliers) / (2 * kappa)
     rank = int(np.linalg.matrix_rank(P, rtol=BASIS_RANK_TOL, hermitian=True))
-    return Certificate(objective, bound, stretch, 0.0, rank)
+    return Certificate(objective, bound, rank, BASIS_CLAIM, tol, STRETCH_NOISE * stretch)
 
 
 def lowest_directions(

@@ -8,7 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from manifoldry.run import Run
-from manifoldry.solve.semidefinite.certificate import certify_placement, lowest_directions, placement_dual
+from manifoldry.solve.semidefinite.certificate import (
+    COMPLEMENTARITY_TOL,
+    certify_placement,
+    lowest_directions,
+    placement_dual,
+)
 from manifoldry.solve.semidefinite.frames import FrameLayout
 from manifoldry.solve.semidefinite.lagrangian import AugmentedLagrangian, DistanceConstraints
 from manifoldry.solve.semidefinite.newton import Damping, Newton, NewtonResult, leave_saddle
@@ -24,9 +29,6 @@ CONSTRAINED_DAMPING = replace(PLACEMENT_DAMPING, decay=10.0)
 
 START_EIGENVALUE_RATIO = 4.0
 """Eigenvalues up to this many times that of the patches' own dimension give columns of the start."""
-
-COMPLEMENTARITY_TOL = 1e-3
-"""What multipliers times errors may add to the objective, in units of the problem, relative to the largest error."""
 
 PENALTY_GROWTH, SUFFICIENT_ERROR_DECREASE = 4.0, 0.25
 """Factor of the penalty where the errors have not fallen to this share."""
@@ -151,7 +153,7 @@ def _staircase(
         path += values
         certificate = certify_placement(lagrangian, layout, V)
         full = max_rank is not None and V.shape[1] >= max_rank
-        enough = distances is not None and distances.loose and -certificate.smallest <= distances.tol * unit
+        enough = distances is not None and distances.loose and _lacking(certificate) <= distances.tol * unit
         if certificate.optimal or enough or full or stop is Stop.ASKED or V.shape[1] >= layout.n_frame_rows:
             break
         contradicted = distances is not None and stop is Stop.LIMIT
@@ -163,6 +165,11 @@ def _staircase(
             worst, lagrangian = certificate.violation, replace(lagrangian, multipliers=multipliers, penalty=unit)
     frames, shifts = layout.split(V)
     return Placement(frames, shifts, certificate, Trace(np.array(path), stop), lagrangian.next_multipliers(V))
+
+
+def _lacking(certificate: Certificate) -> float:
+    """Return by how much the dual matrix may miss being positive semidefinite."""
+    return np.inf if certificate.smallest is None else -certificate.smallest
 
 
 def _minimize(

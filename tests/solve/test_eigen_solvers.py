@@ -1,13 +1,18 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.linalg
 import scipy.sparse as sp
+import scipy.sparse.linalg
 from scipy.sparse.linalg import aslinearoperator, splu
+from scipy.spatial import KDTree
 
 from manifoldry.run import Run
-from manifoldry.solve.eigen import largest, smallest, solvers
+from manifoldry.solve.eigen import GramMatrix, largest, smallest, solvers
 from manifoldry.solve.eigen.davidson import Ritz, Tolerance, davidson, orthonormal
 from manifoldry.solve.eigen.pencil import SYMMETRIC_MODE, Pencil, Root, column_space
+from manifoldry.solve.eigen.polynomial import ChebyshevInverse, polynomial, upper_bound
 from manifoldry.solve.eigen.solvers import level_widths, predicted_fill
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
@@ -49,9 +54,11 @@ def _krylov(*task):
     return solvers._krylov(*task, steps=500)
 
 
-@pytest.mark.parametrize("solver", [_krylov, solvers._shift_invert, solvers._multigrid, solvers._lapack])
+@pytest.mark.parametrize("solver", [_krylov, solvers._shift_invert, polynomial, solvers._multigrid, solvers._lapack])
 @pytest.mark.parametrize("mass", ["none", "diagonal", "sparse"])
 def test_every_solver_alone_gives_the_same_pairs(solver, mass):
+    if solver is polynomial and mass == "sparse":
+        pytest.skip("the polynomial is one of a matrix that is formed")
     A = _grid_laplacian(16, 29)
     n = A.shape[0]
     B = {"none": None, "diagonal": np.linspace(1, 2, n), "sparse": _grid_laplacian(16, 29, 1) + sp.eye_array(n)}[mass]
@@ -91,7 +98,7 @@ def test_a_singular_factor_is_not_the_end(monkeypatch):
     exact = np.linalg.eigvalsh(A.toarray())[1:4]
     monkeypatch.setattr(solvers, "splu", singular)
     found = smallest(A, 3, null=np.ones(620), run=Run())
-    assert found.solver == "multigrid"
+    assert found.solver == "polynomial"  # it comes before multigrid, and meets its tolerance
     np.testing.assert_allclose(found.values, exact, atol=16e-12)
 
 
@@ -107,7 +114,7 @@ def test_without_memory_for_a_factor_the_search_goes_on(monkeypatch):
     monkeypatch.setattr(solvers, "available_memory", lambda: 1000)
     A = _grid_laplacian(20, 31)
     found = smallest(A, 2, null=np.ones(620), run=Run())
-    assert found.solver in ("multigrid", "krylov")
+    assert found.solver in ("polynomial", "multigrid", "krylov")
     np.testing.assert_allclose(found.values, np.linalg.eigvalsh(A.toarray())[1:3], atol=16e-12)
 
 
@@ -195,6 +202,7 @@ def test_column_space_drops_what_depends_and_what_is_rounding():
 
 def test_multigrid_gives_the_same_bits_and_leaves_the_global_generator_alone(monkeypatch):
     monkeypatch.setattr(solvers, "_factor", lambda *_: None)
+    monkeypatch.setattr(solvers, "polynomial", lambda *_: None)
     A = _grid_laplacian(25, 31)
     before = np.random.get_state()  # noqa: NPY002 - the global state is what is checked
     first = smallest(A, 3, null=np.ones(775), run=Run(seed=0))
@@ -216,3 +224,66 @@ def test_what_is_tolerable_is_returned_with_a_warning():
         found = smallest(path, 2, tol=1e-25, tolerable=1e-6, run=Run(0))
     exact = 2 - 2 * np.cos(np.pi * np.arange(1, 3) / (n + 1))
     np.testing.assert_allclose(found.values, exact, atol=1e-10)
+
+
+def _reconstruction_misfit(n, seed):
+    """I - W for weights that reconstruct points of a curved sheet in 12-D from 10 neighbors, as in LLE."""
+    rng = np.random.default_rng(seed)
+    u = rng.uniform(-1, 1, (n, 2))
+    X = np.column_stack([u, np.sin(3 * u), 0.1 * rng.standard_normal((n, 8))])
+    _, near = KDTree(X).query(X, 11)
+    offsets = X[near[:, 1:]] - X[:, None]
+    G = offsets @ offsets.transpose(0, 2, 1)
+    G += 1e-3 * np.trace(G, axis1=1, axis2=2)[:, None, None] * np.eye(10)
+    w = np.linalg.solve(G, np.ones((n, 10, 1)))[:, :, 0]
+    w /= w.sum(axis=1, keepdims=True)
+    W = sp.csr_array((w.ravel(), (np.repeat(np.arange(n), 10), near[:, 1:].ravel())), shape=(n, n))
+    return sp.csr_array(sp.eye_array(n) - W)
+
+
+@pytest.mark.parametrize("factored", [False, True])
+def test_the_polynomial_solver_on_the_matrix_of_reconstructions(factored):
+    """Its condition is beyond 1e6; LAPACK is the twin."""
+    n = 800
+    R = _reconstruction_misfit(n, 0)
+    A = sp.csr_array(R.T @ R)
+    exact = np.linalg.eigvalsh(A.toarray())
+    assert exact[-1] / exact[1] > 1e6
+    pencil = Pencil.of(GramMatrix(A, R) if factored else A, None, 1.0, np.ones(n), Run())
+    found = polynomial(pencil, _start(pencil, 5), 3, TOLERANCE, Run())
+    assert found.settled
+    vectors, values, most = found.vectors[:, :3], found.values[:3], TOLERANCE.accept * exact[-1]
+    # The norm that the solver measures by is an estimate; the known vector is projected out of its residuals.
+    assert np.linalg.norm(A @ vectors - vectors * values, axis=0).max() < 2 * most
+    np.testing.assert_allclose(values, exact[1:4], atol=2 * most)  # a Ritz value errs by at most its residual
+
+
+def test_the_chebyshev_map_is_nearly_the_inverse_above_its_lower_end_and_bounded_below():
+    values = np.geomspace(1e-5, 10.0, 64)
+    Q = np.linalg.qr(np.random.default_rng(0).standard_normal((64, 64)))[0]
+    H = sp.csr_array(Q * values @ Q.T)
+    inverse = replace(ChebyshevInverse.of(H, None, 10.0, Run()), degree=60)
+    gained = values * np.einsum("ij,ij->j", Q, inverse(Q))
+    flat = values >= 10.0 * (3.0 / 60) ** 2
+    # 1 - T(x) / T(0) for the Chebyshev polynomial of degree 60: 1 / T(0) is about 2 exp(-2 * 60 * 3 / 60).
+    assert np.abs(gained[flat] - 1).max() < 2.1 * np.exp(-6)
+    assert (gained[~flat] > 0).all()
+    assert (gained[~flat] < 1 + 1e-4).all()
+
+
+def test_the_map_is_the_same_by_a_factor_square_or_not():
+    R = _reconstruction_misfit(400, 1)
+    E = sp.csr_array(np.eye(400)[:, :390] + 0.1 * np.eye(400, 390, -10))
+    block = np.random.default_rng(2).standard_normal((390, 11))
+    gram = GramMatrix(sp.csr_array(R.T @ R), R).restricted(E)
+    upper = upper_bound(gram.matrix)
+    by_matrix, by_factor = (ChebyshevInverse.of(gram.matrix, factor, upper, Run()) for factor in (None, gram.factor))
+    # Single precision, some 40 steps of a recurrence whose amplification the degree bounds.
+    np.testing.assert_allclose(by_factor(block), by_matrix(block), atol=1e-3 * np.abs(by_matrix(block)).max())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_upper_bound_is_above_the_spectrum_and_near_it(seed):
+    A = _expander(800, seed)
+    largest_value = np.linalg.eigvalsh(A.toarray())[-1]
+    assert largest_value <= upper_bound(A) <= 1.5 * largest_value

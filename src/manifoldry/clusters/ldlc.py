@@ -35,8 +35,8 @@ N_BISECTIONS = 6
     loses="a little of either: VQPCA fits subspaces better, k-medoids are rounder",
     use_when="a manifold must be cut into nearly flat patches, or clusters lie in different affine subspaces",
     fails_when="shortcuts in the graph join what is far apart, or the clusters are not of low rank",
-    cost="geodesics as Isomap up to 10,000 points (one n x n matrix), then O(n d c r) per iteration; beyond, c local "
-    "searches per iteration",
+    cost="geodesics as Isomap up to 10,000 points (one n x n matrix), then O(n d c r) per iteration; beyond, dozens "
+    "of local searches per changed cluster",
     test_params={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
 )
 @estimator
@@ -50,8 +50,8 @@ class LDLC(Clusterer):
     label changes; then subspaces again. No step raises it. Each component of the graph gets a medoid; a graph with
     more components than clusters is joined by shortest bridges first.
 
-    Above 10,000 points geodesic distances are computed when needed, and the medoid step tries only the present medoid
-    and the four members nearest to the mean of the cluster.
+    Above 10,000 points geodesic distances are computed when needed. The medoids are the same as with all of them: the
+    triangle inequality rules out most members of a cluster, and the others are tried.
 
     Parameters
     ----------

@@ -26,7 +26,8 @@ from manifoldry.values import FloatArray
     loses="low rank: a cluster is as curved as the manifold is there",
     use_when="clusters must follow a curved manifold and be about equally wide",
     fails_when="shortcuts in the graph join what is far apart",
-    cost="geodesics as Isomap up to 10,000 points (one n x n matrix); beyond, c local searches per iteration",
+    cost="geodesics as Isomap up to 10,000 points (one n x n matrix); beyond, dozens of local searches per changed "
+    "cluster",
     test_params={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
 )
 @estimator
@@ -39,8 +40,8 @@ class GeodesicKMedoids(Clusterer):
     component of the graph gets a medoid; a graph with more components than clusters is joined by shortest bridges
     first.
 
-    Above 10,000 points geodesic distances are computed when needed, and the medoid step tries only the present medoid
-    and the four members nearest to the mean of the cluster.
+    Above 10,000 points geodesic distances are computed when needed. The medoids are the same as with all of them: the
+    triangle inequality rules out most members of a cluster, and the others are tried.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numba as nb
 
-N_LANES = 8
+N_COLUMNS_AT_ONCE = 8
 """Right-hand sides: as many as there are single-precision numbers in a vector register."""
 
 _block = "float32[:, ::1]"
@@ -43,7 +43,7 @@ def chebyshev_rows(  # type: ignore[no-untyped-def]
         change[i, 5] = keep * change[i, 5] + gain * q
         change[i, 6] = keep * change[i, 6] + gain * r
         change[i, 7] = keep * change[i, 7] + gain * s
-        for lane in range(N_LANES):
+        for lane in range(N_COLUMNS_AT_ONCE):
             after[i, lane] = now[i, lane] + change[i, lane]
 
 

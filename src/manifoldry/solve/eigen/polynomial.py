@@ -15,8 +15,9 @@ from manifoldry.values import FloatArray, IntArray
 
 N_BOUND_STEPS = 24
 """Lanczos steps for an upper bound of the spectrum."""
-STEPS_PER_DEGREE = (9, 9, 100)
-"""Davidson steps with each polynomial; the Ritz values tell the degree of the next. Nine fill the basis."""
+STEPS_AND_GROWTH = ((9, 2), (9, 2), (27, 1), (81, 1))
+"""Davidson steps with each polynomial (nine fill the basis), and the least growth of the degree after them: Ritz values
+tell the next degree, and come down late."""
 MIN_DEGREE, MAX_DEGREE = 40, 600
 """Degrees of the polynomials; the first has the least."""
 DEGREE_SHARE = 0.3
@@ -38,7 +39,7 @@ class ChebyshevInverse:
 
     Davidson corrects for the error of the map, and single precision is far below that.
 
-    References: saad2011
+    References: zhou2007
     """
 
     right_factor: Any  # None, or R with H = R'R
@@ -63,14 +64,14 @@ class ChebyshevInverse:
 
     def __call__(self, R: FloatArray) -> FloatArray:
         """Return approximately H^-1 R."""
-        from manifoldry.compiled.chebyshev import N_LANES
+        from manifoldry.compiled.chebyshev import N_COLUMNS_AT_ONCE
 
         found = np.empty(R.shape)
         lengths = np.linalg.norm(R, axis=0)
-        for lo in range(0, R.shape[1], N_LANES):
-            block = slice(lo, min(lo + N_LANES, R.shape[1]))
+        for lo in range(0, R.shape[1], N_COLUMNS_AT_ONCE):
+            block = slice(lo, min(lo + N_COLUMNS_AT_ONCE, R.shape[1]))
             width = block.stop - lo
-            right = np.zeros((len(R), N_LANES), dtype=np.float32)
+            right = np.zeros((len(R), N_COLUMNS_AT_ONCE), dtype=np.float32)
             right[:, :width] = R[self.order, block] / np.where(lengths[block] > 0, lengths[block], 1.0)
             found[self.order, block] = self._iterate(right)[:, :width]
         return found
@@ -80,9 +81,8 @@ class ChebyshevInverse:
 
         lower = self.upper * (FLAT_DEGREES / self.degree) ** 2
         middle, radius = (self.upper + lower) / 2, (self.upper - lower) / 2
-        image = (
-            None if self.right_factor is None else np.empty((len(self.right_factor[0]) - 1, right.shape[1]), np.float32)
-        )
+        rows = 0 if self.right_factor is None else len(self.right_factor[0]) - 1
+        image = np.empty((rows, right.shape[1]), dtype=np.float32)
         now, after = right / np.float32(middle), np.empty_like(right)
         change, ratio = now.copy(), radius / middle
         for _ in range(self.degree - 1):
@@ -97,7 +97,7 @@ class ChebyshevInverse:
         """Return R now, written to ``image``, or what H itself is multiplied with."""
         from manifoldry.compiled.chebyshev import product_rows
 
-        if image is None:
+        if self.right_factor is None:
             return now
         state = (*self.right_factor, now, image)
         self.run.map(product_rows, [(*state, lo, hi) for lo, hi in self._ranges(len(image))])
@@ -118,7 +118,7 @@ def polynomial(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Ru
     tolerance = replace(tolerance, aim=tolerance.accept, angle=np.inf)
     factor = None if pencil.factor is None else pencil.factor @ scale
     inverse, found = ChebyshevInverse.of(H, factor, upper, run), start
-    for steps in STEPS_PER_DEGREE:
+    for steps, growth in STEPS_AND_GROWTH:
         found = davidson(pencil, found, k, inverse, steps, tolerance, run)
         if found.settled:
             break
@@ -126,8 +126,7 @@ def polynomial(pencil: Pencil, best: Ritz, k: int, tolerance: Tolerance, run: Ru
         wanted = DEGREE_SHARE * float(np.sqrt(upper / highest))
         if wanted > MAX_LACK * MAX_DEGREE:
             break
-        # Ritz values come down late, so that the first guesses are low.
-        inverse = replace(inverse, degree=int(min(max(wanted, 2 * inverse.degree), MAX_DEGREE)))
+        inverse = replace(inverse, degree=int(min(max(wanted, growth * inverse.degree), MAX_DEGREE)))
     return found
 
 
@@ -139,9 +138,9 @@ def _compiled_form(A: Any) -> tuple[Any, Any, Any]:
 
 def _widened(vectors: FloatArray, pencil: Pencil) -> FloatArray:
     """Return the block with random columns up to a multiple of the lanes, whose products cost nothing more."""
-    from manifoldry.compiled.chebyshev import N_LANES
+    from manifoldry.compiled.chebyshev import N_COLUMNS_AT_ONCE
 
-    more = min(-vectors.shape[1] % N_LANES, pencil.n - pencil.known.shape[1] - vectors.shape[1])
+    more = min(-vectors.shape[1] % N_COLUMNS_AT_ONCE, pencil.n - pencil.known.shape[1] - vectors.shape[1])
     random = np.random.Generator(np.random.Philox(key=1)).standard_normal((pencil.n, more))
     return np.hstack([vectors, orthonormal(random, pencil.known, vectors)]) if more else vectors
 

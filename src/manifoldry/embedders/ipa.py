@@ -80,8 +80,9 @@ class IPA(Embedder):
 
     What is proven is that no other placement of these patches matches better, not that the surface is unfolded: patches
     that hold points of two sheets match best where the layout is folded. That is judged by the points: no two may come
-    closer together than they are, and neighbors stay neighbors. If not, other patches are tried; see ``n_init``. Overlaps too thin to tell one side of a hinge from the other are left out of the sum where others hold
-    both patches, which departs from the paper; patches that nothing holds are widened or left to their neighbors.
+    closer together than they are, and neighbors stay neighbors. If not, other patches are tried; see ``n_init``.
+    Overlaps too thin to tell one side of a hinge from the other are left out of the sum where others hold both patches,
+    which departs from the paper; patches that nothing holds are widened, or left to their neighbors.
 
     Parameters
     ----------

@@ -164,7 +164,7 @@ def test_torn_edges_are_cut_unless_they_hold_the_graph_together():
 
 
 def test_thinned_graphs_have_the_nearest_of_each_end_and_stay_connected():
-    X = np.concatenate([SHEET, SHEET[:40] + [1.1, 0.0]])
+    X = np.concatenate([SHEET, np.add(SHEET[:40], [1.1, 0.0])])
     graph = neighbors(X, 9)
     left = thinned(graph)
     kept = set(zip(left.rows().tolist(), left.indices.tolist(), strict=True))

@@ -86,7 +86,7 @@ def least_contradicted(
 ) -> Chosen[T]:
     """Return the first of at most ``n_init`` layouts that the points do not contradict, or the least contradicted.
 
-    The ``first`` was made on the ``graph`` as it is. The others are without its short circuits, and in turn also without
+    The ``first`` was made on the ``graph`` as it is. The others are without its short circuits, in turn also without
     the edges that the best layout so far tears, or with fewer neighbors. ``coordinates`` are those of a layout.
     """
     whole = short_circuits(graph, run).removed_from(graph) if n_init > 1 else graph

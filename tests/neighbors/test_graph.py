@@ -6,16 +6,18 @@ import numpy as np
 import pytest
 from scipy.sparse import coo_array, csr_array
 
-from helpers import bytes_of, distances_by_differences, knn_lists
+from helpers import bytes_of, distances_by_differences, knn_graph, knn_lists
 from manifoldry.neighbors.graph import (
     MAX_SMALL_COMPONENT,
     bridge,
     components,
+    join_small_components,
     label_pieces,
     local_scale,
     rescaled,
     symmetrize,
 )
+from manifoldry.run import Run
 from manifoldry.values import NeighborGraph
 
 
@@ -262,3 +264,31 @@ def test_rescaled_lengths_are_in_units_of_both_ends():
     assert scaled.symmetric
     larger = rescaled(symmetrize(knn_lists(X * 1024, 4)), 1024 * scale)
     np.testing.assert_array_equal(larger.lengths, scaled.lengths)  # 1024 is a power of two: no rounding
+
+
+@pytest.mark.parametrize(("place", "expected"), [(0.5, 1), (2.0, 2)])
+def test_small_components_join_what_is_near(place, expected):
+    """Eight points that are each other's neighbors, in a gap of a sheet or far from it."""
+    rng = np.random.default_rng(0)
+    sheet = rng.uniform(size=(2000, 2))
+    sheet = sheet[np.linalg.norm(sheet - 0.5, axis=1) > 0.05]
+    X = np.concatenate([sheet, place + 0.004 * rng.uniform(-1, 1, size=(8, 2))])
+    graph = knn_graph(X, 6)
+    assert [len(members) for members in components(graph)] == [len(sheet), 8]
+    joined = join_small_components(graph, X, Run(0, 1))
+    assert len(components(joined)) == expected
+    if expected == 2:
+        assert joined is graph or joined.n_edges == graph.n_edges
+        return
+    assert joined.symmetric
+    new = ~np.isin(joined.rows() * len(X) + joined.indices, graph.rows() * len(X) + graph.indices)
+    ends = joined.rows()[new], joined.indices[new]
+    # Every one of the eight gets its nearest point of the sheet, both ways.
+    inside = ends[0] >= len(sheet)
+    nearest = np.argmin(np.linalg.norm(X[len(sheet) :, None] - sheet, axis=2), axis=1)
+    assert sorted(zip(ends[0][inside], ends[1][inside], strict=True)) == list(enumerate(nearest, len(sheet)))
+    np.testing.assert_allclose(joined.lengths[new], np.linalg.norm(X[ends[0]] - X[ends[1]], axis=1), rtol=1e-12)
+    # Two components of a tenth of the points are no accident.
+    small = np.concatenate([rng.uniform(size=(90, 2)), rng.uniform(size=(10, 2)) * 0.02 + [1.05, 0.5]])
+    apart = knn_graph(small, 6)
+    assert join_small_components(apart, small, Run(0, 1)) is apart

@@ -1,5 +1,7 @@
 """Atlases: distortions of edges against a slow twin, and as many patches as a surface asks for."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -12,8 +14,10 @@ from manifoldry.patches.atlas import (
     choose_atlas,
     cluster_atlas,
     edge_distortions,
+    loose_patches,
     voronoi_atlas,
 )
+from manifoldry.patches.cells import find_cells, without_cells
 from manifoldry.patches.cover import Membership
 from manifoldry.patches.overlaps import find_overlaps
 from manifoldry.run import Run

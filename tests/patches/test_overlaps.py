@@ -139,6 +139,28 @@ def test_tightness_tells_hinges_from_sheets():
     assert two_patches(sheet[:1], turn).firm(np.array([0, 2])).all()  # a single point is where it is
 
 
+def test_thin_overlaps_hold_what_no_firm_one_does():
+    rng = np.random.default_rng(6)
+    turn = np.linalg.qr(rng.normal(size=(2, 2)))[0]
+    strip = rng.normal(size=(300, 2)) @ np.diag([1.0, 0.01])  # tightness 1e-4
+    sizes = np.array([2, 2])
+    thin = two_patches(strip, turn)
+    assert not thin.firm(sizes).any()
+    assert thin.holding(sizes).all()
+    hinge = two_patches(strip * [1.0, 0.1], turn)  # tightness 1e-6: a line, as far as charts can tell
+    assert not hinge.holding(sizes).any()
+    # Three patches in a row are held by two firm overlaps; a thin one between the ends adds nothing.
+    shared = [rng.normal(size=(300, 2)), rng.normal(size=(300, 2)), strip]
+    pairs = [(0, 1), (1, 2), (0, 2)]
+    n = 900
+    patches = np.concatenate([np.tile(pair, 300) for pair in pairs])
+    members = Membership(np.repeat(np.arange(n), 2), patches, np.ones(2 * n), n)
+    all_three = find_overlaps(members, np.repeat(np.concatenate(shared), 2, axis=0), 3)
+    assert list(zip(all_three.first, all_three.second, strict=True)) == [(0, 1), (0, 2), (1, 2)]
+    assert all_three.holding(np.array([2, 2, 2])).tolist() == [True, False, True]
+    assert all_three[np.array([True, True, False])].holding(np.array([2, 2, 2])).all()
+
+
 def test_components_follow_shared_points():
     belongs = np.zeros((4, 5))
     belongs[0, [0, 3]] = belongs[1, [3, 4]] = belongs[2, 1] = belongs[3, [2, 1]] = 1

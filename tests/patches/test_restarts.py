@@ -14,6 +14,7 @@ from manifoldry.patches.restarts import (
     Contradiction,
     least_contradicted,
     resolve_n_init,
+    thinned,
     without_torn,
 )
 from manifoldry.run import Run
@@ -160,6 +161,22 @@ def test_torn_edges_are_cut_unless_they_hold_the_graph_together():
     left = without_torn(graph, Y)
     kept = set(zip(left.rows().tolist(), left.indices.tolist(), strict=True))
     assert kept == {(a, b) for a, b in zip(*both, strict=True)} - {(0, 3), (3, 0)}
+
+
+def test_thinned_graphs_have_the_nearest_of_each_end_and_stay_connected():
+    X = np.concatenate([SHEET, np.add(SHEET[:40], [1.1, 0.0])])
+    graph = neighbors(X, 9)
+    left = thinned(graph)
+    kept = set(zip(left.rows().tolist(), left.indices.tolist(), strict=True))
+    near = np.argsort(np.linalg.norm(X[:, None] - X, axis=2), axis=1)[:, 1:5]
+    wanted = {(i, int(j)) for i in range(240) for j in near[i]}
+    wanted |= {(j, i) for i, j in wanted}
+    assert wanted <= kept
+    assert len(components(left)) == len(components(graph))
+    # What is more than these joins points that these alone leave apart.
+    bare = NeighborGraph.from_pairs(*np.array(sorted(wanted)).T, np.ones(len(wanted)), 240, symmetric=True)
+    part = {int(i): number for number, members in enumerate(components(bare)) for i in members}
+    assert all(part[i] != part[j] for i, j in kept - wanted)
 
 
 def test_auto_restarts_up_to_five_thousand_points():

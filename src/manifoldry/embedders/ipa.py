@@ -80,8 +80,9 @@ class IPA(Embedder):
 
     What is proven is that no other placement of these patches matches better, not that the surface is unfolded: patches
     that hold points of two sheets match best where the layout is folded. That is judged by the points: no two may come
-    closer together than they are, and neighbors stay neighbors. If not, other patches are tried; see ``n_init``. Overlaps too thin to tell one side of a hinge from the other are left out of the sum where others hold
-    both patches, which departs from the paper; patches that nothing holds are widened or left to their neighbors.
+    closer together than they are, and neighbors stay neighbors. If not, other patches are tried; see ``n_init``.
+    Overlaps too thin to tell one side of a hinge from the other are left out of the sum where others hold both patches,
+    which departs from the paper; patches that nothing holds are widened, or left to their neighbors.
 
     Parameters
     ----------
@@ -144,7 +145,7 @@ class IPA(Embedder):
     residuals_ : ndarray of shape (n_patches_,)
         Root mean square distance of each patch's points from its chart, relative to the patch's spread.
     graph_ : NeighborGraph
-        Of the points ``sample_``, without the edges that were cut as short circuits.
+        Of the points ``sample_``, without the edges that restarts left out.
     distortion_ : ndarray of shape (graph_.n_edges,)
         Relative change of the length of each edge of ``graph_`` in the embedding.
     n_patches_ : int
@@ -155,7 +156,7 @@ class IPA(Embedder):
         ``advice``: problems found, in sentences; ``dimension``: that of the data, as measured; ``patch_components``:
         that of the charts; ``edge_changes``: the numbers of patches tried and the root mean square change of edge
         lengths with each; ``contradictions``: how much each layout tried was contradicted, see ``n_init``;
-        ``cut_edges``: the number of edges cut as short circuits.
+        ``cut_edges``: the number of edges that ``graph_`` lacks for that.
 
     Examples
     --------
@@ -327,7 +328,7 @@ class IPA(Embedder):
                 "dimension": dimension,
                 "components": stitched.n_components,
                 "edge_changes": history,
-                "contradictions": chosen.scores,
+                "contradictions": list(chosen.scores),
                 "cut_edges": (graph.n_edges - chosen.graph.n_edges) // 2,
                 "overlaps": len(layout.overlaps),
                 "thin_overlaps": int((~layout.firm).sum()),

@@ -65,9 +65,11 @@ def advice(
         shape = _shape(n_components, dimension, graph)
         if shape:
             return (*shape, *whole, *found)
-    found += [*_rough(charts.residuals), *_torn(layout.atlas)]
+    torn = _torn(layout.atlas)
+    found += [*_rough(charts.residuals), *torn]
     unfitting = _unfitting(layout.atlas, spectrum, n_components, dimension)
-    if not unfitting and charts.n_patches > 1 and contradiction >= MIN_FOLDED_CONTRADICTION:
+    unsaid = not (unfitting or torn or layout.unfolded.stitched.n_components > 1) and charts.n_patches > 1
+    if unsaid and contradiction >= MIN_FOLDED_CONTRADICTION:
         unfitting = (_folded(layout.unfolded.stitched.certificate.optimal, changes),)
     return (*whole, *found, *unfitting)
 

@@ -86,7 +86,7 @@ def _lloyd(X: Array, volume: FloatArray, n_cells: int, run: Run, trial: int) -> 
     if n_cells == 1:
         return X.mean(axis=0, keepdims=True)
     # The word seeds the draws: spelled as when the results were measured.
-    rng = run.rng(f"patch centres {trial}" if trial else "patch centres")
+    rng = run.rng(f"patch centers {trial}") if trial else run.rng("patch centres")
     # Sorted by distance from the mean: the same for any order of the rows and after rotations.
     order = np.argsort(np.square(X - X.mean(axis=0)).sum(axis=1), kind="stable")
     if X.size * n_cells <= MAX_KMEANSPP_COST:

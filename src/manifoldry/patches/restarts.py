@@ -29,11 +29,16 @@ MAX_CONTRADICTION_RATIO = 0.5
 """A layout that is contradicted too replaces the first only if it is so by at most this share: restarts of surfaces
 that cannot be laid flat (spheres, tubes, twin peaks) reach 0.75 to 0.9 of it and do not keep neighbors better."""
 
-N_HOPELESS_INIT = 5
-"""Fits after which, if none of them is less contradicted than the first by that share, no more are made."""
+N_HOPELESS_INIT = 7
+"""Fits, the first and two on each kind of graph, after which no more are made if none of them is less contradicted than
+the first by that share."""
 
 MAX_EDGE_STRETCH = 2.0
 """Edges longer than this in a layout, times their length, may be short circuits that the graph does not show."""
+
+N_THINNED_NEIGHBORS = 4
+"""Neighbors of each point in a graph that has fewer: short circuits among the nearest three are rare even with 300
+points of a roll."""
 
 N_CONTRADICTION_POINTS = 1000
 """Points whose pairwise distances are compared."""
@@ -81,8 +86,8 @@ def least_contradicted(
 ) -> Chosen[T]:
     """Return the first of at most ``n_init`` layouts that the points do not contradict, or the least contradicted.
 
-    The ``first`` was made on the ``graph`` as it is, the others are without its short circuits, and every other one of
-    these also without the edges that the best layout so far tears. ``coordinates`` are those of a layout.
+    The ``first`` was made on the ``graph`` as it is. The others are without its short circuits, in turn also without
+    the edges that the best layout so far tears, or with fewer neighbors. ``coordinates`` are those of a layout.
     """
     whole = short_circuits(graph, run).removed_from(graph) if n_init > 1 else graph
     measure = Contradiction.of(X, whole, run)
@@ -96,7 +101,7 @@ def least_contradicted(
             if len(scores) == N_HOPELESS_INIT and best.score > wanted:
                 break
             number = len(scores)
-            cut = whole if number % 2 else without_torn(whole, coordinates(best.layout))
+            cut = _graph_of(number, whole, coordinates(best.layout))
             found = make(Trial(number, cut, SCALES[(number - 1) % len(SCALES)]))
             scores.append(measure(coordinates(found)))
             if scores[-1] < best.score:
@@ -106,9 +111,29 @@ def least_contradicted(
     return replace(best, scores=tuple(scores))
 
 
+def _graph_of(number: int, whole: NeighborGraph, Y: FloatArray) -> NeighborGraph:
+    """Return the graph of a restart: the whole one, that without the edges torn in Y, or that of fewer neighbors."""
+    if number % 3 == 1:
+        return whole
+    return without_torn(whole, Y) if number % 3 == 2 else thinned(whole)
+
+
 def without_torn(graph: NeighborGraph, Y: FloatArray) -> NeighborGraph:
     """Return the graph without edges longer than `MAX_EDGE_STRETCH` in Y, but for those that hold it together."""
-    kept = edge_ratios(graph, Y) <= MAX_EDGE_STRETCH
+    return _held_together(graph, edge_ratios(graph, Y) <= MAX_EDGE_STRETCH)
+
+
+def thinned(graph: NeighborGraph) -> NeighborGraph:
+    """Return the graph with only the `N_THINNED_NEIGHBORS` nearest of each point, and edges that hold it together."""
+    n, rows, columns = graph.n_points, graph.rows().astype(np.int64), graph.indices.astype(np.int64)
+    nearest = np.lexsort((graph.lengths, rows))
+    ranks = np.empty(len(rows), dtype=np.int64)
+    ranks[nearest] = np.arange(len(rows)) - graph.indptr[rows[nearest]]
+    near = ranks < N_THINNED_NEIGHBORS
+    return _held_together(graph, near | np.isin(rows * n + columns, (columns * n + rows)[near]))
+
+
+def _held_together(graph: NeighborGraph, kept: Array) -> NeighborGraph:
     _, part = connected_components(graph.with_only(kept).to_sparse(), directed=False)
     return graph.with_only(kept | (part[graph.rows()] != part[graph.indices]))
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import scipy.sparse as sp
 
 from manifoldry import check
 from manifoldry.base import Embedder, estimator, fitted
@@ -25,8 +23,16 @@ from manifoldry.patches.atlas import (
     cluster_atlas,
     voronoi_atlas,
 )
-from manifoldry.patches.cover import ListedCover
+from manifoldry.patches.cover import ListedCover, lists_members, member_weights
 from manifoldry.patches.layout import PatchLayout, lay_out, most_trusted, wider_atlases
+from manifoldry.patches.restarts import (
+    Chosen,
+    Contradiction,
+    Trial,
+    edge_ratios,
+    least_contradicted,
+    resolve_n_init,
+)
 from manifoldry.patches.unfold import PatchInverse, PatchMap
 from manifoldry.registry import register
 from manifoldry.run import Run
@@ -99,8 +105,11 @@ class IPA(Embedder):
     blend : {"smooth", "mean"}
         Weights of the images of a point: falling to zero at the border of a patch, which makes the map continuous, or
         equal, as in the paper.
-    tol : float
-        Gap, relative to the matching error, up to which the placement of the patches counts as proven optimal.
+    n_init : int or "auto"
+        Maximum number of fits, "auto" for 16 of up to 5,000 points and 1 of more. A layout is contradicted where it
+        brings points closer together than they are in the data, or tears neighbors apart; then the patches are sought
+        again without the neighbor graph's short circuits, from other centers and in other numbers, until a layout is
+        not, and else the least contradicted is taken. Given patches, and data that is no surface, are laid out once.
     n_neighbors : int, "auto" or None
         Number of neighbors in the graph of the sample; "auto" is 6 unless a radius is given.
     radius : float, optional
@@ -115,8 +124,7 @@ class IPA(Embedder):
     embedding_ : ndarray of shape (n_samples, n_components)
         The coordinates, at the scale of the data.
     certificate_ : Certificate
-        Of the matching error: no placement of these patches has a smaller one, if ``optimal``. It does not say that
-        the surface is unfolded, which depends on the patches.
+        ``optimal`` and ``gap``: how far from the global optimum the alignment of the patches can be.
     trace_ : Trace
         Matching error per iteration, of the largest component of the patch graph.
     spectrum_ : Spectrum
@@ -128,7 +136,7 @@ class IPA(Embedder):
     residuals_ : ndarray of shape (n_patches_,)
         Root mean square distance of each patch's points from its chart, relative to the patch's spread.
     graph_ : NeighborGraph
-        Of the points ``sample_``.
+        Of the points ``sample_``, without the edges that were cut as short circuits.
     distortion_ : ndarray of shape (graph_.n_edges,)
         Relative change of the length of each edge of ``graph_`` in the embedding.
     n_patches_ : int
@@ -138,7 +146,8 @@ class IPA(Embedder):
     diagnostics_ : dict
         ``advice``: problems found, in sentences; ``dimension``: that of the data, as measured; ``patch_components``:
         that of the charts; ``edge_changes``: the numbers of patches tried and the root mean square change of edge
-        lengths with each.
+        lengths with each; ``contradictions``: how much each layout tried was contradicted, see ``n_init``;
+        ``cut_edges``: the number of edges cut as short circuits.
 
     Examples
     --------
@@ -160,7 +169,7 @@ class IPA(Embedder):
     patch_components: PositiveInt | Literal["auto"] | None = None
     overlap: Positive = 0.3
     blend: Literal["smooth", "mean"] = "smooth"
-    tol: Positive = 1e-4
+    n_init: PositiveInt | Literal["auto"] = "auto"
     n_neighbors: PositiveInt | Literal["auto"] | None = "auto"
     radius: Positive | None = None
     disconnected: Literal["apart", "raise"] = "apart"
@@ -190,16 +199,28 @@ class IPA(Embedder):
             neighbors, index = neighbor_graph(rows, self._neighbor_rule(len(rows)), run)
             graph = symmetrize(neighbors)
             dimension = intrinsic_dimension(rows)
-            atlas, history = self._atlas(rows, graph, index, dimension, run)
-        layout = lay_out(X, atlas, self.n_components, run)
-        if self._patches_are_free and atlas.no_surface:
-            layout = self._wider(X, rows, graph, dimension, layout, run)
-        parts = layout.unfolded.stitched.n_components
+
+        def make(trial: Trial) -> tuple[PatchLayout, History]:
+            with run.stage("patches"):
+                atlas, history = self._atlas(rows, trial, index, dimension, run)
+            return lay_out(X, atlas, self.n_components, run), history
+
+        def places(found: tuple[PatchLayout, History]) -> FloatArray:
+            return found[0].unfolded.coordinates[sample]
+
+        first, history = make(Trial(0, graph))
+        no_surface = first.atlas.no_surface
+        if no_surface and self._patches_are_free:
+            first = self._wider(X, rows, graph, dimension, first, run)
+        n_init = 1 if no_surface or self._patches_are_given else resolve_n_init(self.n_init, len(X))
+        measure = Contradiction.of(rows, graph, run)
+        chosen = least_contradicted((first, history), make, places, measure, n_init, run)
+        parts = chosen.layout[0].unfolded.stitched.n_components
         if parts > 1 and self.disconnected == "raise":
             raise ValueError(
                 f"The patch graph is in {parts} pieces; raise n_neighbors or overlap, or set disconnected='apart'."
             )
-        return self._pack(sample, graph, history, dimension, layout)
+        return self._pack(sample, graph, dimension, chosen)
 
     def _wider(
         self,
@@ -220,16 +241,19 @@ class IPA(Embedder):
         return layouts[best]
 
     @property
+    def _patches_are_given(self) -> bool:
+        """Whether there are labels or lists of members, or an estimator of labels."""
+        return self.patches is not None or not isinstance(self.clustering, str)
+
+    @property
     def _patches_are_free(self) -> bool:
         """Whether neither the patches nor their dimension are given."""
-        given = self.patches is not None or not isinstance(self.clustering, str)
-        return not given and isinstance(self.n_patches, str) and self.patch_components is None
+        return not self._patches_are_given and isinstance(self.n_patches, str) and self.patch_components is None
 
     def _draw_sample(self, n_points: int, run: Run) -> IntArray:
         """Return the rows from which patches and charts are estimated."""
         wanted = MAX_SAMPLE if isinstance(self.n_patches, str) else max(MAX_SAMPLE, SAMPLE_PER_PATCH * self.n_patches)
-        labeled = self.patches is not None or not isinstance(self.clustering, str)
-        if labeled or n_points <= wanted:
+        if self._patches_are_given or n_points <= wanted:
             return np.arange(n_points)
         return np.sort(run.rng("patch sample").choice(n_points, wanted, replace=False))
 
@@ -237,18 +261,18 @@ class IPA(Embedder):
         return NeighborRule(self.n_neighbors, self.radius).resolve(n_points, N_AUTO_NEIGHBORS)
 
     def _atlas(
-        self, rows: FloatArray, graph: NeighborGraph, index: NeighborIndex, dimension: IntrinsicDimension, run: Run
+        self, rows: FloatArray, trial: Trial, index: NeighborIndex, dimension: IntrinsicDimension, run: Run
     ) -> tuple[Atlas, History]:
         """Return patches and charts of the sample, and the edge distortion for the numbers of patches tried."""
-        options = self._chart_options(rows.shape[1])
-        if _lists_members(self.patches):
-            atlas = build_atlas(rows, graph, ListedCover(_member_weights(self.patches, len(rows)), index), options, run)
+        options, graph = self._chart_options(rows.shape[1]), trial.graph
+        if lists_members(self.patches):
+            atlas = build_atlas(rows, graph, ListedCover(member_weights(self.patches, len(rows)), index), options, run)
         elif (labels := self._labels(rows)) is not None:
             atlas = cluster_atlas(rows, graph, labels, index, options, run)
         elif isinstance(self.n_patches, str):
-            return choose_atlas(rows, graph, options, run, dimension.value)
+            return choose_atlas(rows, graph, options, run, dimension.value, trial.number, trial.scale)
         else:
-            atlas = voronoi_atlas(rows, graph, self.n_patches, options, run)
+            atlas = voronoi_atlas(rows, graph, self.n_patches, options, run, trial.number)
         return atlas, [(atlas.charts.n_patches, atlas.distortion)]
 
     def _chart_options(self, n_features: int) -> ChartOptions:
@@ -274,18 +298,18 @@ class IPA(Embedder):
         self,
         sample: IntArray,
         graph: NeighborGraph,
-        history: History,
         dimension: IntrinsicDimension,
-        layout: PatchLayout,
+        chosen: Chosen[tuple[PatchLayout, History]],
     ) -> Embedding:
+        layout, history = chosen.layout
         charts, stitched, unfolded = layout.atlas.charts, layout.unfolded.stitched, layout.unfolded
         firm = layout.overlaps[layout.firm]
         return Embedding(
             unfolded.coordinates,
-            graph=graph,
+            graph=chosen.graph,
             spectrum=unfolded.spectrum,
             trace=stitched.trace,
-            certificate=replace(stitched.certificate, tol=self.tol),
+            certificate=stitched.certificate,
             extension=PatchMap(layout.atlas.cover, charts, stitched),
             inverse=PatchInverse.of(charts, stitched, firm, self.overlap),
             notes={
@@ -294,41 +318,18 @@ class IPA(Embedder):
                 "dimension": dimension,
                 "components": stitched.n_components,
                 "edge_changes": history,
+                "contradictions": chosen.scores,
+                "cut_edges": (graph.n_edges - chosen.graph.n_edges) // 2,
                 "overlaps": len(layout.overlaps),
                 "thin_overlaps": int((~layout.firm).sum()),
-                "advice": advice(layout, self.n_components, dimension, graph),
+                "advice": advice(layout, self.n_components, dimension, chosen.graph),
             },
             fitted={
                 "patches_": layout.atlas,
                 "sample_": sample,
                 "residuals_": charts.residuals,
                 "disagreement_": unfolded.disagreement,
-                "distortion_": _edge_distortion(graph, unfolded.coordinates[sample]),
+                "distortion_": edge_ratios(chosen.graph, unfolded.coordinates[sample]) - 1,
                 "n_patches_": charts.n_patches,
             },
         )
-
-
-def _edge_distortion(graph: NeighborGraph, Y: FloatArray) -> FloatArray:
-    """Return the relative change of every edge's length, 0 for edges between coincident points."""
-    spans = np.linalg.norm(Y[graph.rows()] - Y[graph.indices], axis=1)
-    return np.divide(spans, graph.lengths, out=np.ones_like(spans), where=graph.lengths > 0) - 1
-
-
-def _lists_members(patches: Any) -> bool:
-    listed = patches is not None and not isinstance(patches, np.ndarray)
-    return bool(listed and len(patches) and np.ndim(patches[0]) == 1)
-
-
-def _member_weights(patches: Any, n_points: int) -> sp.csr_array:
-    """Return listed members as weights of 1, shape (n, c)."""
-    rows = np.concatenate([np.asarray(members, dtype=np.int64) for members in patches])
-    if rows.min() < 0 or rows.max() >= n_points or len(np.unique(rows)) < n_points:
-        raise ValueError(
-            f"patches must list each of the {n_points} points at least once; got {len(np.unique(rows))} of them, "
-            f"from {rows.min()} to {rows.max()}."
-        )
-    columns = np.repeat(np.arange(len(patches)), [len(members) for members in patches])
-    weights = sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=(n_points, len(patches)))
-    weights.data[:] = 1.0  # a point listed twice counts once
-    return weights

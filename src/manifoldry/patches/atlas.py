@@ -92,9 +92,11 @@ class Atlas:
         return float(np.sqrt((np.square(held).mean() if len(held) else 0.0) + torn))
 
 
-def voronoi_atlas(X: FloatArray, graph: NeighborGraph, n_cells: int, options: ChartOptions, run: Run) -> Atlas:
-    """Return the atlas of about ``n_cells`` patches around k-means centers."""
-    cells = find_cells(X, graph, n_cells, options.width, run)
+def voronoi_atlas(
+    X: FloatArray, graph: NeighborGraph, n_cells: int, options: ChartOptions, run: Run, trial: int = 0
+) -> Atlas:
+    """Return the atlas of about ``n_cells`` patches around k-means centers, other ones in every ``trial``."""
+    cells = find_cells(X, graph, n_cells, options.width, run, trial)
     cover = VoronoiCover(cells.centers, cells.borders, options.overlap, options.even)
     pieces = len(components(graph))
     for growth in range(MAX_GROWTHS + 1):
@@ -120,17 +122,24 @@ def cluster_atlas(
 
 
 def choose_atlas(
-    X: FloatArray, graph: NeighborGraph, options: ChartOptions, run: Run, dimension: float = 0.0
+    X: FloatArray,
+    graph: NeighborGraph,
+    options: ChartOptions,
+    run: Run,
+    dimension: float = 0.0,
+    trial: int = 0,
+    scale: float = 1.0,
 ) -> tuple[Atlas, History]:
     """Return the atlas with an automatic number of patches, and the numbers tried with their distortions.
 
     The number is doubled until the distortion of the edges is below `DISTORTION_TOL`, until doubling no longer reduces
     it, or until patches would have too few points. It stays where the data's own ``dimension`` is larger than that of
-    the charts and shows in them: more patches would not help.
+    the charts and shows in them: more patches would not help. Every ``trial`` has other patches; the first number
+    tried is multiplied by ``scale``.
     """
     most = max(1, len(X) // options.min_points)
-    n_cells = min(MIN_PATCHES, most)
-    best = voronoi_atlas(X, graph, n_cells, options, run)
+    n_cells = min(round(scale * MIN_PATCHES), most)
+    best = voronoi_atlas(X, graph, n_cells, options, run, trial)
     history = [(best.charts.n_patches, best.distortion)]
     failed = 0
     while (
@@ -141,7 +150,7 @@ def choose_atlas(
         and run.step(n_cells, most)
     ):
         n_cells *= 2
-        found = voronoi_atlas(X, graph, n_cells, options, run)
+        found = voronoi_atlas(X, graph, n_cells, options, run, trial)
         history.append((found.charts.n_patches, found.distortion))
         reduced = found.distortion <= MAX_DISTORTION_RATIO * best.distortion
         best, failed = (found, 0) if reduced else (best, failed + 1)

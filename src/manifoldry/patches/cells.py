@@ -36,15 +36,16 @@ class VoronoiCells:
     borders: IntArray
 
 
-def find_cells(X: Array, graph: NeighborGraph, n_cells: int, dimension: int, run: Run) -> VoronoiCells:
+def find_cells(X: Array, graph: NeighborGraph, n_cells: int, dimension: int, run: Run, trial: int = 0) -> VoronoiCells:
     """Return about ``n_cells`` cells of the sample X, each connected on its graph.
 
     Points are weighted by their local volume on a manifold of that ``dimension``, so that cells have similar sizes, not
     similar numbers of points. k-means ignores the manifold: a cell that holds two sheets of a roll is divided, and
-    the nearest centers are found again, until every cell is connected but for a few points at its border.
+    the nearest centers are found again, until every cell is connected but for a few points at its border. Every
+    ``trial`` begins with other random centers.
     """
     volume = local_scale(graph) ** min(dimension, MAX_VOLUME_POWER)
-    centers = _lloyd(X, volume, n_cells, run)
+    centers = _lloyd(X, volume, n_cells, run, trial)
     for _ in range(MAX_SPLITS):
         labels = nearest_center(X, centers, run)
         pieces, _ = label_pieces(labels, graph)
@@ -73,11 +74,12 @@ def nearest_center(X: Array, centers: FloatArray, run: Run) -> IntArray:
     return np.concatenate(run.map(work, run.ranges(len(X), max(1, BLOCK_ENTRIES // len(centers))), blas=True))
 
 
-def _lloyd(X: Array, volume: FloatArray, n_cells: int, run: Run) -> FloatArray:
+def _lloyd(X: Array, volume: FloatArray, n_cells: int, run: Run, trial: int) -> FloatArray:
     """Return k-means centers by Lloyd's iteration."""
     if n_cells == 1:
         return X.mean(axis=0, keepdims=True)
-    rng = run.rng("patch centres")  # the word seeds the draws: spelled as when the results were measured
+    # The word seeds the draws: spelled as when the results were measured.
+    rng = run.rng(f"patch centres {trial}" if trial else "patch centres")
     # Sorted by distance from the mean: the same for any order of the rows and after rotations.
     order = np.argsort(np.square(X - X.mean(axis=0)).sum(axis=1), kind="stable")
     if X.size * n_cells <= MAX_KMEANSPP_COST:

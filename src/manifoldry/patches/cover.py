@@ -167,3 +167,23 @@ def expanded(labels: IntArray, graph: NeighborGraph, rings: int) -> sp.csr_array
     for _ in range(rings):
         weights = sp.csr_array(step @ weights)
     return weights
+
+
+def lists_members(patches: Any) -> bool:
+    """Tell whether given patches are lists of members, not a label per point."""
+    listed = patches is not None and not isinstance(patches, np.ndarray)
+    return bool(listed and len(patches) and np.ndim(patches[0]) == 1)
+
+
+def member_weights(patches: Any, n_points: int) -> sp.csr_array:
+    """Return listed members as weights of 1, shape (n, c)."""
+    rows = np.concatenate([np.asarray(members, dtype=np.int64) for members in patches])
+    if rows.min() < 0 or rows.max() >= n_points or len(np.unique(rows)) < n_points:
+        raise ValueError(
+            f"patches must list each of the {n_points} points at least once; got {len(np.unique(rows))} of them, "
+            f"from {rows.min()} to {rows.max()}."
+        )
+    columns = np.repeat(np.arange(len(patches)), [len(members) for members in patches])
+    weights = sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=(n_points, len(patches)))
+    weights.data[:] = 1.0  # a point listed twice counts once
+    return weights

@@ -1,0 +1,144 @@
+"""Restarts: several layouts of the same points, without short circuits, and the one that contradicts them least."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial.distance import pdist
+
+from manifoldry.neighbors.short_circuits import short_circuits
+from manifoldry.run import Run
+from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
+
+MAX_RESTARTED_POINTS = 5000
+"""Maximum number of points with which "auto" allows restarts: rolls of 600 points hardly need them, and each restart
+costs as much as the fit."""
+
+N_AUTO_INIT = 16
+"""Maximum number of fits with "auto": most rolls of 300 points are unfolded by the second, without short circuits."""
+
+MAX_CONTRADICTION = 0.02
+"""Contradiction up to which a layout passes for unfolded: on rolls of 300 points it is 0.003 to 0.02 where they are,
+torn short circuits included, and 0.03 to 0.4 where they are folded."""
+
+MAX_EDGE_STRETCH = 2.0
+"""Edges longer than this in a layout, times their length, may be short circuits that the graph does not show."""
+
+N_CONTRADICTION_POINTS = 1000
+"""Points whose pairwise distances are compared."""
+
+SCALES = (1.0, 0.8, 1.25, 0.65, 1.5)
+"""Numbers of patches of the restarts, relative to the first; beyond, with other random streams."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One fit: its number, 0 the first, which names its random stream; its graph; and the scale of n_patches."""
+
+    number: int
+    graph: NeighborGraph
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class Chosen(Generic[T]):
+    """The layout chosen, the graph it was made on, and the contradictions of all layouts in the order of the fits."""
+
+    layout: T
+    graph: NeighborGraph
+    scores: tuple[float, ...]
+
+    @property
+    def score(self) -> float:
+        """Contradiction of the layout chosen."""
+        return min(self.scores)
+
+
+def resolve_n_init(n_init: int | Literal["auto"], n_points: int) -> int:
+    """Return the maximum number of fits."""
+    if isinstance(n_init, str):
+        return N_AUTO_INIT if n_points <= MAX_RESTARTED_POINTS else 1
+    return n_init
+
+
+def least_contradicted(
+    first: T,
+    make: Callable[[Trial], T],
+    coordinates: Callable[[T], FloatArray],
+    measure: Contradiction,
+    n_init: int,
+    run: Run,
+) -> Chosen[T]:
+    """Return the first of at most ``n_init`` layouts that the points do not contradict, or the least contradicted.
+
+    The ``first`` was made on the graph as it is, the others are without its short circuits, and every other one of
+    these also without the edges that the best layout so far tears. ``coordinates`` are those of a layout.
+    """
+    graph = measure.graph
+    layout, chosen, scores = first, graph, [measure(coordinates(first))]
+    if n_init == 1 or scores[0] <= MAX_CONTRADICTION:
+        return Chosen(layout, chosen, tuple(scores))
+    with run.stage("restarts"), run.stoppable():
+        whole = short_circuits(graph, run).removed_from(graph)
+        while len(scores) < n_init and run.step(len(scores), n_init):
+            number = len(scores)
+            cut = whole if number % 2 else without_torn(whole, coordinates(layout))
+            found = make(Trial(number, cut, SCALES[(number - 1) % len(SCALES)]))
+            scores.append(measure(coordinates(found)))
+            if scores[-1] == min(scores):
+                layout, chosen = found, cut
+            if scores[-1] <= MAX_CONTRADICTION:
+                break
+    return Chosen(layout, chosen, tuple(scores))
+
+
+def without_torn(graph: NeighborGraph, Y: FloatArray) -> NeighborGraph:
+    """Return the graph without edges longer than `MAX_EDGE_STRETCH` in Y, but for those that hold it together."""
+    kept = edge_ratios(graph, Y) <= MAX_EDGE_STRETCH
+    _, part = connected_components(graph.with_only(kept).to_sparse(), directed=False)
+    return graph.with_only(kept | (part[graph.rows()] != part[graph.indices]))
+
+
+def edge_ratios(graph: NeighborGraph, Y: FloatArray) -> FloatArray:
+    """Return every edge's length in Y over its own, 1 for edges between coincident points."""
+    spans = np.linalg.norm(Y[graph.rows()] - Y[graph.indices], axis=1)
+    return np.divide(spans, graph.lengths, out=np.ones_like(spans), where=graph.lengths > 0)
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    r"""How much a layout contradicts the points as the unfolding of a flat surface.
+
+    .. math:: \operatorname{mean}_{i<j} \max\Bigl(0, 1 - \frac{|y_i - y_j|}{|x_i - x_j|}\Bigr) +
+              \operatorname{mean}_{i \sim j} \min\Bigl(1, \max\Bigl(0, \frac{|y_i - y_j|}{|x_i - x_j|} - 1\Bigr)\Bigr)
+
+    Unfolding never brings two points closer, as the way along a surface is no shorter than the straight one, and
+    keeps neighbors where they are. The first term, over pairs of a component of the graph, sees points laid on each
+    other, the second torn neighbors, each at most once: short circuits have to be torn.
+    """
+
+    points: IntArray
+    distances: FloatArray  # of the pairs of these points, condensed; infinite where they do not count
+    graph: NeighborGraph
+
+    @classmethod
+    def of(cls, X: Array, graph: NeighborGraph, run: Run) -> Contradiction:
+        """Measure at random points, or all."""
+        points = np.sort(run.rng("contradictions").permutation(len(X))[:N_CONTRADICTION_POINTS])
+        _, part = connected_components(graph.to_sparse(), directed=False)
+        distances = pdist(np.asarray(X[points], dtype=float))
+        apart = pdist(part[points, None].astype(float)) > 0
+        return cls(points, np.where(apart | (distances == 0), np.nan, distances), graph)
+
+    def __call__(self, Y: FloatArray) -> float:
+        """Return the contradiction of the layout Y of all points."""
+        kept = np.isfinite(self.distances)
+        shrunk = np.maximum(0.0, 1 - pdist(Y[self.points])[kept] / self.distances[kept])
+        stretched = np.clip(edge_ratios(self.graph, Y) - 1, 0.0, 1.0)
+        return sum(float(part.mean()) for part in (shrunk, stretched) if len(part))

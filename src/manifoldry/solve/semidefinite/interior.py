@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from manifoldry.blas import blas_threads_for
 from manifoldry.run import Run
-from manifoldry.values import FloatArray, Stop
+from manifoldry.values import Array, FloatArray, Stop
 
 MAX_INTERIOR_STEPS = 60
 BOUNDARY_SHARE = 0.95
@@ -23,6 +23,8 @@ MIN_STEP_LENGTH = 0.1
 
 MISFIT_TOL = 1e-3
 """The least errors are found to this share of the slack, so that lengths within the slack of them exist."""
+
+HARD_SLACK = 1e-3
 
 BLOCK = 512
 
@@ -43,10 +45,22 @@ class GramSolution:
     multipliers: FloatArray
     lengths: FloatArray
     stop: Stop
+    center: FloatArray
+    violation: float
+    error: float = 0.0
+    error_bound: float = 0.0
 
 
 def unfold_gram(
-    stretch: FloatArray, differences: Any, run: Run, *, slack: float, tol: float, fits: bool = False
+    stretch: FloatArray,
+    differences: Any,
+    run: Run,
+    *,
+    slack: float,
+    tol: float,
+    fits: bool = False,
+    hard: Array | None = None,
+    basis: Any = None,
 ) -> GramSolution:
     r"""Maximize :math:`\operatorname{tr}(W A)` over :math:`A \succeq 0` with the least errors of lengths.
 
@@ -68,15 +82,38 @@ def unfold_gram(
         Half-width s of the bands, and the relative gap at which to stop.
     fits : bool
         Whether lengths of 1 are known to be possible, so that there are no errors to minimize.
+    hard : ndarray of bool, shape (E,), optional
+        Lengths that are exactly 1 in both stages and no part of the errors.
+    basis : ndarray or sparse array of shape (m, r), optional
+        Columns Q that span the rows' directions: A is Q A' Q' with A' of order r.
     """
+    if basis is not None:
+        small = unfold_gram(
+            _dense(basis.T @ (basis.T @ stretch).T), _product(differences, basis), run, slack=slack, tol=tol, fits=fits,
+            hard=hard,
+        )
+        return replace(small, root=basis @ small.root)
     operator = _GramOperator(differences, stretch, run)
-    center = np.ones(operator.n_lengths)
+    center, soft = np.ones(operator.n_lengths), np.ones(operator.n_lengths)
+    if hard is not None:
+        soft[hard] = 0.0
+    error = error_bound = 0.0
     if not fits:
         without = _GramOperator(differences, np.zeros_like(stretch), run)
         # Half the squared distance to the best lengths is at most the gap.
-        found = _solve(without, _SquaredErrors(center), run, (MISFIT_TOL * slack) ** 2 / 2, relative=False)
-        center = np.where(np.abs(found.lengths - 1) < slack, 1.0, found.lengths)
-    return _solve(operator, _LengthBands(center, slack), run, tol, relative=True)
+        found = _solve(without, _SquaredErrors(center, soft), run, (MISFIT_TOL * slack) ** 2 / 2, relative=False)
+        error, error_bound = float(soft @ (found.lengths - 1) ** 2) / 2, -found.bound
+        center = np.where(soft * np.abs(found.lengths - 1) < slack, 1.0, found.lengths)
+    found = _solve(operator, _LengthBands(center, np.where(soft, slack, HARD_SLACK * slack)), run, tol, relative=True)
+    return replace(found, error=error, error_bound=error_bound)
+
+
+def _dense(matrix: Any) -> FloatArray:
+    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
+
+
+def _product(one: Any, other: Any) -> Any:
+    return one @ other
 
 
 class _GramOperator:
@@ -123,8 +160,8 @@ class _SquaredErrors:
 
     n_bounds, equal_steps = 0, True
 
-    def __init__(self, wanted: FloatArray) -> None:
-        self._wanted = wanted
+    def __init__(self, wanted: FloatArray, soft: FloatArray) -> None:
+        self._wanted, self._soft, self.center = wanted, soft, wanted
 
     def start(self, multipliers: FloatArray, mu: float) -> None:
         """Have no slacks to start with."""
@@ -133,7 +170,7 @@ class _SquaredErrors:
         return 0.0
 
     def linearize(self, lengths: FloatArray, multipliers: FloatArray, mu: float) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
-        return np.ones_like(multipliers), lengths - self._wanted - multipliers
+        return self._soft, lengths - self._wanted - self._soft * multipliers
 
     def set_direction(self, change: FloatArray) -> None:
         """Have no slacks to move."""
@@ -145,10 +182,10 @@ class _SquaredErrors:
         """Have no slacks to move."""
 
     def bound(self, multipliers: FloatArray) -> float:
-        return float(self._wanted @ multipliers + multipliers @ multipliers / 2)
+        return float(self._wanted @ multipliers + self._soft @ multipliers**2 / 2)
 
     def infeasibility(self, lengths: FloatArray, multipliers: FloatArray) -> float:
-        return float(np.linalg.norm(lengths - self._wanted - multipliers))
+        return float(np.linalg.norm(lengths - self._wanted - self._soft * multipliers))
 
 
 class _LengthBands:
@@ -156,7 +193,7 @@ class _LengthBands:
 
     equal_steps = False
 
-    def __init__(self, center: FloatArray, slack: float) -> None:
+    def __init__(self, center: FloatArray, slack: FloatArray) -> None:
         self.center, self.slack = center, slack
         self.n_bounds = 2 * len(center)
 
@@ -194,10 +231,10 @@ class _LengthBands:
         self._steps = np.zeros_like(self._slacks), np.zeros_like(self._duals)
 
     def bound(self, multipliers: FloatArray) -> float:
-        return float(self.center @ multipliers + self.slack * np.abs(multipliers).sum())
+        return float(self.center @ multipliers + self.slack @ np.abs(multipliers))
 
     def infeasibility(self, lengths: FloatArray, multipliers: FloatArray) -> float:  # noqa: ARG002
-        return float(np.maximum(np.abs(lengths - self.center) - self.slack, 0.0).max(initial=0.0)) / self.slack
+        return float((np.maximum(np.abs(lengths - self.center) - self.slack, 0.0) / self.slack).max(initial=0.0))
 
 
 _LengthTerm = _SquaredErrors | _LengthBands
@@ -287,7 +324,10 @@ def _solve(operator: _GramOperator, term: _LengthTerm, run: Run, tol: float, *, 
         root = root @ np.linalg.cholesky(np.eye(len(S)) + primal * dA)
         term.advance(primal, dual)
     bound = term.bound(multipliers) if _definite(S) else np.inf
-    return GramSolution(root, -objective[-1], bound, np.array(objective), multipliers, lengths, stop)
+    violation = term.infeasibility(lengths, multipliers)
+    return GramSolution(
+        root, -objective[-1], bound, np.array(objective), multipliers, lengths, stop, term.center, violation
+    )
 
 
 def _step_lengths(S: FloatArray, dS: FloatArray, dA: FloatArray, term: _LengthTerm) -> tuple[float, float]:

@@ -9,6 +9,7 @@ import numpy as np
 from manifoldry.run import Run
 from manifoldry.solve.semidefinite.barrier import Bands, Barrier, Misfit
 from manifoldry.solve.semidefinite.certificate import certify_stretch, lowest_direction, stretch_dual
+from manifoldry.solve.semidefinite.error_bound import certify_error
 from manifoldry.solve.semidefinite.forms import Stretch
 from manifoldry.solve.semidefinite.frames import FrameLayout
 from manifoldry.solve.semidefinite.newton import Damping, Newton, leave_saddle
@@ -46,7 +47,8 @@ class Stretched:
 
     Objective and bound of the certificate are of minus the stretch, its ``violation`` is by how much a squared length
     leaves its band; the trace is of minus the stretch from stage to stage. ``multipliers`` are those of the distances,
-    ``error`` is the mean squared relative error of the squared distances (3.3).
+    ``error`` is the mean squared relative error of the squared distances (3.3). ``error_certificate`` is that of stage
+    one, half the sum of the squared errors of the lengths that the bands are about.
     """
 
     V: FloatArray
@@ -54,6 +56,7 @@ class Stretched:
     trace: Trace
     multipliers: FloatArray
     error: float
+    error_certificate: Certificate
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,8 @@ def stretch_out(
     missed = np.where(bands.bounded_below, np.abs(errors), np.maximum(errors, 0.0))
     certificate = certify_stretch(barrier, layout, V, options.tol, bands.violation(V))
     stop = Stop.ASKED if run.stopped else (Stop.CONVERGED if good else Stop.LIMIT)
-    return Stretched(V, certificate, Trace(np.array(objective), stop), above - below, float(np.mean(missed**2)))
+    error = certify_error(bands, layout, V, options.tol)
+    return Stretched(V, certificate, Trace(np.array(objective), stop), above - below, float(np.mean(missed**2)), error)
 
 
 def _slacks(least: float) -> list[float]:

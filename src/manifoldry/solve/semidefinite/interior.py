@@ -89,7 +89,12 @@ def unfold_gram(
     """
     if basis is not None:
         small = unfold_gram(
-            _dense(basis.T @ (basis.T @ stretch).T), _product(differences, basis), run, slack=slack, tol=tol, fits=fits,
+            _dense(basis.T @ (basis.T @ stretch).T),
+            _product(differences, basis),
+            run,
+            slack=slack,
+            tol=tol,
+            fits=fits,
             hard=hard,
         )
         return replace(small, root=basis @ small.root)

@@ -27,7 +27,6 @@ from manifoldry.patches.cover import ListedCover, lists_members, member_weights
 from manifoldry.patches.layout import PatchLayout, lay_out, most_trusted, wider_atlases
 from manifoldry.patches.restarts import (
     Chosen,
-    Contradiction,
     Trial,
     edge_ratios,
     least_contradicted,
@@ -213,8 +212,7 @@ class IPA(Embedder):
         if no_surface and self._patches_are_free:
             first = self._wider(X, rows, graph, dimension, first, run)
         n_init = 1 if no_surface or self._patches_are_given else resolve_n_init(self.n_init, len(X))
-        measure = Contradiction.of(rows, graph, run)
-        chosen = least_contradicted((first, history), make, places, measure, n_init, run)
+        chosen = least_contradicted((first, history), make, places, rows, graph, n_init, run)
         parts = chosen.layout[0].unfolded.stitched.n_components
         if parts > 1 and self.disconnected == "raise":
             raise ValueError(

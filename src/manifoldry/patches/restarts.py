@@ -21,7 +21,7 @@ costs as much as the fit."""
 N_AUTO_INIT = 16
 """Maximum number of fits with "auto": most rolls of 300 points are unfolded by the second, without short circuits."""
 
-MAX_CONTRADICTION = 0.02
+MAX_CONTRADICTION = 0.01
 """Contradiction up to which a layout passes for unfolded: on rolls of 300 points it is 0.003 to 0.02 where they are,
 torn short circuits included, and 0.03 to 0.4 where they are folded."""
 
@@ -71,21 +71,22 @@ def least_contradicted(
     first: T,
     make: Callable[[Trial], T],
     coordinates: Callable[[T], FloatArray],
-    measure: Contradiction,
+    X: Array,
+    graph: NeighborGraph,
     n_init: int,
     run: Run,
 ) -> Chosen[T]:
     """Return the first of at most ``n_init`` layouts that the points do not contradict, or the least contradicted.
 
-    The ``first`` was made on the graph as it is, the others are without its short circuits, and every other one of
+    The ``first`` was made on the ``graph`` as it is, the others are without its short circuits, and every other one of
     these also without the edges that the best layout so far tears. ``coordinates`` are those of a layout.
     """
-    graph = measure.graph
+    whole = short_circuits(graph, run).removed_from(graph) if n_init > 1 else graph
+    measure = Contradiction.of(X, whole, run)
     layout, chosen, scores = first, graph, [measure(coordinates(first))]
     if n_init == 1 or scores[0] <= MAX_CONTRADICTION:
         return Chosen(layout, chosen, tuple(scores))
     with run.stage("restarts"), run.stoppable():
-        whole = short_circuits(graph, run).removed_from(graph)
         while len(scores) < n_init and run.step(len(scores), n_init):
             number = len(scores)
             cut = whole if number % 2 else without_torn(whole, coordinates(layout))

@@ -13,6 +13,7 @@ from manifoldry.base import Embedder, estimator, fitted
 from manifoldry.extend.kernel_image import ShiftedProjection, fit_kernel_map
 from manifoldry.extend.kernel_projection import Kernel
 from manifoldry.extend.pieces import embed_pieces
+from manifoldry.geometry.crossings import without_crossings
 from manifoldry.geometry.dimension import intrinsic_dimension
 from manifoldry.geometry.neighborhoods import dense_rows
 from manifoldry.neighbors.graph import symmetrize
@@ -24,23 +25,13 @@ from manifoldry.patches.advice import tessera_advice
 from manifoldry.patches.atlas import MAX_SURFACE_RESIDUAL
 from manifoldry.patches.cells import find_cells
 from manifoldry.patches.layout import MAX_PATCH_DIMENSION, most_trusted
-from manifoldry.patches.rigid import RigidPatches
-from manifoldry.patches.tesserae import (
-    Tessellation,
-    border_pairs,
-    far_pairs,
-    geodesic_start,
-    lay_tesserae,
-    root_mean_square,
-    tessellate,
-    whole_tesserae,
-    wide_labels,
-)
+from manifoldry.patches.restarts import Trial, least_contradicted, resolve_n_init
+from manifoldry.patches.tesserae import held_together, root_mean_square, whole_tesserae, wide_labels
+from manifoldry.patches.tessellation import Tessellation, TessellationOptions, place_tesserae
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import principal_scaling
-from manifoldry.solve.semidefinite import StretchOptions
-from manifoldry.values import Embedding, FloatArray, IntArray
+from manifoldry.values import Certificate, Embedding, FloatArray, IntArray, NeighborGraph
 
 MAX_AUTO_PATCHES = 100
 """Maximum number of tesserae with "auto": the form to maximize is dense, 100 of them take 4 s and 150 take 11."""
@@ -185,6 +176,7 @@ class TesseraMap(Embedder):
     chart: Literal["curved", "flat", "geodesic"] = "curved"
     n_border_pairs: PositiveInt | None = None
     n_pairs: PositiveInt = 50_000
+    n_init: PositiveInt | Literal["auto"] = "auto"
     slack: Positive = 1e-2
     tol: Positive = 1e-3
     max_rank: PositiveInt | None = None
@@ -204,6 +196,7 @@ class TesseraMap(Embedder):
     n_patches_: int = fitted()
     stretch_: float = fitted()
     error_: float = fitted()
+    error_certificate_: Certificate = fitted()
     map_error_: float = fitted()
 
     _invertible = _local_inverse = True
@@ -238,98 +231,119 @@ class TesseraMap(Embedder):
         return NeighborRule(self.n_neighbors, self.radius, search=self.search).resolve(n_points)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        unit = root_mean_square(sample.X)
+        unit, n = root_mean_square(sample.X), sample.n_points
         X, graph = sample.X / unit, replace(sample.graph, lengths=sample.graph.lengths / unit)
-        scaled = replace(sample, X=X, graph=graph)
-        with run.stage("tesserae"):
-            dimension = intrinsic_dimension(X)
-            labels = self._tesserae(scaled, n_components, run)
-            width = min(self.patch_components or n_components, sample.n_points - 1)
-            tesserae, residuals = lay_tesserae(X, labels, width, self.chart, run)
-        with run.stage("unfolding"):
-            if self._patches_are_free and np.median(residuals) > MAX_SURFACE_RESIDUAL:
-                found = self._wider(scaled, n_components, int(dimension), run)
-            else:
-                found = self._tessellation(scaled, labels, tesserae, residuals, n_components, run)
-            spectrum = principal_scaling(unit * found.images, found.images.shape[1], run)[0].spectrum
+        dimension = intrinsic_dimension(X)
+        options = self._options(n_components, n)
+        n_init = resolve_n_init(self.n_init, n) if self._patches_are_found else 1
+        if n_init > 1:
+            graph = without_crossings(X, graph, n_components, run)
+
+        def make(trial: Trial) -> Tessellation:
+            held = held_together(trial.graph, graph)
+            with run.stage("tesserae"):
+                labels = self._tesserae(X, held, n_components, trial, run)
+            with run.stage("unfolding"):
+                return place_tesserae(X, held, labels, options, run)
+
+        first = make(Trial(0, graph))
+        if np.median(first.residuals) > MAX_SURFACE_RESIDUAL:
+            n_init = 1
+            if self._patches_are_free:
+                with run.stage("unfolding"):
+                    first = self._wider(X, graph, int(dimension), options, run)
+        chosen = least_contradicted(first, make, lambda found: found.coordinates(n_components), X, graph, n_init, run)
+        cut = replace(chosen.graph, lengths=unit * chosen.graph.lengths)
+        notes = {"dimension": dimension, "contradictions": chosen.scores, "cut_edges": _n_fewer(sample.graph, cut)}
+        return self._pack(sample.X, unit, cut, chosen.layout, notes, run)
+
+    def _options(self, n_components: int, n_points: int) -> TessellationOptions:
+        width, n_border_pairs = self.patch_components or n_components, self.n_border_pairs or n_components**2
+        return TessellationOptions(
+            n_components,
+            min(width, n_points - 1),
+            self.chart,
+            n_border_pairs,
+            self.n_pairs,
+            self.slack,
+            self.tol,
+            self.max_rank,
+        )
+
+    def _pack(
+        self, X: FloatArray, unit: float, graph: NeighborGraph, found: Tessellation, notes: dict[str, Any], run: Run
+    ) -> Embedding:
+        n_components = self.n_components if len(X) > self.n_components else len(X) - 1
+        spectrum = principal_scaling(unit * found.images, found.stretched.V.shape[1], run)[0].spectrum
         Y = spectrum.scaled(0.5)[:, :n_components]
+        spectrum = spectrum.head(max(n_components, found.stretched.certificate.rank))
         with run.stage("map"):
-            extension, map_error = self._kernel_map(sample.X, Y, run)
+            extension, map_error = self._kernel_map(X, Y, run)
         return Embedding(
             Y,
+            graph=graph,
             spectrum=spectrum,
             trace=found.stretched.trace,
             certificate=found.stretched.certificate,
             extension=extension,
             notes={
+                **notes,
                 "border_pairs": found.n_border_pairs,
                 "pairs": found.n_far_pairs,
                 "residuals": found.residuals,
                 "patch_components": found.tesserae.f.shape[1],
-                "dimension": dimension,
                 "gamma": extension.projection.kernel.gamma,
-                "advice": tessera_advice(found, graph, n_components, dimension, spectrum),
+                "advice": tessera_advice(found, graph, n_components, notes["dimension"], spectrum),
             },
             fitted={
                 "labels_": found.labels,
                 "n_patches_": found.tesserae.n_patches,
                 "stretch_": -found.stretched.certificate.objective,
                 "error_": found.stretched.error,
+                "error_certificate_": found.stretched.error_certificate,
                 "map_error_": map_error,
             },
         )
 
     @property
+    def _patches_are_found(self) -> bool:
+        """Whether the tesserae are Voronoi cells."""
+        return self.patches is None and self.clustering == "kmeans"
+
+    @property
     def _patches_are_free(self) -> bool:
-        """Whether neither the tesserae nor their dimension are given."""
-        given = self.patches is not None or self.clustering != "kmeans" or not isinstance(self.n_patches, str)
-        return not given and self.patch_components is None and self.max_rank is None
+        """Whether neither the tesserae nor their number and dimension are given."""
+        free = isinstance(self.n_patches, str) and self.patch_components is None and self.max_rank is None
+        return free and self._patches_are_found
 
-    def _tessellation(
-        self,
-        sample: Sample,
-        labels: IntArray,
-        tesserae: RigidPatches,
-        residuals: FloatArray,
-        n_components: int,
-        run: Run,
+    def _wider(
+        self, X: FloatArray, graph: NeighborGraph, dimension: int, options: TessellationOptions, run: Run
     ) -> Tessellation:
-        """Return the tesserae placed with the largest stretch."""
-        X, graph, rank = sample.X, sample.graph, max(n_components, tesserae.f.shape[1])
-        borders = border_pairs(X, graph, labels, self.n_border_pairs or n_components**2)
-        far = far_pairs(X, graph, labels, self.n_pairs, run)
-        start = geodesic_start(tesserae, graph, rank, run)
-        options = StretchOptions(self.tol, self.slack, self.max_rank or rank + 1)
-        with run.stoppable():
-            stretched = tessellate(tesserae, borders, far, start, options, run)
-        return Tessellation(labels, tesserae, residuals, stretched, len(borders), len(far))
-
-    def _wider(self, sample: Sample, n_components: int, dimension: int, run: Run) -> Tessellation:
         """Return tesserae of the data's own dimension, or one of all points if that keeps neighbors as well."""
-        X = sample.X
-        width = min(max(dimension, n_components), MAX_PATCH_DIMENSION, X.shape[1], sample.n_points - 1)
-        found = []
-        for labels in (wide_labels(X, sample.graph, width, run), np.zeros(sample.n_points, dtype=np.int64)):
-            tesserae, residuals = lay_tesserae(X, labels, width, "flat", run)
-            found.append(self._tessellation(sample, labels, tesserae, residuals, n_components, run))
-        wide, single = (principal_scaling(each.images, n_components, run)[0].coordinates for each in found)
-        return found[most_trusted(X, single, [wide], run)]
+        r, n = options.n_components, len(X)
+        width = min(max(dimension, r), MAX_PATCH_DIMENSION, X.shape[1], n - 1)
+        wide = replace(options, width=width, chart="flat")
+        labels = wide_labels(X, graph, width, run), np.zeros(n, dtype=np.int64)
+        several, single = (place_tesserae(X, graph, these, wide, run) for these in labels)
+        best = most_trusted(X, single.coordinates(r), [several.coordinates(r)], run)
+        return several if best == 0 else single
 
-    def _tesserae(self, sample: Sample, n_components: int, run: Run) -> IntArray:
+    def _tesserae(self, X: FloatArray, graph: NeighborGraph, n_components: int, trial: Trial, run: Run) -> IntArray:
         """Return the tessera of each point, 0, 1, ..."""
         if self.patches is not None:
             return np.unique(self.patches, return_inverse=True)[1].astype(np.int64)
         if not isinstance(self.clustering, str):
-            labels = np.asarray(self.clustering.fit_predict(sample.X))
+            labels = np.asarray(self.clustering.fit_predict(X))
         elif self.clustering == "none":
             # Coincident points are one: there is no direction between them to stretch.
-            return np.unique(sample.X, axis=0, return_inverse=True)[1].ravel().astype(np.int64)
+            return np.unique(X, axis=0, return_inverse=True)[1].ravel().astype(np.int64)
         else:
-            n = sample.n_points
-            auto = max(1, min(round(np.sqrt(n)), n // (3 * (n_components + 1)), MAX_AUTO_PATCHES))
-            count = auto if isinstance(self.n_patches, str) else min(self.n_patches, n)
-            labels = find_cells(sample.X, sample.graph, count, n_components, run).labels
-        return whole_tesserae(labels, sample.graph, n_components + 2)
+            n = len(X)
+            auto = min(round(np.sqrt(n)), n // (3 * (n_components + 1)), MAX_AUTO_PATCHES)
+            count = auto if isinstance(self.n_patches, str) else self.n_patches
+            count = max(1, min(round(trial.scale * count), n))
+            labels = find_cells(X, graph, count, n_components, run, trial.number).labels
+        return whole_tesserae(labels, graph, n_components + 2)
 
     def _kernel_map(self, X: FloatArray, Y: FloatArray, run: Run) -> tuple[ShiftedProjection, float]:
         """Return the map (3.22) of new points, fitted to a sample, and its error."""
@@ -346,3 +360,7 @@ class TesseraMap(Embedder):
         kernel = Kernel(self.kernel, gamma, self.degree, self.coef0)
         projection, map_error = fit_kernel_map(points, Y[rows], kernel, landmarks, self.reg, run)
         return ShiftedProjection(origin, projection), map_error
+
+
+def _n_fewer(graph: NeighborGraph, cut: NeighborGraph) -> int:
+    return (graph.n_edges - cut.n_edges) // 2

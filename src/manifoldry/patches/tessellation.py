@@ -9,13 +9,15 @@ import scipy.sparse as sp
 
 from manifoldry.blas import one_blas_thread
 from manifoldry.patches.rigid import RigidPatches
+from manifoldry.patches.tesserae import border_pairs, far_pairs, geodesic_start, lay_tesserae
 from manifoldry.run import Run
 from manifoldry.solve.semidefinite import FrameLayout, PairDistances, PairStretch, StretchOptions, stretch_out
 from manifoldry.solve.semidefinite.barrier_path import Stretched
 from manifoldry.solve.semidefinite.certificate import STRETCH_CLAIM, STRETCH_NOISE
 from manifoldry.solve.semidefinite.error_bound import ERROR_CLAIM, error_noise
 from manifoldry.solve.semidefinite.interior import GramSolution, unfold_gram
-from manifoldry.values import Certificate, FloatArray, IntArray, Stop, Trace
+from manifoldry.solve.scaling import principal_turn
+from manifoldry.values import Certificate, FloatArray, IntArray, NeighborGraph, Stop, Trace
 
 MAX_GRAM_LENGTHS = 3000
 """Border distances and entries of frames up to which all Gram matrices are searched: the work of a step is a dense
@@ -27,6 +29,10 @@ is then still within the whole slack, for which the bound is."""
 
 INNER_TOL_SHARE = 0.5
 """Share of the tolerance at which the program ends; the rest is for the smaller slack and the lost dimensions."""
+
+MAX_LOW_RANK = 8
+"""Maximum dimension of more tesserae than that, where `max_rank` says nothing; fewer are taken where the dual of both
+stages asks for no more."""
 
 MIN_VARIANCE_USED = 1e-4
 """Share of the variance from which on a dimension counts in the rank: the central path leaves every one a little, in
@@ -48,6 +54,50 @@ class Tessellation:
     def images(self) -> FloatArray:
         """The points, in all dimensions used."""
         return np.asarray(self.tesserae.images @ self.stretched.V)
+
+    def coordinates(self, n_components: int) -> FloatArray:
+        """Return the points in their first principal axes."""
+        return principal_turn(self.images)[0][:, :n_components]
+
+
+@dataclass(frozen=True)
+class TessellationOptions:
+    """How tesserae are laid and placed.
+
+    The dimension of the embedding and the maximum one of tesserae, the kind of their charts, how many distances between
+    two of them are kept and how many in all are stretched; the half-width of the bands of those kept, the relative gap
+    at which to stop and, if it is limited, the maximum dimension before the projection.
+    """
+
+    n_components: int
+    width: int
+    chart: str
+    n_border_pairs: int
+    n_pairs: int
+    slack: float
+    tol: float
+    max_rank: int | None
+
+
+def place_tesserae(
+    X: FloatArray, graph: NeighborGraph, labels: IntArray, options: TessellationOptions, run: Run
+) -> Tessellation:
+    """Return the tesserae of given labels, placed with the largest stretch."""
+    tesserae, residuals = lay_tesserae(X, labels, options.width, options.chart, run)
+    borders = border_pairs(X, graph, labels, options.n_border_pairs)
+    far = far_pairs(X, graph, labels, options.n_pairs, run)
+    rank = max(options.n_components, tesserae.f.shape[1])
+    few = count_lengths(tesserae, borders) <= MAX_GRAM_LENGTHS and options.max_rank is None
+    limits = StretchOptions(options.tol, options.slack, options.max_rank or (rank if few else MAX_LOW_RANK))
+    with run.stoppable():
+        if not len(borders):
+            stretched = whole(tesserae, geodesic_start(tesserae, graph, rank, run), options.tol)
+        elif few:
+            stretched = tessellate(tesserae, borders, far, limits, run)
+        else:
+            start = geodesic_start(tesserae, graph, rank, run)
+            stretched = tessellate_in_low_rank(tesserae, borders, far, start, limits, run)
+    return Tessellation(labels, tesserae, residuals, stretched, len(borders), len(far))
 
 
 def count_lengths(pieces: RigidPatches, borders: PairDistances) -> int:

@@ -10,8 +10,8 @@ import numpy as np
 
 from manifoldry import check
 from manifoldry.base import Embedder, estimator, fitted
-from manifoldry.extend.kernel_image import ShiftedProjection, fit_kernel_map
 from manifoldry.extend.kernel_projection import Kernel
+from manifoldry.extend.landmark_map import fit_landmark_map
 from manifoldry.extend.pieces import embed_pieces
 from manifoldry.geometry.crossings import without_crossings
 from manifoldry.geometry.dimension import intrinsic_dimension
@@ -26,8 +26,8 @@ from manifoldry.patches.atlas import MAX_SURFACE_RESIDUAL
 from manifoldry.patches.cells import find_cells
 from manifoldry.patches.layout import MAX_PATCH_DIMENSION, most_trusted
 from manifoldry.patches.restarts import Trial, least_contradicted, resolve_n_init
-from manifoldry.patches.tesserae import held_together, root_mean_square, whole_tesserae, wide_labels
 from manifoldry.patches.tessellation import Tessellation, TessellationOptions, place_tesserae
+from manifoldry.patches.tesserae import held_together, root_mean_square, whole_tesserae, wide_labels
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import principal_scaling
@@ -36,11 +36,9 @@ from manifoldry.values import Certificate, Embedding, FloatArray, IntArray, Neig
 MAX_AUTO_PATCHES = 100
 """Maximum number of tesserae with "auto": the form to maximize is dense, 100 of them take 4 s and 150 take 11."""
 
-MAP_POINTS_PER_LANDMARK = 10
-"""Points per landmark to which the map is fitted: it is smooth, and more change it by less than its error."""
-
-AUTO_SIGMA_RATIO = 3.0
-"""Sigma of an automatic rbf kernel, gamma = 1/sigma^2, over the mean distance between neighboring landmarks."""
+TANGENT_SIZES = (5, 6, 8)
+"""Neighbors that span tangent planes in one fit after the other: the edges between sheets that one of them leaves in
+the graph of a sparse roll, another finds."""
 
 
 @register(
@@ -240,7 +238,10 @@ class TesseraMap(Embedder):
             graph = without_crossings(X, graph, n_components, run)
 
         def make(trial: Trial) -> Tessellation:
-            held = held_together(trial.graph, graph)
+            wary = without_crossings(
+                X, trial.graph, n_components, run, TANGENT_SIZES[trial.number % len(TANGENT_SIZES)]
+            )
+            held = held_together(wary if trial.number else graph, graph)
             with run.stage("tesserae"):
                 labels = self._tesserae(X, held, n_components, trial, run)
             with run.stage("unfolding"):
@@ -253,9 +254,8 @@ class TesseraMap(Embedder):
                 with run.stage("unfolding"):
                     first = self._wider(X, graph, int(dimension), options, run)
         chosen = least_contradicted(first, make, lambda found: found.coordinates(n_components), X, graph, n_init, run)
-        cut = replace(chosen.graph, lengths=unit * chosen.graph.lengths)
-        notes = {"dimension": dimension, "contradictions": chosen.scores, "cut_edges": _n_fewer(sample.graph, cut)}
-        return self._pack(sample.X, unit, cut, chosen.layout, notes, run)
+        notes = {"dimension": dimension, "contradictions": chosen.scores}
+        return self._pack(sample, unit, n_components, chosen.layout, notes, run)
 
     def _options(self, n_components: int, n_points: int) -> TessellationOptions:
         width, n_border_pairs = self.patch_components or n_components, self.n_border_pairs or n_components**2
@@ -271,14 +271,16 @@ class TesseraMap(Embedder):
         )
 
     def _pack(
-        self, X: FloatArray, unit: float, graph: NeighborGraph, found: Tessellation, notes: dict[str, Any], run: Run
+        self, sample: Sample, unit: float, n_components: int, found: Tessellation, notes: dict[str, Any], run: Run
     ) -> Embedding:
-        n_components = self.n_components if len(X) > self.n_components else len(X) - 1
         spectrum = principal_scaling(unit * found.images, found.stretched.V.shape[1], run)[0].spectrum
         Y = spectrum.scaled(0.5)[:, :n_components]
         spectrum = spectrum.head(max(n_components, found.stretched.certificate.rank))
+        graph = replace(found.graph, lengths=unit * found.graph.lengths)
         with run.stage("map"):
-            extension, map_error = self._kernel_map(X, Y, run)
+            kernel = Kernel(self.kernel, 1.0, self.degree, self.coef0)
+            gamma = None if isinstance(self.gamma, str) else self.gamma
+            extension, map_error = fit_landmark_map(sample.X, Y, kernel, gamma, self.n_landmarks, self.reg, run)
         return Embedding(
             Y,
             graph=graph,
@@ -288,6 +290,7 @@ class TesseraMap(Embedder):
             extension=extension,
             notes={
                 **notes,
+                "cut_edges": (sample.graph.n_edges - graph.n_edges) // 2,
                 "border_pairs": found.n_border_pairs,
                 "pairs": found.n_far_pairs,
                 "residuals": found.residuals,
@@ -344,23 +347,3 @@ class TesseraMap(Embedder):
             count = max(1, min(round(trial.scale * count), n))
             labels = find_cells(X, graph, count, n_components, run, trial.number).labels
         return whole_tesserae(labels, graph, n_components + 2)
-
-    def _kernel_map(self, X: FloatArray, Y: FloatArray, run: Run) -> tuple[ShiftedProjection, float]:
-        """Return the map (3.22) of new points, fitted to a sample, and its error."""
-        drawn = run.rng("landmarks of the map").permutation(len(X))
-        rows = np.sort(drawn[: MAP_POINTS_PER_LANDMARK * self.n_landmarks])
-        origin = X.mean(axis=0) if isinstance(self.kernel, str) else np.zeros(X.shape[1])
-        points, landmarks = X[rows] - origin, X[np.sort(drawn[: self.n_landmarks])] - origin
-        gamma = self.gamma
-        if gamma is None or isinstance(gamma, str):
-            gamma = 1.0
-            if self.kernel == "rbf":
-                near = neighbor_graph(landmarks, NeighborRule("auto").resolve(len(landmarks)), run)[0]
-                gamma = 1.0 / (AUTO_SIGMA_RATIO * float(near.lengths.mean()) or 1.0) ** 2
-        kernel = Kernel(self.kernel, gamma, self.degree, self.coef0)
-        projection, map_error = fit_kernel_map(points, Y[rows], kernel, landmarks, self.reg, run)
-        return ShiftedProjection(origin, projection), map_error
-
-
-def _n_fewer(graph: NeighborGraph, cut: NeighborGraph) -> int:
-    return (graph.n_edges - cut.n_edges) // 2

@@ -11,12 +11,12 @@ from manifoldry.blas import one_blas_thread
 from manifoldry.patches.rigid import RigidPatches
 from manifoldry.patches.tesserae import border_pairs, far_pairs, geodesic_start, lay_tesserae
 from manifoldry.run import Run
+from manifoldry.solve.scaling import principal_turn
 from manifoldry.solve.semidefinite import FrameLayout, PairDistances, PairStretch, StretchOptions, stretch_out
 from manifoldry.solve.semidefinite.barrier_path import Stretched
 from manifoldry.solve.semidefinite.certificate import STRETCH_CLAIM, STRETCH_NOISE
 from manifoldry.solve.semidefinite.error_bound import ERROR_CLAIM, error_noise
 from manifoldry.solve.semidefinite.interior import GramSolution, unfold_gram
-from manifoldry.solve.scaling import principal_turn
 from manifoldry.values import Certificate, FloatArray, IntArray, NeighborGraph, Stop, Trace
 
 MAX_GRAM_LENGTHS = 3000
@@ -41,8 +41,12 @@ proportion to the gap."""
 
 @dataclass(frozen=True)
 class Tessellation:
-    """Tesserae of given labels and residuals, placed by ``stretched``; and how many pairs were kept and stretched."""
+    """Tesserae of given labels and residuals, placed by ``stretched``; and how many pairs were kept and stretched.
 
+    The ``graph`` is that whose edges across borders were kept.
+    """
+
+    graph: NeighborGraph
     labels: IntArray
     tesserae: RigidPatches
     residuals: FloatArray
@@ -97,7 +101,7 @@ def place_tesserae(
         else:
             start = geodesic_start(tesserae, graph, rank, run)
             stretched = tessellate_in_low_rank(tesserae, borders, far, start, limits, run)
-    return Tessellation(labels, tesserae, residuals, stretched, len(borders), len(far))
+    return Tessellation(graph, labels, tesserae, residuals, stretched, len(borders), len(far))
 
 
 def count_lengths(pieces: RigidPatches, borders: PairDistances) -> int:

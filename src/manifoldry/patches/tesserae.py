@@ -13,10 +13,8 @@ from manifoldry.patches.cover import Membership
 from manifoldry.patches.rigid import RigidPatches
 from manifoldry.run import Run
 from manifoldry.solve.scaling import landmark_scaling, place_columns
-from manifoldry.solve.semidefinite import FrameLayout, PairDistances, PairStretch, StretchOptions, stretch_out
-from manifoldry.solve.semidefinite.barrier_path import Stretched
-from manifoldry.solve.semidefinite.certificate import STRETCH_CLAIM
-from manifoldry.values import Array, Certificate, FloatArray, IntArray, NeighborGraph, Stop, Trace
+from manifoldry.solve.semidefinite import FrameLayout, PairDistances
+from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
 N_TESSERA_LANDMARKS = 30
 """Landmarks of the Isomap initialization, which need not be accurate."""

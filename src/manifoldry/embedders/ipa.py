@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -109,6 +110,8 @@ class IPA(Embedder):
         brings points closer together than they are in the data, or tears neighbors apart; then the patches are sought
         again without the neighbor graph's short circuits, from other centers and in other numbers, until a layout is
         not, and else the least contradicted is taken. Given patches, and data that is no surface, are laid out once.
+    tol : float
+        Gap, relative to the matching error, up to which the placement of the patches counts as proven optimal.
     n_neighbors : int, "auto" or None
         Number of neighbors in the graph of the sample; "auto" is 6 unless a radius is given.
     radius : float, optional
@@ -123,7 +126,8 @@ class IPA(Embedder):
     embedding_ : ndarray of shape (n_samples, n_components)
         The coordinates, at the scale of the data.
     certificate_ : Certificate
-        ``optimal`` and ``gap``: how far from the global optimum the alignment of the patches can be.
+        Of the matching error: no placement of these patches has a smaller one, if ``optimal``. It does not say that
+        the surface is unfolded, which depends on the patches.
     trace_ : Trace
         Matching error per iteration, of the largest component of the patch graph.
     spectrum_ : Spectrum
@@ -169,6 +173,7 @@ class IPA(Embedder):
     overlap: Positive = 0.3
     blend: Literal["smooth", "mean"] = "smooth"
     n_init: PositiveInt | Literal["auto"] = "auto"
+    tol: Positive = 1e-4
     n_neighbors: PositiveInt | Literal["auto"] | None = "auto"
     radius: Positive | None = None
     disconnected: Literal["apart", "raise"] = "apart"
@@ -307,7 +312,7 @@ class IPA(Embedder):
             graph=chosen.graph,
             spectrum=unfolded.spectrum,
             trace=stitched.trace,
-            certificate=stitched.certificate,
+            certificate=replace(stitched.certificate, tol=self.tol),
             extension=PatchMap(layout.atlas.cover, charts, stitched),
             inverse=PatchInverse.of(charts, stitched, firm, self.overlap),
             notes={

@@ -36,9 +36,9 @@ from manifoldry.values import Certificate, Embedding, FloatArray, IntArray, Neig
 MAX_AUTO_PATCHES = 100
 """Maximum number of tesserae with "auto": the form to maximize is dense, 100 of them take 4 s and 150 take 11."""
 
-TANGENT_SIZES = (5, 6, 8)
-"""Neighbors that span tangent planes in one fit after the other: the edges between sheets that one of them leaves in
-the graph of a sparse roll, another finds."""
+TRIAL_SINES = {1: 0.5, 0: 0.3}
+"""Sines from which on edges are suspected to leave the surface in every fourth fit after the first, by the remainder:
+fewer where the first fit's cut has torn a sheet, more where it has left two joined."""
 
 
 @register(
@@ -230,18 +230,16 @@ class TesseraMap(Embedder):
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         unit, n = root_mean_square(sample.X), sample.n_points
-        X, graph = sample.X / unit, replace(sample.graph, lengths=sample.graph.lengths / unit)
+        X, joined = sample.X / unit, replace(sample.graph, lengths=sample.graph.lengths / unit)
         dimension = intrinsic_dimension(X)
         options = self._options(n_components, n)
         n_init = resolve_n_init(self.n_init, n) if self._patches_are_found else 1
-        if n_init > 1:
-            graph = without_crossings(X, graph, n_components, run)
+        graph = without_crossings(X, joined, n_components, run) if n_init > 1 else joined
 
         def make(trial: Trial) -> Tessellation:
-            wary = without_crossings(
-                X, trial.graph, n_components, run, TANGENT_SIZES[trial.number % len(TANGENT_SIZES)]
-            )
-            held = held_together(wary if trial.number else graph, graph)
+            sine = TRIAL_SINES.get(trial.number % 4) if trial.number else None
+            cut = trial.graph if sine is None else without_crossings(X, joined, n_components, run, sine)
+            held = held_together(cut, joined)
             with run.stage("tesserae"):
                 labels = self._tesserae(X, held, n_components, trial, run)
             with run.stage("unfolding"):

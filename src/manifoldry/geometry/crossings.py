@@ -12,16 +12,16 @@ from manifoldry.neighbors.short_circuits import ways_around
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
-N_TANGENT_NEIGHBORS = 5
-"""Nearest neighbors that span a tangent plane: with 8, more of those of sparse rolls lie on the next sheet. Of 144 rolls
-of 300 points 1 keeps edges between sheets, with 6 it is 2 others, with 8 it is 5."""
+N_TANGENT_NEIGHBORS = 6
+"""Nearest neighbors that span a tangent plane: with 8, more of those of sparse rolls lie on the next sheet."""
 
-MIN_CROSSING_SINE = 0.35
-"""Mean sine of an edge to the tangent planes at its ends from which on it is suspected. On rolls of 300 points 98 % of
-the edges along the sheet have less, and 98 % of those to the next sheet more; the others are found in the next round,
-when tangent planes are no longer tilted by them."""
+CROSSING_SINE = 0.4
+"""Mean sine of an edge to the tangent planes at its ends from which on it is suspected. On rolls of 300 points 99 % of
+the edges along the sheet have less, and 97 % of those to the next sheet more; the others are found in the next round,
+when tangent planes are no longer tilted by them. Of 144 such rolls 2 keep edges between sheets, and 12 lose a few along
+the sheet."""
 
-MIN_CROSSING_DETOUR = 3.0
+MIN_CROSSING_DETOUR = 4.0
 """Way around a suspected edge, over its length, from which on it is cut: a turn of a roll is 5 to 14 times the distance
 of its sheets."""
 
@@ -30,24 +30,25 @@ MAX_CROSSING_ROUNDS = 4
 MAX_SUSPECT_SHARE = 0.2
 """Share of suspected edges beyond which the points are no surface of that dimension, and no edge is cut."""
 
-FARTHEST_WEIGHT = 0.3
+FARTHEST_WEIGHT = 0.05
 """Weight of the farthest neighbor in the tangent plane, of 1 at the point itself."""
 
 
 def without_crossings(
-    X: Array, graph: NeighborGraph, dimension: int, run: Run, n_tangent: int = N_TANGENT_NEIGHBORS
+    X: Array, graph: NeighborGraph, dimension: int, run: Run, sine: float = CROSSING_SINE
 ) -> NeighborGraph:
     """Return a symmetric graph without the edges that jump from one sheet of a surface to another.
 
     Such an edge stands steep on the tangent planes at its ends, and the way along the surface is much longer. All steep
     edges are taken out together, as a bundle would hide each other; those with a short way around, or without any,
-    are put back. Then tangent planes are estimated again from the ``n_tangent`` nearest neighbors that are left.
+    are put back. Then tangent planes are estimated again from the neighbors that are left. ``sine`` is the
+    mean one to both planes from which on an edge is steep.
     """
     kept = np.ones(graph.n_edges, dtype=bool)
     with run.stage("crossings"):
         for _ in range(MAX_CROSSING_ROUNDS):
-            planes = tangent_planes(X, graph.with_only(kept), dimension, n_tangent)
-            steep = _mean_sines(X, graph, planes) > MIN_CROSSING_SINE
+            planes = tangent_planes(X, graph.with_only(kept), dimension)
+            steep = _mean_sines(X, graph, planes) > sine
             if steep.mean() > MAX_SUSPECT_SHARE:
                 return graph
             found = ~_with_long_ways(graph, steep)
@@ -57,13 +58,13 @@ def without_crossings(
     return graph.with_only(kept)
 
 
-def tangent_planes(X: Array, graph: NeighborGraph, dimension: int, n_tangent: int) -> FloatArray:
+def tangent_planes(X: Array, graph: NeighborGraph, dimension: int) -> FloatArray:
     """Return orthonormal columns (n, D, d) of the principal plane of each point's nearest neighbors about it.
 
     Near neighbors count more. Columns are zero beyond the dimension of a neighborhood.
     """
     n, width = graph.n_points, X.shape[1]
-    slots = np.arange(n_tangent)
+    slots = np.arange(N_TANGENT_NEIGHBORS)
     listed = slots < graph.degrees[:, None]
     nearest = np.lexsort((graph.lengths, graph.rows()))
     edges = nearest[np.where(listed, graph.indptr[:-1, None] + slots, 0)]
@@ -71,7 +72,7 @@ def tangent_planes(X: Array, graph: NeighborGraph, dimension: int, n_tangent: in
     farthest = np.maximum(lengths.max(axis=1, keepdims=True), np.finfo(float).tiny)
     weights = np.sqrt(np.where(listed, 1 - (1 - FARTHEST_WEIGHT) * (lengths / farthest) ** 2, 0.0))
     planes = np.zeros((n, width, dimension))
-    step = max(1, MAX_STACK_ENTRIES // (n_tangent * width))
+    step = max(1, MAX_STACK_ENTRIES // (N_TANGENT_NEIGHBORS * width))
     for lo in range(0, n, step):
         these = slice(lo, lo + step)
         rows = weights[these, :, None] * (X[graph.indices[edges[these]]] - X[these, None])

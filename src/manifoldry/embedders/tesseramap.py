@@ -252,7 +252,7 @@ class TesseraMap(Embedder):
                 with run.stage("unfolding"):
                     first = self._wider(X, graph, int(dimension), options, run)
         chosen = least_contradicted(first, make, lambda found: found.coordinates(n_components), X, graph, n_init, run)
-        notes = {"dimension": dimension, "contradictions": chosen.scores}
+        notes = {"dimension": dimension, "contradictions": tuple(round(score, 6) for score in chosen.scores)}
         return self._pack(sample, unit, n_components, chosen.layout, notes, run)
 
     def _options(self, n_components: int, n_points: int) -> TessellationOptions:
@@ -273,7 +273,6 @@ class TesseraMap(Embedder):
     ) -> Embedding:
         spectrum = principal_scaling(unit * found.images, found.stretched.V.shape[1], run)[0].spectrum
         Y = spectrum.scaled(0.5)[:, :n_components]
-        spectrum = spectrum.head(max(n_components, found.stretched.certificate.rank))
         graph = replace(found.graph, lengths=unit * found.graph.lengths)
         with run.stage("map"):
             kernel = Kernel(self.kernel, 1.0, self.degree, self.coef0)

@@ -24,11 +24,11 @@ MAX_GRAM_LENGTHS = 3000
 factorization of that order. 100 tesserae of a surface have 1,300."""
 
 INNER_SLACK_SHARE = 0.998
-"""Share of the slack that the program is solved with: with orthonormal frames in fewer dimensions every border distance
+"""Share of the slack that the program is solved with: when frames are made orthonormal to rounding every border distance
 is then still within the whole slack, for which the bound is."""
 
 INNER_TOL_SHARE = 0.5
-"""Share of the tolerance at which the program ends; the rest is for the smaller slack and the lost dimensions."""
+"""Share of the tolerance at which the program ends; the rest is for the smaller slack."""
 
 N_EXTRA_DIMENSIONS = 2
 """Dimensions beyond those of the tesserae in which more of them are placed at the most, where `max_rank` says nothing:
@@ -120,7 +120,8 @@ def tessellate(
     ``borders`` at one: first with the least error, then the most stretch. The Gram matrix B (3.12) of all frames and
     shifts is the unknown of `unfold_gram`. Its blocks :math:`R_\ell^\top R_\ell = I` are lengths too, of the rows
     :math:`e_a` and :math:`(e_a + e_b)/\sqrt2`, which have to be 1. All tesserae may move together, so that the first
-    stays where it is.
+    stays where it is. The certificate is of orthonormal frames in all dimensions; those returned are the nearest in the
+    dimensions that count.
     """
     layout, images, slack = pieces.layout, pieces.images, INNER_SLACK_SHARE * options.slack
     frames, ties = frame_rows(layout), borders.matrix(images)
@@ -132,17 +133,12 @@ def tessellate(
     basis = sp.eye_array(layout.n_rows, format="csr")[:, placed]
     found = unfold_gram(W, rows, run, slack=slack, tol=tol, hard=hard, basis=basis)
     turned, rank = _principal(found.root, images)
-    width = min(max(rank, options.max_rank), len(placed))
-    while True:
-        V = layout.orthonormal(turned[:, :width])
-        lengths = np.square(ties @ V).sum(axis=1)
-        certificate = _certificate(found, V, W, lengths, rank, options)
-        if certificate.optimal or width >= len(placed):
-            break
-        width = min(2 * width, len(placed))
+    V = layout.orthonormal(turned)
+    lengths = np.square(ties @ V).sum(axis=1)
+    used = max(rank, layout.max_size)
     return Stretched(
-        V,
-        certificate,
+        layout.orthonormal(turned[:, :used]),
+        _certificate(found, V, W, lengths, rank, options),
         Trace(found.objective, found.stop),
         found.multipliers[: len(borders)],
         float(np.mean((lengths - 1) ** 2)),

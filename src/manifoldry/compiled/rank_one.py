@@ -5,8 +5,6 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-FASTMATH = {"reassoc", "contract", "nsz"}
-
 
 @nb.njit(
     [
@@ -15,42 +13,41 @@ FASTMATH = {"reassoc", "contract", "nsz"}
     ],
     nogil=True,
     cache=True,
-    fastmath=FASTMATH,
+    fastmath={"reassoc", "contract", "nsz"},
 )
 def multiply_forms(indptr, indices, data, one, other, out, lo, hi):  # type: ignore[no-untyped-def]
-    """Write, for rows lo..hi of the lower triangle, ``out[e, f] = (b_e G b_f') (b_e H b_f')`` for sparse rows b."""
+    """Write, for rows lo..hi of the lower triangle, ``out[e, f] = (b_e G b_f') (b_e H b_f')`` for sparse rows b.
+
+    Both products b_e G and b_e H are kept side by side, so that an entry of b_f reads one place of memory.
+    """
     n = one.shape[1]
-    left, right = np.empty(n, one.dtype), np.empty(n, one.dtype)
+    both = np.empty((n, 2), one.dtype)
+    zero = both[0, 0] * 0
     for e in range(lo, hi):
-        left[:] = 0
-        right[:] = 0
+        both[:] = 0
         for k in range(indptr[e], indptr[e + 1]):
             weight, row = data[k], indices[k]
             for c in range(n):
-                left[c] += weight * one[row, c]
-                right[c] += weight * other[row, c]
+                both[c, 0] += weight * one[row, c]
+                both[c, 1] += weight * other[row, c]
         for f in range(e + 1):
-            first = one.dtype.type(0)
-            second = one.dtype.type(0)
+            first, second = zero, zero
             for k in range(indptr[f], indptr[f + 1]):
-                first += data[k] * left[indices[k]]
-                second += data[k] * right[indices[k]]
+                first += data[k] * both[indices[k], 0]
+                second += data[k] * both[indices[k], 1]
             out[e, f] = first * second
 
 
 @nb.njit(
-    [
-        f"void(int32[::1], int32[::1], {real}[::1], {real}[:, ::1], {real}[:, ::1], {real}[::1], int64, int64)"
-        for real in ("float64", "float32")
-    ],
+    ["void(int32[::1], int32[::1], float64[::1], float64[:, ::1], float64[:, ::1], float64[::1], int64, int64)"],
     nogil=True,
     cache=True,
-    fastmath=FASTMATH,
+    fastmath={"reassoc", "contract", "nsz"},
 )
 def pair_rows(indptr, indices, data, one, other, out, lo, hi):  # type: ignore[no-untyped-def]
     """Write ``out[e] = (b_e X) . (b_e Y)`` for the sparse rows lo..hi."""
     n = one.shape[1]
-    left, right = np.empty(n, one.dtype), np.empty(n, one.dtype)
+    left, right = np.empty(n), np.empty(n)
     for e in range(lo, hi):
         left[:] = 0
         right[:] = 0
@@ -59,7 +56,22 @@ def pair_rows(indptr, indices, data, one, other, out, lo, hi):  # type: ignore[n
             for c in range(n):
                 left[c] += weight * one[row, c]
                 right[c] += weight * other[row, c]
-        total = one.dtype.type(0)
+        total = 0.0
         for c in range(n):
             total += left[c] * right[c]
+        out[e] = total
+
+
+@nb.njit(
+    ["void(int32[::1], int32[::1], float64[::1], float64[:, ::1], float64[::1])"],
+    nogil=True,
+    cache=True,
+)
+def form_rows(indptr, indices, data, matrix, out):  # type: ignore[no-untyped-def]
+    """Write ``out[e] = b_e G b_e'`` for sparse rows b."""
+    for e in range(len(out)):
+        total = 0.0
+        for k in range(indptr[e], indptr[e + 1]):
+            for m in range(indptr[e], indptr[e + 1]):
+                total += data[k] * data[m] * matrix[indices[k], indices[m]]
         out[e] = total

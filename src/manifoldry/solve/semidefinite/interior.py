@@ -9,6 +9,7 @@ import numpy as np
 
 from manifoldry.run import Run
 from manifoldry.solve.semidefinite.gram_newton import GramOperator, Iterate, NewtonSystem
+from manifoldry.solve.semidefinite.gram_proof import prove_bound
 from manifoldry.solve.semidefinite.length_terms import LengthBands, LengthTerm, SquaredErrors
 from manifoldry.values import Array, FloatArray, Stop
 
@@ -18,14 +19,17 @@ BOUNDARY_SHARE = 0.9
 300 points of a roll take 31 steps instead of 20; with 0.98 more than 60."""
 
 STEP_SHRINKAGE = 0.8
-MIN_STEP_LENGTH = 0.1
-"""Steps so short that rounding has taken over."""
+MIN_STEP_LENGTH = 1e-3
+"""Steps so short that rounding has taken over; frames of a hundred tesserae begin with steps of a fiftieth."""
 
 MIN_SINGLE_LENGTHS = 1000
 """From this number of lengths on the first steps, far from the optimum, are computed in single precision."""
 
 MIN_SINGLE_STEP = 0.2
 """Steps in single precision that are shorter lead to double precision."""
+
+DRIFT_SHARE = 0.05
+"""Share of what is left to correct by which rounding may miss a step's target."""
 
 MISFIT_TOL = 1e-3
 """The least errors are found to this share of the slack, so that lengths within the slack of them exist."""
@@ -37,7 +41,7 @@ class GramSolution:
 
     The rows of the root T (n, m) are the points, the stretch is :math:`\operatorname{tr}(W A)`, and no Gram matrix with
     lengths inside the bands, which are about the ``center``, exceeds the bound; ``violation`` is the most by which a
-    length is outside of its band. ``error`` is half the least sum of squared errors of the soft lengths, reached before
+    length is outside of its band, and ``noise`` what that may add to the stretch. ``error`` is half the least sum of squared errors of the soft lengths, reached before
     the stretch, and no Gram matrix has one below ``error_bound``. ``objective`` is minus the stretch from step to step;
     ``multipliers`` are those of the squared relative ``lengths`` reached. ``smallest`` is a proven lower bound of the
     lowest eigenvalue of the dual matrix in the coordinates of the root.
@@ -52,6 +56,7 @@ class GramSolution:
     stop: Stop
     center: FloatArray
     violation: float
+    noise: float = 0.0
     smallest: float | None = None
     error: float = 0.0
     error_bound: float = 0.0
@@ -99,10 +104,10 @@ def unfold_gram(
         soft[np.asarray(hard, dtype=bool)] = False
     error = error_bound = 0.0
     if not fits and soft.any():
-        errors = SquaredErrors(operator.n_lengths, soft)
+        errors = SquaredErrors(soft, MISFIT_TOL * slack)
         # Half the squared distance to the best lengths is at most the gap.
         least = _solve(operator.without_stretch(), errors, run, (MISFIT_TOL * slack) ** 2 / 2, relative=False)
-        error, error_bound = errors.value(least.lengths), -least.bound
+        error, error_bound = errors.value(least.lengths), max(0.0, -least.bound)
         center = np.where(soft & (np.abs(least.lengths - 1) >= slack), least.lengths, 1.0)
     found = _solve(operator, LengthBands(center, slack, soft), run, tol, relative=True)
     return replace(found, error=error, error_bound=error_bound)
@@ -110,41 +115,96 @@ def unfold_gram(
 
 def _solve(operator: GramOperator, term: LengthTerm, run: Run, tol: float, *, relative: bool) -> GramSolution:
     """Follow the central path until the gap is small."""
-    multipliers, root = operator.start()
-    now = Iterate.at(operator, multipliers, root, operator.W @ root)
-    n_bounds = operator.order + term.n_bounds
-    term.start(multipliers, float(np.trace(now.S)) / operator.order)
-    dtype: Any = np.float32 if operator.n_lengths >= MIN_SINGLE_LENGTHS else np.float64
-    objective, stop = [-now.stretch], Stop.LIMIT
+    path = _Path(operator, term)
+    objective, stop = [-path.now.stretch], Stop.LIMIT
     for iteration in range(MAX_INTERIOR_STEPS + 1):
-        gap = float(np.trace(now.S)) + term.complementarity()
+        now = path.now
         unit = now.stretch if relative and now.stretch > 0 else 1.0
-        if gap <= tol * unit and term.infeasibility(now.lengths, now.multipliers) <= np.sqrt(tol):
+        if path.gap() <= tol * unit and term.infeasibility(now.lengths, now.multipliers) <= np.sqrt(tol):
             stop = Stop.CONVERGED
             break
         if not run.step(iteration, None):
             stop = Stop.ASKED
             break
-        if iteration == MAX_INTERIOR_STEPS:
+        if iteration == MAX_INTERIOR_STEPS or not path.step():
             break
-        after = _stepped(operator, term, now, gap / n_bounds, dtype)
-        if after is None and dtype is np.float32:
-            dtype = np.float64
-            after = _stepped(operator, term, now, gap / n_bounds, dtype)
-        if after is None:
-            break
-        now = after
-        objective.append(-now.stretch)
-    smallest, bound = _proven_bound(operator, term, now)
-    violation = float(term.violation(now.lengths).max(initial=0.0))
+        objective.append(-path.now.stretch)
+    now = path.now
+    proof = prove_bound(operator, term, now.multipliers, operator.on_points(path.coordinates @ now.root))
+    outside = term.violation(now.lengths)
     return GramSolution(
-        now.root, now.stretch, bound, np.array(objective), now.multipliers, now.lengths, stop, term.center, violation,
-        smallest,
+        root=proof.root,
+        stretch=now.stretch,
+        bound=proof.bound,
+        objective=np.array(objective),
+        multipliers=now.multipliers,
+        lengths=now.lengths,
+        stop=stop,
+        center=term.center,
+        violation=float(outside.max(initial=0.0)),
+        noise=float(np.abs(now.multipliers) @ outside),
+        smallest=proof.smallest,
     )
 
 
-def _stepped(operator: GramOperator, term: LengthTerm, now: Iterate, mu: float, dtype: Any) -> Iterate | None:
-    """Return the next iterate, or None where rounding has taken over."""
+class _Path:
+    """The central path of a program: where it is, in which coordinates, and with which precision it goes on.
+
+    It begins in single precision if there are many lengths, goes on in double precision, and where rounding has taken
+    over in the coordinates of the latest root of the Gram matrix.
+    """
+
+    def __init__(self, operator: GramOperator, term: LengthTerm) -> None:
+        self.operator, self._term = operator, term
+        self.coordinates = np.eye(operator.order)
+        self.now = Iterate.start(operator)
+        self._dtype: Any = np.float32 if operator.n_lengths >= MIN_SINGLE_LENGTHS else np.float64
+        self._fresh = False
+        term.start(self.now.multipliers, self.now.complementarity / operator.order)
+
+    def gap(self) -> float:
+        """Return the gap that the multipliers prove, or will once the lengths have what is asked."""
+        return self._term.gap(self.now.multipliers, self.now.complementarity, self.now.stretch)
+
+    def step(self) -> bool:
+        """Go on; tell whether rounding let it."""
+        while True:
+            n_bounds = self.operator.order + self._term.n_bounds
+            mu = (self.now.complementarity + self._term.complementarity()) / n_bounds
+            before = self._residuals()
+            stepped = _stepped(self.operator, self._term, self.now, mu, self._dtype)
+            if stepped is not None:
+                self.now, primal = stepped
+                self._fresh = False
+                drift = np.abs(self._residuals() - (1 - primal) * before).max(initial=0.0)
+                if drift > max(self._term.accuracy, DRIFT_SHARE * np.abs(before).max(initial=0.0)):
+                    self._sharpen()
+                return True
+            if not self._sharpen():
+                return False
+
+    def _residuals(self) -> FloatArray:
+        return self._term.residuals(self.now.lengths, self.now.multipliers)
+
+    def _sharpen(self) -> bool:
+        """Go on in double precision, or in the coordinates of the present root; tell whether that is new."""
+        if self._dtype is np.float32:
+            self._dtype = np.float64
+            return True
+        if self._fresh:
+            return False
+        operator = self.operator.rooted(self.now.root)
+        try:
+            now = Iterate.at(operator, self.now.multipliers, np.eye(operator.order))
+        except np.linalg.LinAlgError:  # it was definite by rounding only
+            return False
+        self.coordinates = self.coordinates @ self.now.root
+        self.operator, self.now, self._fresh = operator, now, True
+        return True
+
+
+def _stepped(operator: GramOperator, term: LengthTerm, now: Iterate, mu: float, dtype: Any) -> tuple[Iterate, float] | None:
+    """Return the next iterate and the share of the Gram matrix's step, or None where rounding has taken over."""
     try:
         system = NewtonSystem(operator, now, dtype)
         affine = _step_lengths(system.affine(term), term)
@@ -162,7 +222,7 @@ def _stepped(operator: GramOperator, term: LengthTerm, now: Iterate, mu: float, 
             primal, dual = STEP_SHRINKAGE * primal, STEP_SHRINKAGE * dual
         else:
             term.advance(primal, dual)
-            return after
+            return after, primal
     return None
 
 
@@ -172,5 +232,3 @@ def _step_lengths(in_cone: tuple[float, float], term: LengthTerm) -> tuple[float
     return (min(primal, dual),) * 2 if term.equal_steps else (primal, dual)
 
 
-def _proven_bound(operator: GramOperator, term: LengthTerm, now: Iterate) -> tuple[float | None, float]:
-    return 0.0, term.bound(now.multipliers)

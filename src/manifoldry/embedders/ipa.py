@@ -11,7 +11,7 @@ from manifoldry import check
 from manifoldry.base import Embedder, estimator, fitted
 from manifoldry.geometry.dimension import IntrinsicDimension, intrinsic_dimension
 from manifoldry.geometry.neighborhoods import dense_rows
-from manifoldry.neighbors.graph import symmetrize
+from manifoldry.neighbors.graph import join_small_components, symmetrize
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.parameters import ClusterEstimator, Described, Positive, PositiveInt
 from manifoldry.patches.advice import advice
@@ -201,7 +201,7 @@ class IPA(Embedder):
             sample = self._draw_sample(len(X), run)
             rows = np.asarray(X[sample], dtype=float)
             neighbors, index = neighbor_graph(rows, self._neighbor_rule(len(rows)), run)
-            graph = symmetrize(neighbors)
+            graph = join_small_components(symmetrize(neighbors), rows, run)
             dimension = intrinsic_dimension(rows)
 
         def make(trial: Trial) -> tuple[PatchLayout, History]:

@@ -27,6 +27,8 @@ PLACEMENT_TOL, PLACEMENT_NOISE = 1e-8, 1e-14
 """Gap of a placement that counts as proven, and its rounding: a quadratic form is summed to some 50 units in the last
 place of its scale, the value where nothing has been placed."""
 
+EPSILON = float(np.finfo(float).eps)
+
 COMPLEMENTARITY_TOL = 1e-3
 """What multipliers times errors of distances may add to the objective of a placement, in units of its scale and of the
 largest error allowed: with distances the value is known no better."""
@@ -84,7 +86,8 @@ def certify_placement(lagrangian: AugmentedLagrangian, layout: FrameLayout, V: F
         lowest, _ = lowest_directions(S, layout, unit, of_frames, min(1, layout.n_frame_rows))
         first = EIGENVALUE_MARGIN * max(float(-lowest[0]), PLACEMENT_SHIFTS[-1] * unit) if len(lowest) else np.inf
         shift = least_proven_shift(grounded, on_frames, (first * 2.0**k for k in range(1000)))
-    bound, violation, noise = float(of_frames.trace()) - shift * count, 0.0, PLACEMENT_NOISE * unit * count
+    bound, violation = float(of_frames.trace()) - shift * count, 0.0
+    noise = max(PLACEMENT_NOISE * unit * count, _form_rounding(lagrangian.quadratic, V))
     if lagrangian.distances is not None:
         bound -= float(multipliers @ (lagrangian.distances.squares / lagrangian.distances.units))
         violation = lagrangian.distances.violation(V)
@@ -93,6 +96,15 @@ def certify_placement(lagrangian: AugmentedLagrangian, layout: FrameLayout, V: F
     rank = int(np.linalg.matrix_rank(frames, rtol=FRAME_RANK_TOL)) if layout.n_frame_rows else V.shape[1]
     objective = lagrangian.objective(V)
     return Certificate(objective, bound, rank, PLACEMENT_CLAIM, PLACEMENT_TOL, noise, violation, -shift)
+
+
+def _form_rounding(quadratic: sp.csr_array, V: FloatArray) -> float:
+    r"""Return the rounding of :math:`\operatorname{tr}(V^\top A V)`: errors of its terms and sums, as random signs add.
+
+    Shifts of many patches are hundreds of units, of which the terms cancel.
+    """
+    squares = np.square(V)
+    return 2 * EPSILON * float(np.sqrt(np.sum(squares * (quadratic.multiply(quadratic) @ squares))))
 
 
 def stretch_dual(barrier: Barrier, layout: FrameLayout, V: FloatArray) -> tuple[sp.csc_array, float]:

@@ -31,6 +31,10 @@ MIN_SINGLE_STEP = 0.2
 DRIFT_SHARE = 0.05
 """Share of what is left to correct by which rounding may miss a step's target."""
 
+SHORT_STEP, MIN_AGE = 0.1, 3
+"""Steps of the Gram matrix that make new coordinates worth their cost, unless the present ones are not older than so
+many steps."""
+
 MISFIT_TOL = 1e-3
 """The least errors are found to this share of the slack, so that lengths within the slack of them exist."""
 
@@ -42,9 +46,9 @@ class GramSolution:
     The rows of the root T (n, m) are the points, the stretch is :math:`\operatorname{tr}(W A)`, and no Gram matrix with
     lengths inside the bands, which are about the ``center``, exceeds the bound; ``violation`` is the most by which a
     length is outside of its band, and ``noise`` what that may add to the stretch. ``error`` is half the least sum of squared errors of the soft lengths, reached before
-    the stretch, and no Gram matrix has one below ``error_bound``. ``objective`` is minus the stretch from step to step;
+    the stretch, and no Gram matrix has one below ``error_bound``; ``error_noise`` is what missed hard lengths may add. ``objective`` is minus the stretch from step to step;
     ``multipliers`` are those of the squared relative ``lengths`` reached. ``smallest`` is a proven lower bound of the
-    lowest eigenvalue of the dual matrix in the coordinates of the root.
+    lowest eigenvalue of the dual matrix, scaled to entries of unit size.
     """
 
     root: FloatArray
@@ -60,6 +64,7 @@ class GramSolution:
     smallest: float | None = None
     error: float = 0.0
     error_bound: float = 0.0
+    error_noise: float = 0.0
 
 
 def unfold_gram(
@@ -102,15 +107,15 @@ def unfold_gram(
     center, soft = np.ones(operator.n_lengths), np.ones(operator.n_lengths, dtype=bool)
     if hard is not None:
         soft[np.asarray(hard, dtype=bool)] = False
-    error = error_bound = 0.0
+    error = error_bound = error_noise = 0.0
     if not fits and soft.any():
         errors = SquaredErrors(soft, MISFIT_TOL * slack)
         # Half the squared distance to the best lengths is at most the gap.
         least = _solve(operator.without_stretch(), errors, run, (MISFIT_TOL * slack) ** 2 / 2, relative=False)
-        error, error_bound = errors.value(least.lengths), max(0.0, -least.bound)
+        error, error_bound, error_noise = errors.value(least.lengths), max(0.0, -least.bound), least.noise
         center = np.where(soft & (np.abs(least.lengths - 1) >= slack), least.lengths, 1.0)
     found = _solve(operator, LengthBands(center, slack, soft), run, tol, relative=True)
-    return replace(found, error=error, error_bound=error_bound)
+    return replace(found, error=error, error_bound=error_bound, error_noise=error_noise)
 
 
 def _solve(operator: GramOperator, term: LengthTerm, run: Run, tol: float, *, relative: bool) -> GramSolution:
@@ -120,7 +125,7 @@ def _solve(operator: GramOperator, term: LengthTerm, run: Run, tol: float, *, re
     for iteration in range(MAX_INTERIOR_STEPS + 1):
         now = path.now
         unit = now.stretch if relative and now.stretch > 0 else 1.0
-        if path.gap() <= tol * unit and term.infeasibility(now.lengths, now.multipliers) <= np.sqrt(tol):
+        if path.gap() <= tol * unit and term.fulfilled(now.lengths, now.multipliers, tol * unit):
             stop = Stop.CONVERGED
             break
         if not run.step(iteration, None):
@@ -130,10 +135,11 @@ def _solve(operator: GramOperator, term: LengthTerm, run: Run, tol: float, *, re
             break
         objective.append(-path.now.stretch)
     now = path.now
-    proof = prove_bound(operator, term, now.multipliers, operator.on_points(path.coordinates @ now.root))
+    root = path.coordinates @ now.root
+    proof = prove_bound(operator, term, now.multipliers, root)
     outside = term.violation(now.lengths)
     return GramSolution(
-        root=proof.root,
+        root=operator.on_points(root),
         stretch=now.stretch,
         bound=proof.bound,
         objective=np.array(objective),
@@ -159,7 +165,7 @@ class _Path:
         self.coordinates = np.eye(operator.order)
         self.now = Iterate.start(operator)
         self._dtype: Any = np.float32 if operator.n_lengths >= MIN_SINGLE_LENGTHS else np.float64
-        self._fresh = False
+        self._age = MIN_AGE + 1
         term.start(self.now.multipliers, self.now.complementarity / operator.order)
 
     def gap(self) -> float:
@@ -175,9 +181,10 @@ class _Path:
             stepped = _stepped(self.operator, self._term, self.now, mu, self._dtype)
             if stepped is not None:
                 self.now, primal = stepped
-                self._fresh = False
+                self._age += 1
                 drift = np.abs(self._residuals() - (1 - primal) * before).max(initial=0.0)
-                if drift > max(self._term.accuracy, DRIFT_SHARE * np.abs(before).max(initial=0.0)):
+                allowed = max(self._term.accuracy, DRIFT_SHARE * np.abs(before).max(initial=0.0))
+                if (drift > allowed or primal < SHORT_STEP) and self._age > MIN_AGE:
                     self._sharpen()
                 return True
             if not self._sharpen():
@@ -191,7 +198,7 @@ class _Path:
         if self._dtype is np.float32:
             self._dtype = np.float64
             return True
-        if self._fresh:
+        if not self._age:
             return False
         operator = self.operator.rooted(self.now.root)
         try:
@@ -199,7 +206,7 @@ class _Path:
         except np.linalg.LinAlgError:  # it was definite by rounding only
             return False
         self.coordinates = self.coordinates @ self.now.root
-        self.operator, self.now, self._fresh = operator, now, True
+        self.operator, self.now, self._age = operator, now, 0
         return True
 
 

@@ -34,7 +34,7 @@ from manifoldry.solve.scaling import principal_scaling
 from manifoldry.values import Certificate, Embedding, FloatArray, IntArray, NeighborGraph
 
 MAX_AUTO_PATCHES = 100
-"""Maximum number of tesserae with "auto": the form to maximize is dense, 100 of them take 4 s and 150 take 11."""
+"""Maximum number of tesserae with "auto": 100 of a surface take 4 s, and time grows with the cube of their number."""
 
 TRIAL_SINES = {1: 0.5, 0: 0.3}
 """Sines from which on edges are suspected to leave the surface in every fourth fit after the first, by the remainder:
@@ -66,9 +66,9 @@ class TesseraMap(Embedder):
               \qquad y_i = R_\ell\, p_i + t_\ell ,
 
     where :math:`\tau` are distances of the data and O are pairs that are not neighbors. If the distances across borders
-    cannot all be kept, their squared relative error is minimized first. It is a semidefinite program in
-    :math:`[R\; t]^\top [R\; t]`, solved in low rank; its dual bounds the distance from the largest stretch. The
-    tessellation is projected to its principal axes, and new points are mapped by
+    cannot all be kept, their squared relative error is minimized first. Both are semidefinite programs in
+    :math:`[R\; t]^\top [R\; t]`, solved in any number of dimensions and proven by their duals; 200 tesserae or more in
+    few dimensions. The tessellation is projected to its principal axes, and new points are mapped by
 
     .. math:: y(x) = Y^\top K^\dagger \kappa(X, x), \qquad K \text{ and } \kappa \text{ centered.}
 
@@ -95,12 +95,14 @@ class TesseraMap(Embedder):
         squared. With many, tesserae cannot rotate against each other.
     n_pairs : int
         Number of pairs O, drawn at random where there are more.
+    n_init : int or "auto"
+        Maximum number of fits, as in `IPA`. With more than one, edges that jump between sheets are cut first.
     slack : float
         Relative slack of the kept squared distances, about 1 or about those of least error.
     tol : float
-        Relative gap at which to stop; larger ones save a third of the time and stop before the largest stretch.
+        Relative gap between the stretch and its bound at which it is proven to be the largest.
     max_rank : int, optional
-        Maximum dimension of the tessellation before it is projected; None for r + 1.
+        Maximum dimension of the tessellation before it is projected; None for as many as the optimum has.
     kernel : {"rbf", "linear", "poly"} or callable
         Of the map of new points, as in scikit-learn, for points about their mean: :math:`\exp(-\gamma |x-y|^2)`,
         :math:`x^\top y`, :math:`(\gamma x^\top y + c)^p`; or a function of two arrays of rows, (m, D) and (n, D), that
@@ -140,17 +142,19 @@ class TesseraMap(Embedder):
         Root mean square distance of the mapped fitted points from the embedding, relative to its spread: rounding for a
         kernel matrix of full rank with all points as landmarks and no regularization.
     certificate_ : Certificate
-        Objective and bound are of minus the stretch; ``gap`` is relative to it, and ``rank`` the dimension used.
+        Objective and bound are of minus the stretch; ``rank`` is the number of dimensions used before the projection.
+    error_certificate_ : Certificate
+        Of half the least sum of squared errors, before the stretch.
     trace_ : Trace
         Minus the stretch from stage to stage.
     spectrum_ : Spectrum
         Of the tessellation in all dimensions used; those beyond the first n_components are lost.
     graph_ : NeighborGraph
-        The neighbor graph.
+        The neighbor graph, without the edges that were cut.
     diagnostics_ : dict
         Seconds, memory, components, bridges, numbers of ``border_pairs`` and ``pairs``, ``gamma``, ``residuals``: the
         distance of each tessera's points from its chart relative to its spread; ``dimension``: that of the data, as
-        measured; and ``advice``: problems found, in sentences.
+        measured; ``contradictions`` of all fits and ``cut_edges``, as in `IPA`; and ``advice``.
 
     Notes
     -----

@@ -10,6 +10,13 @@ from scipy.spatial.distance import pdist
 
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
+from manifoldry.patches.tessellation import (
+    TessellationOptions,
+    frame_rows,
+    place_tesserae,
+    tessellate,
+    tessellate_in_low_rank,
+)
 from manifoldry.patches.tesserae import (
     border_pairs,
     far_pairs,
@@ -17,13 +24,6 @@ from manifoldry.patches.tesserae import (
     held_together,
     lay_tesserae,
     whole_tesserae,
-)
-from manifoldry.patches.tessellation import (
-    TessellationOptions,
-    frame_rows,
-    place_tesserae,
-    tessellate,
-    tessellate_in_low_rank,
 )
 from manifoldry.run import Run
 from manifoldry.solve.semidefinite import StretchOptions
@@ -258,7 +258,8 @@ def test_rows_of_frames_have_length_one_just_for_orthonormal_frames():
     frames = [V[mine].T for _, group in pieces.layout.groups for mine in group]
     grams = np.concatenate([(R.T @ R)[np.tril_indices(R.shape[1])] for R in frames])
     squares = np.square(rows @ V).sum(axis=1)
-    norms = np.concatenate([np.add.outer(np.diag(R.T @ R), np.diag(R.T @ R))[np.tril_indices(R.shape[1])] for R in frames])
+    squared = [np.square(R).sum(axis=0) for R in frames]
+    norms = np.concatenate([np.add.outer(mine, mine)[np.tril_indices(len(mine))] for mine in squared])
     diagonal = np.concatenate([np.equal(*np.tril_indices(R.shape[1])) for R in frames])
     np.testing.assert_allclose(squares, np.where(diagonal, grams, norms / 2 + grams), rtol=1e-12)
 

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from manifoldry.run import Run
 from manifoldry.solve.dense import (
+    cholesky,
     dense_array,
     factor_lower,
     inverse_of,
@@ -183,7 +184,7 @@ class Iterate:
     def at(cls, operator: GramOperator, multipliers: FloatArray, gram: FloatArray) -> Iterate:
         """Return the iterate; raises `numpy.linalg.LinAlgError` unless both matrices are positive definite."""
         dual = dense_array(operator.laplacian(multipliers)) - operator.W
-        root, dual_root = np.linalg.cholesky(gram), np.linalg.cholesky(dual)
+        root, dual_root = cholesky(gram), cholesky(dual)
         points = operator.on_points(root)
         stretch = float(np.vdot(operator.W, gram))
         return cls(multipliers, gram, root, points, dual, dual_root, operator.paired(points, points), stretch)
@@ -197,15 +198,15 @@ class Iterate:
         """
         shares = np.ones(operator.n_lengths)
         for _ in range(N_DESIGN_UPDATES):
-            lower = np.linalg.cholesky(dense_array(operator.laplacian(shares)))
+            lower = cholesky(dense_array(operator.laplacian(shares)))
             leverage = operator.forms(inverse_of(lower))
             shares = shares * np.maximum(leverage / (leverage @ shares / shares.sum()), MIN_DESIGN_FACTOR)
         form = dense_array(operator.laplacian(shares))
-        lower = np.linalg.cholesky(form)
+        lower = cholesky(form)
         unit = float(np.abs(operator.W).max()) * operator.order / float(np.abs(form).max()) or 1.0
         needed = -lowest_between(lower, -operator.W / unit, operator.noise, STEP_SHARE) * unit
         multiplier = 2 * needed if operator.W.any() else 1.0
-        center = inverse_of(np.linalg.cholesky(multiplier * form - operator.W))
+        center = inverse_of(cholesky(multiplier * form - operator.W))
         return cls.at(operator, multiplier * shares, center / operator.forms(center).mean())
 
     @property

@@ -124,8 +124,8 @@ def tessellate(
     dimensions that count.
     """
     layout, images, slack = pieces.layout, pieces.images, INNER_SLACK_SHARE * options.slack
-    frames, ties = frame_rows(layout), borders.matrix(images)
-    rows = sp.csr_array(sp.vstack([ties, frames]))
+    frames, across = frame_rows(layout), borders.matrix(images)
+    rows = sp.csr_array(sp.vstack([across, frames]))
     run.announce(f"multipliers of {rows.shape[0]} lengths", 24 * rows.shape[0] ** 2, "use fewer patches")
     hard = np.arange(rows.shape[0]) >= len(borders)
     placed = np.delete(np.arange(layout.n_rows), layout.n_frame_rows)
@@ -134,7 +134,7 @@ def tessellate(
     found = unfold_gram(W, rows, run, slack=slack, tol=tol, hard=hard, basis=basis)
     turned, rank = _principal(found.root, images)
     V = layout.orthonormal(turned)
-    lengths = np.square(ties @ V).sum(axis=1)
+    lengths = np.square(across @ V).sum(axis=1)
     used = max(rank, layout.max_size)
     return Stretched(
         layout.orthonormal(turned[:, :used]),

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from manifoldry.run import Run
+from manifoldry.solve.dense import dense_array
 from manifoldry.solve.semidefinite.certificate import STRETCH_CLAIM, STRETCH_NOISE
 from manifoldry.solve.semidefinite.gram_newton import GramOperator, Iterate, NewtonSystem
 from manifoldry.solve.semidefinite.gram_proof import prove_bound
@@ -118,6 +120,11 @@ def unfold_gram(  # noqa: PLR0913
         Columns Q of the directions that A may use, A = Q A' Q', on which the rows must have full column rank. To leave
         out a common shift put one point at the origin: the columns of the identity without that point's.
     """
+    if sp.issparse(basis):  # the rows stay sparse in its coordinates, which saves going back and forth
+        form = dense_array(basis.T @ np.asarray(basis.T @ stretch).T)
+        settings: Any = {"slack": slack, "tol": tol, "fits": fits, "hard": hard}
+        found = unfold_gram(form, differences @ basis, run, **settings)
+        return replace(found, root=np.ascontiguousarray(basis @ found.root))
     operator = GramOperator(differences, stretch, basis, run)
     center, soft = np.ones(operator.n_lengths), np.ones(operator.n_lengths, dtype=bool)
     if hard is not None:

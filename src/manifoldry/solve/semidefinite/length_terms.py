@@ -104,8 +104,8 @@ class LengthBands:
         """Return the diagonal that the slacks add to the Schur complement, and their part of the right side."""
         diagonal, right = np.zeros_like(lengths), lengths - self.center
         self._left = self._slack_residuals(right[self._soft])
-        # The affine step, zero at first, is Mehrotra's second-order term.
-        self._target = mu - self._steps[0] * self._steps[1]
+        # The affine step is Mehrotra's second-order term; before it, at mu = 0, there may be one that rounding spoiled.
+        self._target = mu - self._steps[0] * self._steps[1] if mu else np.zeros_like(self._slacks)
         alone = (self._target - self._duals * self._left) / self._slacks - self._duals
         diagonal[self._soft] = 1 / (self._duals / self._slacks).sum(axis=0)
         drift = multipliers[self._soft] - (self._duals[0] - self._duals[1])

@@ -17,9 +17,17 @@ from manifoldry.parameters import Positive, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import landmark_scaling, place_columns, principal_axes
-from manifoldry.solve.semidefinite import FrameLayout, PairDistances, StretchOptions, Variance, stretch_out
+from manifoldry.solve.semidefinite import (
+    FrameLayout,
+    PairDistances,
+    Stretched,
+    StretchOptions,
+    Variance,
+    stretch_out,
+    unfold_points,
+)
 from manifoldry.solve.spectrum import lost_variance_advice
-from manifoldry.values import Embedding, FloatArray, NeighborGraph
+from manifoldry.values import Certificate, Embedding, FloatArray, NeighborGraph
 from manifoldry.warnings import warn
 
 N_START_LANDMARKS = 300
@@ -33,6 +41,10 @@ EXTRA_DIMENSIONS = 2
 
 MIN_VARIANCE_SHARE = 1e-8
 """Columns of the initialization with less than this share of the largest variance are left out."""
+
+MAX_GRAM_PAIRS = 9000
+"""Kept distances up to which the program is solved over all Gram matrices, at the cost of a few dense factorizations of
+that order: 2,400 points of a surface with 6 neighbors."""
 
 SECONDS_PER_THOUSAND, TIME_GROWTH = 13.0, 1.5
 """Seconds for a thousand points of a surface, and the power of the number of points by which they grow: 300 points of a
@@ -137,6 +149,7 @@ class MVU(GraphEmbedder):
 
     stretch_: float = fitted()
     error_: float = fitted()
+    error_certificate_: Certificate = fitted()
 
     _invertible = _local_inverse = True
 
@@ -163,15 +176,15 @@ class MVU(GraphEmbedder):
             warn(f"{told}; FastMVU and IPA take minutes. A callback or Ctrl-C ends it with the layout reached.")
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        n, graph = sample.n_points, sample.graph
-        pairs = _with_common_neighbors(sample, run) if self.common_neighbors else PairDistances.of_graph(graph)
-        rank = min(self._max_rank(n, n_components), n - 1)
-        start = _landmark_isomap(graph, min(rank, n_components + EXTRA_DIMENSIONS), run)
-        with run.stage("semidefinite program"), run.stoppable():
-            bands = pairs.bands(self.slack if self.constraints == "equal" else None)
-            options = StretchOptions(self.tol, self.slack, rank)
-            solution = stretch_out(Variance(n), bands, FrameLayout.of_points(n), start, options, run)
+        pairs = _with_common_neighbors(sample, run) if self.common_neighbors else PairDistances.of_graph(sample.graph)
+        if self.constraints == "equal" and self.max_rank is None and len(pairs) <= MAX_GRAM_PAIRS:
+            fits = sample.X is not None and self.metric == "euclidean"
+            with run.stage("semidefinite program"), run.stoppable():
+                solution = unfold_points(pairs, run, slack=self.slack, tol=self.tol, fits=fits)
+        else:
+            solution = self._in_low_rank(sample.graph, pairs, n_components, run)
         coordinates, spectrum = principal_axes(solution.V, n_components)
+        spectrum = spectrum.head(max(n_components, solution.certificate.rank))
         return Embedding(
             coordinates,
             spectrum=spectrum,
@@ -182,8 +195,21 @@ class MVU(GraphEmbedder):
                 "n_constraints": len(pairs),
                 "advice": lost_variance_advice(spectrum.values, n_components),
             },
-            fitted={"stretch_": -solution.certificate.objective, "error_": solution.error},
+            fitted={
+                "stretch_": -solution.certificate.objective,
+                "error_": solution.error,
+                "error_certificate_": solution.error_certificate,
+            },
         )
+
+    def _in_low_rank(self, graph: NeighborGraph, pairs: PairDistances, n_components: int, run: Run) -> Stretched:
+        n = graph.n_points
+        rank = min(self._max_rank(n, n_components), n - 1)
+        start = _landmark_isomap(graph, min(rank, n_components + EXTRA_DIMENSIONS), run)
+        with run.stage("semidefinite program"), run.stoppable():
+            bands = pairs.bands(self.slack if self.constraints == "equal" else None)
+            options = StretchOptions(self.tol, self.slack, rank)
+            return stretch_out(Variance(n), bands, FrameLayout.of_points(n), start, options, run)
 
     def _max_rank(self, n_points: int, n_components: int) -> int:
         small = SMALL_SAMPLE_RANK if n_points <= MAX_SMALL_SAMPLE else 0

@@ -10,9 +10,10 @@ import numpy as np
 
 from manifoldry import check
 from manifoldry.base import Embedder, estimator, fitted
-from manifoldry.extend.kernel_image import ShiftedProjection, fit_kernel_map
 from manifoldry.extend.kernel_projection import Kernel
+from manifoldry.extend.landmark_map import fit_landmark_map
 from manifoldry.extend.pieces import embed_pieces
+from manifoldry.geometry.crossings import without_crossings
 from manifoldry.geometry.dimension import intrinsic_dimension
 from manifoldry.geometry.neighborhoods import dense_rows
 from manifoldry.neighbors.graph import symmetrize
@@ -24,32 +25,20 @@ from manifoldry.patches.advice import tessera_advice
 from manifoldry.patches.atlas import MAX_SURFACE_RESIDUAL
 from manifoldry.patches.cells import find_cells
 from manifoldry.patches.layout import MAX_PATCH_DIMENSION, most_trusted
-from manifoldry.patches.rigid import RigidPatches
-from manifoldry.patches.tesserae import (
-    Tessellation,
-    border_pairs,
-    far_pairs,
-    geodesic_start,
-    lay_tesserae,
-    root_mean_square,
-    tessellate,
-    whole_tesserae,
-    wide_labels,
-)
+from manifoldry.patches.restarts import Trial, least_contradicted, resolve_n_init
+from manifoldry.patches.tessellation import Tessellation, TessellationOptions, place_tesserae
+from manifoldry.patches.tesserae import held_together, root_mean_square, whole_tesserae, wide_labels
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import principal_scaling
-from manifoldry.solve.semidefinite import StretchOptions
-from manifoldry.values import Embedding, FloatArray, IntArray
+from manifoldry.values import Certificate, Embedding, FloatArray, IntArray, NeighborGraph
 
 MAX_AUTO_PATCHES = 100
-"""Maximum number of tesserae with "auto": the form to maximize is dense, 100 of them take 4 s and 150 take 11."""
+"""Maximum number of tesserae with "auto": 100 of a surface take 4 s, and time grows with the cube of their number."""
 
-MAP_POINTS_PER_LANDMARK = 10
-"""Points per landmark to which the map is fitted: it is smooth, and more change it by less than its error."""
-
-AUTO_SIGMA_RATIO = 3.0
-"""Sigma of an automatic rbf kernel, gamma = 1/sigma^2, over the mean distance between neighboring landmarks."""
+TRIAL_SINES = {1: 0.5, 0: 0.3}
+"""Sines from which on edges are suspected to leave the surface in every fourth fit after the first, by the remainder:
+fewer where the first fit's cut has torn a sheet, more where it has left two joined."""
 
 
 @register(
@@ -77,9 +66,9 @@ class TesseraMap(Embedder):
               \qquad y_i = R_\ell\, p_i + t_\ell ,
 
     where :math:`\tau` are distances of the data and O are pairs that are not neighbors. If the distances across borders
-    cannot all be kept, their squared relative error is minimized first. It is a semidefinite program in
-    :math:`[R\; t]^\top [R\; t]`, solved in low rank; its dual bounds the distance from the largest stretch. The
-    tessellation is projected to its principal axes, and new points are mapped by
+    cannot all be kept, their squared relative error is minimized first. Both are semidefinite programs in
+    :math:`[R\; t]^\top [R\; t]`, solved in any number of dimensions and proven by their duals; 200 tesserae or more in
+    few dimensions. The tessellation is projected to its principal axes, and new points are mapped by
 
     .. math:: y(x) = Y^\top K^\dagger \kappa(X, x), \qquad K \text{ and } \kappa \text{ centered.}
 
@@ -106,12 +95,14 @@ class TesseraMap(Embedder):
         squared. With many, tesserae cannot rotate against each other.
     n_pairs : int
         Number of pairs O, drawn at random where there are more.
+    n_init : int or "auto"
+        Maximum number of fits, as in `IPA`. With more than one, edges that jump between sheets are cut first.
     slack : float
         Relative slack of the kept squared distances, about 1 or about those of least error.
     tol : float
-        Relative gap at which to stop; larger ones save a third of the time and stop before the largest stretch.
+        Relative gap between the stretch and its bound at which it is proven to be the largest.
     max_rank : int, optional
-        Maximum dimension of the tessellation before it is projected; None for r + 1.
+        Maximum dimension of the tessellation before it is projected; None for as many as the optimum has.
     kernel : {"rbf", "linear", "poly"} or callable
         Of the map of new points, as in scikit-learn, for points about their mean: :math:`\exp(-\gamma |x-y|^2)`,
         :math:`x^\top y`, :math:`(\gamma x^\top y + c)^p`; or a function of two arrays of rows, (m, D) and (n, D), that
@@ -151,17 +142,19 @@ class TesseraMap(Embedder):
         Root mean square distance of the mapped fitted points from the embedding, relative to its spread: rounding for a
         kernel matrix of full rank with all points as landmarks and no regularization.
     certificate_ : Certificate
-        Objective and bound are of minus the stretch; ``gap`` is relative to it, and ``rank`` the dimension used.
+        Objective and bound are of minus the stretch; ``rank`` is the number of dimensions used before the projection.
+    error_certificate_ : Certificate
+        Of half the least sum of squared errors, before the stretch.
     trace_ : Trace
         Minus the stretch from stage to stage.
     spectrum_ : Spectrum
         Of the tessellation in all dimensions used; those beyond the first n_components are lost.
     graph_ : NeighborGraph
-        The neighbor graph.
+        The neighbor graph, without the edges that were cut.
     diagnostics_ : dict
         Seconds, memory, components, bridges, numbers of ``border_pairs`` and ``pairs``, ``gamma``, ``residuals``: the
         distance of each tessera's points from its chart relative to its spread; ``dimension``: that of the data, as
-        measured; and ``advice``: problems found, in sentences.
+        measured; ``contradictions`` of all fits and ``cut_edges``, as in `IPA`; and ``advice``.
 
     Notes
     -----
@@ -185,6 +178,7 @@ class TesseraMap(Embedder):
     chart: Literal["curved", "flat", "geodesic"] = "curved"
     n_border_pairs: PositiveInt | None = None
     n_pairs: PositiveInt = 50_000
+    n_init: PositiveInt | Literal["auto"] = "auto"
     slack: Positive = 1e-2
     tol: Positive = 1e-3
     max_rank: PositiveInt | None = None
@@ -204,6 +198,7 @@ class TesseraMap(Embedder):
     n_patches_: int = fitted()
     stretch_: float = fitted()
     error_: float = fitted()
+    error_certificate_: Certificate = fitted()
     map_error_: float = fitted()
 
     _invertible = _local_inverse = True
@@ -238,111 +233,118 @@ class TesseraMap(Embedder):
         return NeighborRule(self.n_neighbors, self.radius, search=self.search).resolve(n_points)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        unit = root_mean_square(sample.X)
-        X, graph = sample.X / unit, replace(sample.graph, lengths=sample.graph.lengths / unit)
-        scaled = replace(sample, X=X, graph=graph)
-        with run.stage("tesserae"):
-            dimension = intrinsic_dimension(X)
-            labels = self._tesserae(scaled, n_components, run)
-            width = min(self.patch_components or n_components, sample.n_points - 1)
-            tesserae, residuals = lay_tesserae(X, labels, width, self.chart, run)
-        with run.stage("unfolding"):
-            if self._patches_are_free and np.median(residuals) > MAX_SURFACE_RESIDUAL:
-                found = self._wider(scaled, n_components, int(dimension), run)
-            else:
-                found = self._tessellation(scaled, labels, tesserae, residuals, n_components, run)
-            spectrum = principal_scaling(unit * found.images, found.images.shape[1], run)[0].spectrum
+        unit, n = root_mean_square(sample.X), sample.n_points
+        X, joined = sample.X / unit, replace(sample.graph, lengths=sample.graph.lengths / unit)
+        dimension = intrinsic_dimension(X)
+        options = self._options(n_components, n)
+        n_init = resolve_n_init(self.n_init, n) if self._patches_are_found else 1
+        graph = without_crossings(X, joined, n_components, run) if n_init > 1 else joined
+
+        def make(trial: Trial) -> Tessellation:
+            sine = TRIAL_SINES.get(trial.number % 4) if trial.number else None
+            cut = trial.graph if sine is None else without_crossings(X, joined, n_components, run, sine)
+            held = held_together(cut, joined)
+            with run.stage("tesserae"):
+                labels = self._tesserae(X, held, n_components, trial, run)
+            with run.stage("unfolding"):
+                return place_tesserae(X, held, labels, options, run)
+
+        first = make(Trial(0, graph))
+        if np.median(first.residuals) > MAX_SURFACE_RESIDUAL:
+            n_init = 1
+            if self._patches_are_free:
+                with run.stage("unfolding"):
+                    first = self._wider(X, graph, int(dimension), options, run)
+        chosen = least_contradicted(first, make, lambda found: found.coordinates(n_components), X, graph, n_init, run)
+        notes = {"dimension": dimension, "contradictions": tuple(round(score, 6) for score in chosen.scores)}
+        return self._pack(sample, unit, n_components, chosen.layout, notes, run)
+
+    def _options(self, n_components: int, n_points: int) -> TessellationOptions:
+        width, n_border_pairs = self.patch_components or n_components, self.n_border_pairs or n_components**2
+        return TessellationOptions(
+            n_components,
+            min(width, n_points - 1),
+            self.chart,
+            n_border_pairs,
+            self.n_pairs,
+            self.slack,
+            self.tol,
+            self.max_rank,
+        )
+
+    def _pack(
+        self, sample: Sample, unit: float, n_components: int, found: Tessellation, notes: dict[str, Any], run: Run
+    ) -> Embedding:
+        spectrum = principal_scaling(unit * found.images, found.stretched.V.shape[1], run)[0].spectrum
         Y = spectrum.scaled(0.5)[:, :n_components]
+        graph = replace(found.graph, lengths=unit * found.graph.lengths)
         with run.stage("map"):
-            extension, map_error = self._kernel_map(sample.X, Y, run)
+            kernel = Kernel(self.kernel, 1.0, self.degree, self.coef0)
+            gamma = None if isinstance(self.gamma, str) else self.gamma
+            extension, map_error = fit_landmark_map(sample.X, Y, kernel, gamma, self.n_landmarks, self.reg, run)
         return Embedding(
             Y,
+            graph=graph,
             spectrum=spectrum,
             trace=found.stretched.trace,
             certificate=found.stretched.certificate,
             extension=extension,
             notes={
+                **notes,
+                "cut_edges": (sample.graph.n_edges - graph.n_edges) // 2,
                 "border_pairs": found.n_border_pairs,
                 "pairs": found.n_far_pairs,
                 "residuals": found.residuals,
                 "patch_components": found.tesserae.f.shape[1],
-                "dimension": dimension,
                 "gamma": extension.projection.kernel.gamma,
-                "advice": tessera_advice(found, graph, n_components, dimension, spectrum),
+                "advice": tessera_advice(found, graph, n_components, notes["dimension"], spectrum),
             },
             fitted={
                 "labels_": found.labels,
                 "n_patches_": found.tesserae.n_patches,
                 "stretch_": -found.stretched.certificate.objective,
                 "error_": found.stretched.error,
+                "error_certificate_": found.stretched.error_certificate,
                 "map_error_": map_error,
             },
         )
 
     @property
+    def _patches_are_found(self) -> bool:
+        """Whether the tesserae are Voronoi cells."""
+        return self.patches is None and self.clustering == "kmeans"
+
+    @property
     def _patches_are_free(self) -> bool:
-        """Whether neither the tesserae nor their dimension are given."""
-        given = self.patches is not None or self.clustering != "kmeans" or not isinstance(self.n_patches, str)
-        return not given and self.patch_components is None and self.max_rank is None
+        """Whether neither the tesserae nor their number and dimension are given."""
+        free = isinstance(self.n_patches, str) and self.patch_components is None and self.max_rank is None
+        return free and self._patches_are_found
 
-    def _tessellation(
-        self,
-        sample: Sample,
-        labels: IntArray,
-        tesserae: RigidPatches,
-        residuals: FloatArray,
-        n_components: int,
-        run: Run,
+    def _wider(
+        self, X: FloatArray, graph: NeighborGraph, dimension: int, options: TessellationOptions, run: Run
     ) -> Tessellation:
-        """Return the tesserae placed with the largest stretch."""
-        X, graph, rank = sample.X, sample.graph, max(n_components, tesserae.f.shape[1])
-        borders = border_pairs(X, graph, labels, self.n_border_pairs or n_components**2)
-        far = far_pairs(X, graph, labels, self.n_pairs, run)
-        start = geodesic_start(tesserae, graph, rank, run)
-        options = StretchOptions(self.tol, self.slack, self.max_rank or rank + 1)
-        with run.stoppable():
-            stretched = tessellate(tesserae, borders, far, start, options, run)
-        return Tessellation(labels, tesserae, residuals, stretched, len(borders), len(far))
-
-    def _wider(self, sample: Sample, n_components: int, dimension: int, run: Run) -> Tessellation:
         """Return tesserae of the data's own dimension, or one of all points if that keeps neighbors as well."""
-        X = sample.X
-        width = min(max(dimension, n_components), MAX_PATCH_DIMENSION, X.shape[1], sample.n_points - 1)
-        found = []
-        for labels in (wide_labels(X, sample.graph, width, run), np.zeros(sample.n_points, dtype=np.int64)):
-            tesserae, residuals = lay_tesserae(X, labels, width, "flat", run)
-            found.append(self._tessellation(sample, labels, tesserae, residuals, n_components, run))
-        wide, single = (principal_scaling(each.images, n_components, run)[0].coordinates for each in found)
-        return found[most_trusted(X, single, [wide], run)]
+        r, n = options.n_components, len(X)
+        width = min(max(dimension, r), MAX_PATCH_DIMENSION, X.shape[1], n - 1)
+        wide = replace(options, width=width, chart="flat")
+        labels = wide_labels(X, graph, width, run), np.zeros(n, dtype=np.int64)
+        several, single = (place_tesserae(X, graph, these, wide, run) for these in labels)
+        best = most_trusted(X, single.coordinates(r), [several.coordinates(r)], run)
+        return several if best == 0 else single
 
-    def _tesserae(self, sample: Sample, n_components: int, run: Run) -> IntArray:
+    def _tesserae(self, X: FloatArray, graph: NeighborGraph, n_components: int, trial: Trial, run: Run) -> IntArray:
         """Return the tessera of each point, 0, 1, ..."""
         if self.patches is not None:
             return np.unique(self.patches, return_inverse=True)[1].astype(np.int64)
         if not isinstance(self.clustering, str):
-            labels = np.asarray(self.clustering.fit_predict(sample.X))
+            labels = np.asarray(self.clustering.fit_predict(X))
         elif self.clustering == "none":
             # Coincident points are one: there is no direction between them to stretch.
-            return np.unique(sample.X, axis=0, return_inverse=True)[1].ravel().astype(np.int64)
+            return np.unique(X, axis=0, return_inverse=True)[1].ravel().astype(np.int64)
         else:
-            n = sample.n_points
-            auto = max(1, min(round(np.sqrt(n)), n // (3 * (n_components + 1)), MAX_AUTO_PATCHES))
-            count = auto if isinstance(self.n_patches, str) else min(self.n_patches, n)
-            labels = find_cells(sample.X, sample.graph, count, n_components, run).labels
-        return whole_tesserae(labels, sample.graph, n_components + 2)
-
-    def _kernel_map(self, X: FloatArray, Y: FloatArray, run: Run) -> tuple[ShiftedProjection, float]:
-        """Return the map (3.22) of new points, fitted to a sample, and its error."""
-        drawn = run.rng("landmarks of the map").permutation(len(X))
-        rows = np.sort(drawn[: MAP_POINTS_PER_LANDMARK * self.n_landmarks])
-        origin = X.mean(axis=0) if isinstance(self.kernel, str) else np.zeros(X.shape[1])
-        points, landmarks = X[rows] - origin, X[np.sort(drawn[: self.n_landmarks])] - origin
-        gamma = self.gamma
-        if gamma is None or isinstance(gamma, str):
-            gamma = 1.0
-            if self.kernel == "rbf":
-                near = neighbor_graph(landmarks, NeighborRule("auto").resolve(len(landmarks)), run)[0]
-                gamma = 1.0 / (AUTO_SIGMA_RATIO * float(near.lengths.mean()) or 1.0) ** 2
-        kernel = Kernel(self.kernel, gamma, self.degree, self.coef0)
-        projection, map_error = fit_kernel_map(points, Y[rows], kernel, landmarks, self.reg, run)
-        return ShiftedProjection(origin, projection), map_error
+            n = len(X)
+            auto = min(round(np.sqrt(n)), n // (3 * (n_components + 1)), MAX_AUTO_PATCHES)
+            count = auto if isinstance(self.n_patches, str) else self.n_patches
+            count = max(1, min(round(trial.scale * count), n))
+            labels = find_cells(X, graph, count, n_components, run, trial.number).labels
+        return whole_tesserae(labels, graph, n_components + 2)

@@ -100,7 +100,7 @@ def short_circuits(graph: NeighborGraph, run: Run) -> ShortCircuits:
                 break
             suspects = left
         rest = graph.with_only(edges.without(suspects))
-        ways = np.minimum(_ways_around(rest, edges.ends(suspects), edges.farthest), edges.farthest)
+        ways = np.minimum(ways_around(rest, edges.ends(suspects), edges.farthest), edges.farthest)
         worst = np.argsort(-ways / np.maximum(graph.lengths[suspects], TINY), kind="stable")
         listed = suspects[worst]
         return ShortCircuits(
@@ -191,7 +191,7 @@ class _Edges:
         pairs = self.ends(chosen)
         chosen, pairs = (these[part[pairs[:, 0]] == part[pairs[:, 1]]] for these in (chosen, pairs))
         enough = np.maximum(MIN_DETOUR_RATIO * self.graph.lengths[chosen], MIN_DETOUR_LENGTH * self.median)
-        ways = _ways_around(rest, pairs, float(enough.max(initial=0.0)))
+        ways = ways_around(rest, pairs, float(enough.max(initial=0.0)))
         return chosen[ways > enough]
 
 
@@ -204,7 +204,7 @@ def _spanning(graph: NeighborGraph, rows: IntArray, reverse: IntArray) -> Array:
     return chosen | chosen[reverse]
 
 
-def _ways_around(rest: NeighborGraph, pairs: IntArray, limit: float) -> FloatArray:
+def ways_around(rest: NeighborGraph, pairs: IntArray, limit: float) -> FloatArray:
     """Return the geodesic distances of pairs; infinite beyond the limit."""
     matrix = rest.to_sparse()
     sources, which = np.unique(pairs[:, 0], return_inverse=True)

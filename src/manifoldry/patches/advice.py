@@ -10,7 +10,7 @@ from manifoldry.geometry.dimension import IntrinsicDimension
 from manifoldry.patches.atlas import MAX_SURFACE_RESIDUAL, Atlas
 from manifoldry.patches.layout import PatchLayout
 from manifoldry.patches.overlaps import MIN_TIGHTNESS
-from manifoldry.patches.tesserae import Tessellation
+from manifoldry.patches.tessellation import Tessellation
 from manifoldry.solve.spectrum import MAX_LOST_VARIANCE
 from manifoldry.values import FloatArray, NeighborGraph, Spectrum
 

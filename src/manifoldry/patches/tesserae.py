@@ -1,13 +1,10 @@
-"""Tesserae: clusters as rigid patches, connected across their borders, with the variance between them maximized."""
+"""Tesserae: clusters as rigid patches, the pairs of points that hold them together and those to be stretched apart."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
-from manifoldry.blas import one_blas_thread
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import label_pieces
 from manifoldry.patches.cells import find_cells
@@ -16,10 +13,8 @@ from manifoldry.patches.cover import Membership
 from manifoldry.patches.rigid import RigidPatches
 from manifoldry.run import Run
 from manifoldry.solve.scaling import landmark_scaling, place_columns
-from manifoldry.solve.semidefinite import FrameLayout, PairDistances, PairStretch, StretchOptions, stretch_out
-from manifoldry.solve.semidefinite.barrier_path import Stretched
-from manifoldry.solve.semidefinite.certificate import STRETCH_CLAIM
-from manifoldry.values import Array, Certificate, FloatArray, IntArray, NeighborGraph, Stop, Trace
+from manifoldry.solve.semidefinite import FrameLayout, PairDistances
+from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
 N_TESSERA_LANDMARKS = 30
 """Landmarks of the Isomap initialization, which need not be accurate."""
@@ -27,23 +22,6 @@ N_TESSERA_LANDMARKS = 30
 MAX_WIDE_ROWS = 72
 """Maximum number of tesserae times their unknown rows, where they have the data's own dimension: digits in 9
 tesserae of 7 dimensions take 3 s, in 21 they take 19 s."""
-
-
-@dataclass(frozen=True)
-class Tessellation:
-    """Tesserae of given labels and residuals, placed by ``stretched``; and how many pairs were kept and stretched."""
-
-    labels: IntArray
-    tesserae: RigidPatches
-    residuals: FloatArray
-    stretched: Stretched
-    n_border_pairs: int
-    n_far_pairs: int
-
-    @property
-    def images(self) -> FloatArray:
-        """The points, in all dimensions used."""
-        return np.asarray(self.tesserae.images @ self.stretched.V)
 
 
 def root_mean_square(X: FloatArray) -> float:
@@ -54,6 +32,15 @@ def root_mean_square(X: FloatArray) -> float:
     away = X - X.mean(axis=0)
     largest = float(np.abs(away).max(initial=0.0))
     return largest * float(np.sqrt(np.square(away / largest).sum(axis=1).mean())) if largest > 0 else 1.0
+
+
+def held_together(cut: NeighborGraph, graph: NeighborGraph) -> NeighborGraph:
+    """Return a part of the graph, with the graph's edges between components of the part if it has several."""
+    n, (count, part) = graph.n_points, connected_components(cut.to_sparse(), directed=False)
+    if count == 1:
+        return cut
+    kept = np.isin(graph.rows() * n + graph.indices, cut.rows() * n + cut.indices)
+    return graph.with_only(kept | (part[graph.rows()] != part[graph.indices]))
 
 
 def whole_tesserae(labels: IntArray, graph: NeighborGraph, least: int) -> IntArray:
@@ -158,26 +145,3 @@ def geodesic_start(pieces: RigidPatches, graph: NeighborGraph, n_components: int
     lengths, landmarks = geodesic_lengths(graph, run, drawn, at_least=n_components + 2)
     scaling = landmark_scaling(lengths, landmarks, n_components, run)
     return pieces.fitted(place_columns(scaling, lengths, run), proper=False)
-
-
-def tessellate(
-    pieces: RigidPatches,
-    borders: PairDistances,
-    far: PairDistances,
-    start: FloatArray,
-    options: StretchOptions,
-    run: Run,
-) -> Stretched:
-    r"""Return the tessellation of maximal variance with border distances kept as well as possible (3.18).
-
-    Maximizes the mean of :math:`|y_i - y_j|^2/\tau_{ij}^2` over the ``far`` pairs, with the same numbers of the
-    ``borders`` at one: first with the least error, then the most stretch.
-    """
-    images = pieces.images
-    if not len(borders):
-        whole = Certificate(0.0, 0.0, pieces.layout.max_size, STRETCH_CLAIM, options.tol)
-        return Stretched(start, whole, Trace(np.zeros(1), Stop.CONVERGED), np.zeros(0), 0.0)
-    apart = far.matrix(images)
-    form = PairStretch(sp.csr_array(apart.T @ apart / len(far)))
-    with one_blas_thread():
-        return stretch_out(form, borders.bands(options.slack, images), pieces.layout, start, options, run)

@@ -10,6 +10,7 @@ from manifoldry.solve.semidefinite.forms import PairStretch, Variance
 from manifoldry.solve.semidefinite.frames import FrameLayout
 from manifoldry.solve.semidefinite.lagrangian import DistanceConstraints
 from manifoldry.solve.semidefinite.pairs import PairDistances
+from manifoldry.solve.semidefinite.points import unfold_points
 from manifoldry.solve.semidefinite.staircase import Placement, place, spectral_start
 
 __all__ = [
@@ -25,4 +26,5 @@ __all__ = [
     "place",
     "spectral_start",
     "stretch_out",
+    "unfold_points",
 ]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse as sp
 
 from manifoldry.run import Run
 from manifoldry.solve.semidefinite.barrier import Bands, Barrier, Misfit
 from manifoldry.solve.semidefinite.certificate import certify_stretch, lowest_direction, stretch_dual
+from manifoldry.solve.semidefinite.error_bound import certify_error
 from manifoldry.solve.semidefinite.forms import Stretch
 from manifoldry.solve.semidefinite.frames import FrameLayout
 from manifoldry.solve.semidefinite.newton import Damping, Newton, leave_saddle
@@ -25,6 +27,9 @@ MAX_MISFIT_STEPS, MAX_FIRST_STEPS, MAX_WIDE_STEPS = 200, 300, 30
 
 MAX_SADDLES, SADDLE_TOL, FINAL_SADDLE_TOL = 10, 1e-3, 1e-8
 """How many saddle points are left at one barrier parameter, and how negative their curvature is, in units of W."""
+
+MISFIT_SADDLE_TOL = 1e-6
+"""How negative an eigenvalue of the misfit's dual matrix is, relative to its mean entry, for a new column."""
 
 MAX_WIDTH, WIDTH_DECAY, WIDE_GAP = 0.9, 0.2, 0.3
 """Half-width of the first bands, factor to the next, and the relative gap there as a share of the half-width."""
@@ -46,7 +51,8 @@ class Stretched:
 
     Objective and bound of the certificate are of minus the stretch, its ``violation`` is by how much a squared length
     leaves its band; the trace is of minus the stretch from stage to stage. ``multipliers`` are those of the distances,
-    ``error`` is the mean squared relative error of the squared distances (3.3).
+    ``error`` is the mean squared relative error of the squared distances (3.3). ``error_certificate`` is that of stage
+    one, half the sum of the squared errors of the lengths that the bands are about.
     """
 
     V: FloatArray
@@ -54,6 +60,7 @@ class Stretched:
     trace: Trace
     multipliers: FloatArray
     error: float
+    error_certificate: Certificate
 
 
 @dataclass(frozen=True)
@@ -80,13 +87,14 @@ def stretch_out(
     it is inside instead. A callback that asks to stop gets what is reached.
     """
     kept = bool(bands.bounded_below.any())
-    V = layout.orthonormal(_widened(start, options.max_rank if kept else start.shape[1], layout, run))
+    width = start.shape[1]
+    V = layout.orthonormal(_widened(start, min(width + 1, options.max_rank) if kept else width, layout, run))
     objective = [-stretch.total(V)]
     slacks = _slacks(options.slack) if kept else [1.0]
     fitting, stretching = (Newton(layout, BARRIER_DAMPING, MAX_HALVINGS, run) for _ in range(2))
     for slack in slacks:
         if kept:
-            V, bands = _least_misfit(fitting, bands, V, slack)
+            V, bands = _least_misfit(fitting, bands, V, slack, options.max_rank)
         else:
             V = _shrunk(bands, layout, V)
         final = slack == slacks[-1]
@@ -100,7 +108,8 @@ def stretch_out(
     missed = np.where(bands.bounded_below, np.abs(errors), np.maximum(errors, 0.0))
     certificate = certify_stretch(barrier, layout, V, options.tol, bands.violation(V))
     stop = Stop.ASKED if run.stopped else (Stop.CONVERGED if good else Stop.LIMIT)
-    return Stretched(V, certificate, Trace(np.array(objective), stop), above - below, float(np.mean(missed**2)))
+    error = certify_error(bands, layout, V, options.tol)
+    return Stretched(V, certificate, Trace(np.array(objective), stop), above - below, float(np.mean(missed**2)), error)
 
 
 def _slacks(least: float) -> list[float]:
@@ -154,18 +163,42 @@ def _widened(V: FloatArray, n_columns: int, layout: FrameLayout, run: Run) -> Fl
     return np.column_stack([V, START_NOISE * noise * np.abs(V).mean()])
 
 
-def _least_misfit(newton: Newton, bands: Bands, V: FloatArray, slack: float) -> tuple[FloatArray, Bands]:
-    """Return V with lengths nearest to 1, and bands about 1 if all come within ``slack`` of it, else about these."""
+def _least_misfit(newton: Newton, bands: Bands, V: FloatArray, slack: float, max_rank: int) -> tuple[FloatArray, Bands]:
+    """Return V with lengths nearest to 1, and bands about 1 if all come within ``slack`` of it, else about these.
+
+    A new column is added, up to the maximum rank, as long as the dual of the misfit has a negative eigenvalue.
+    """
     misfit = Misfit(bands)
 
-    def converged(system: NewtonSystem, decrease: float) -> bool:
-        error = np.abs(bands.lengths(system.V) - 1).max(initial=0.0)
-        return bool(np.isfinite(decrease) and (error < slack / 2 or decrease < 1e-10 * misfit.value(system.V)))
+    def fits(V: FloatArray, slack: float) -> bool:
+        return bool(np.abs(bands.lengths(V) - 1).max(initial=0.0) < slack)
 
-    V = newton.minimize(LengthProblem(misfit, newton.layout), V, converged, MAX_MISFIT_STEPS).V
+    def converged(system: NewtonSystem, decrease: float) -> bool:
+        small = decrease < 1e-10 * misfit.value(system.V)
+        return bool(np.isfinite(decrease) and (small or fits(system.V, slack / 2)))
+
+    while True:
+        V = newton.minimize(LengthProblem(misfit, newton.layout), V, converged, MAX_MISFIT_STEPS).V
+        if fits(V, slack) or V.shape[1] >= max_rank or newton.run.stopped:
+            break
+        aside = _off_misfit_saddle(misfit, newton.layout, V)
+        if aside is None:
+            break
+        V = aside
     lengths = bands.lengths(V)
-    fits = np.abs(lengths - 1).max(initial=0.0) < slack
-    return V, bands.narrowed(np.ones_like(lengths) if fits else lengths, slack)
+    return V, bands.narrowed(np.ones_like(lengths) if fits(V, slack) else lengths, slack)
+
+
+def _off_misfit_saddle(misfit: Misfit, layout: FrameLayout, V: FloatArray) -> FloatArray | None:
+    """Return V with one more column in which the misfit falls; None where its dual matrix is positive semidefinite."""
+    laplacian = misfit.bands.laplacian(misfit.bands.lengths(V) - 1)
+    S = sp.csc_array(laplacian + layout.multipliers(V, -(laplacian @ V)))
+    lowest, direction = lowest_direction(S, centered=False)
+    if lowest > -MISFIT_SADDLE_TOL * (float(np.abs(laplacian.diagonal()).mean()) or 1.0):
+        return None
+    aside = np.zeros((len(V), V.shape[1] + 1))
+    aside[:, -1] = direction * np.sqrt(float(np.vdot(V, V)) / len(V))
+    return leave_saddle(misfit.value, layout, np.pad(V, ((0, 0), (0, 1))), aside, 0.25 ** np.arange(10))
 
 
 def _shrunk(bands: Bands, layout: FrameLayout, V: FloatArray) -> FloatArray:

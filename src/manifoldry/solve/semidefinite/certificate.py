@@ -79,12 +79,12 @@ def certify_placement(lagrangian: AugmentedLagrangian, layout: FrameLayout, V: F
     """
     S, of_frames, multipliers = placement_dual(lagrangian, layout, V)
     unit, count = layout.mean_diagonal(lagrangian.quadratic), max(layout.n_frame_rows, 1)
-    grounded, on_frames = S + _ground(layout, unit), sp.diags_array(layout.is_frame_row)
-    shift = _least_proven_shift(grounded, on_frames, (share * unit for share in PLACEMENT_SHIFTS))
+    grounded, on_frames = S + ground(layout, unit), sp.diags_array(layout.is_frame_row)
+    shift = least_proven_shift(grounded, on_frames, (share * unit for share in PLACEMENT_SHIFTS))
     if np.isinf(shift):
         lowest, _ = lowest_directions(S, layout, unit, of_frames, min(1, layout.n_frame_rows))
         first = EIGENVALUE_MARGIN * max(float(-lowest[0]), PLACEMENT_SHIFTS[-1] * unit) if len(lowest) else np.inf
-        shift = _least_proven_shift(grounded, on_frames, (first * 2.0**k for k in range(1000)))
+        shift = least_proven_shift(grounded, on_frames, (first * 2.0**k for k in range(1000)))
     bound, violation = float(of_frames.trace()) - shift * count, 0.0
     noise = max(PLACEMENT_NOISE * unit * count, _form_rounding(lagrangian.quadratic, V))
     if lagrangian.distances is not None:
@@ -135,10 +135,10 @@ def certify_stretch(
     total, cost = stretch.total(V), float(bands.upper.sum()) + layout.n_frame_rows
     if not stretch.centered:
         W = float(stretch.matrix.diagonal().mean())
-        S = S + _ground(layout, float(np.abs(S.diagonal() + stretch.matrix.diagonal()).mean() + W) or 1.0)
+        S = S + ground(layout, float(np.abs(S.diagonal() + stretch.matrix.diagonal()).mean() + W) or 1.0)
     even = bands.laplacian(np.ones(len(bands))) + sp.diags_array(layout.is_frame_row)
     shifts = STRETCH_SHIFTS * abs(total) / cost
-    bound += cost * _least_proven_shift(S, even, shifts, int(stretch.centered))
+    bound += cost * least_proven_shift(S, even, shifts, int(stretch.centered))
     rank = int(np.linalg.matrix_rank(V, rtol=STRETCH_RANK_TOL))
     return Certificate(-total, -bound, rank, STRETCH_CLAIM, tol, STRETCH_NOISE * abs(total), violation)
 
@@ -177,7 +177,7 @@ def lowest_directions(
     k, m = layout.n_frame_rows, layout.n_rows
     if count <= 0:
         return np.empty(0), np.empty((m, 0))
-    grounded = S + _ground(layout, unit)
+    grounded = S + ground(layout, unit)
     if m <= MAX_LAPACK_ROWS:
         return _lowest_by_lapack(grounded.toarray(), k, count)
     # Beyond the largest multiplier the shifted matrix is at least the quadratic form: positive.
@@ -252,7 +252,7 @@ def _largest_of_inverse(
         return eigsh(operator, k=count, which="LA", v0=start, ncv=min(n, max(4 * count, 80)), tol=CLOSE_EIGENVALUE_TOL)
 
 
-def _least_proven_shift(
+def least_proven_shift(
     S: sp.csr_array, direction: sp.csr_array, shifts: Iterable[float], max_negative: int = 0
 ) -> float:
     """Return the first shift for which pivots prove S + shift * direction positive semidefinite; infinity if none."""
@@ -262,7 +262,7 @@ def _least_proven_shift(
     return np.inf
 
 
-def _ground(layout: FrameLayout, unit: float) -> sp.dia_array:
+def ground(layout: FrameLayout, unit: float) -> sp.dia_array:
     """Return a diagonal that fixes the first shift: moving all patches together costs nothing."""
     diagonal = np.zeros(layout.n_rows)
     diagonal[layout.n_frame_rows] = unit

@@ -6,12 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from manifoldry.run import Run
+from manifoldry.solve.dense import dense_array
+from manifoldry.solve.semidefinite.certificate import STRETCH_CLAIM, STRETCH_NOISE
 from manifoldry.solve.semidefinite.gram_newton import GramOperator, Iterate, NewtonSystem
 from manifoldry.solve.semidefinite.gram_proof import prove_bound
 from manifoldry.solve.semidefinite.length_terms import LengthBands, LengthTerm, SquaredErrors
-from manifoldry.values import Array, FloatArray, Stop
+from manifoldry.values import Array, Certificate, FloatArray, Stop
 
 MAX_INTERIOR_STEPS = 60
 BOUNDARY_SHARE = 0.9
@@ -35,6 +38,8 @@ SHORT_STEP, MIN_AGE = 0.1, 3
 """Steps of the Gram matrix that make new coordinates worth their cost, unless the present ones are not older than so
 many steps."""
 
+MEAN_ERROR_CLAIM = "the squared error of the kept distances"
+
 MISFIT_TOL = 1e-3
 """The least errors are found to this share of the slack, so that lengths within the slack of them exist."""
 
@@ -45,8 +50,9 @@ class GramSolution:
 
     The rows of the root T (n, m) are the points, the stretch is :math:`\operatorname{tr}(W A)`, and no Gram matrix with
     lengths inside the bands, which are about the ``center``, exceeds the bound; ``violation`` is the most by which a
-    length is outside of its band, and ``noise`` what that may add to the stretch. ``error`` is half the least sum of squared errors of the soft lengths, reached before
-    the stretch, and no Gram matrix has one below ``error_bound``; ``error_noise`` is what missed hard lengths may add. ``objective`` is minus the stretch from step to step;
+    length is outside of its band, and ``noise`` what that may add to the stretch. ``error`` is half the least sum of
+    squared errors of the soft lengths, reached before the stretch, and no Gram matrix has one below ``error_bound``;
+    ``error_noise`` is what missed hard lengths may change. ``objective`` is minus the stretch from step to step;
     ``multipliers`` are those of the squared relative ``lengths`` reached. ``smallest`` is a proven lower bound of the
     lowest eigenvalue of the dual matrix, scaled to entries of unit size.
     """
@@ -66,8 +72,19 @@ class GramSolution:
     error_bound: float = 0.0
     error_noise: float = 0.0
 
+    def certificate(self, rank: int, tol: float) -> Certificate:
+        """Return that of minus the stretch; ``rank`` is the number of dimensions that the points use."""
+        noise = STRETCH_NOISE * abs(self.stretch) + self.noise
+        return Certificate(-self.stretch, -self.bound, rank, STRETCH_CLAIM, tol, noise, self.violation, self.smallest)
 
-def unfold_gram(
+    def error_certificate(self, rank: int, tol: float, slack: float) -> Certificate:
+        """Return that of the mean squared error of all lengths before the stretch; errors of the slack are none."""
+        scale = 2 / len(self.lengths)
+        noise = slack**2 + scale * self.error_noise
+        return Certificate(scale * self.error, scale * self.error_bound, rank, MEAN_ERROR_CLAIM, tol, noise)
+
+
+def unfold_gram(  # noqa: PLR0913
     stretch: FloatArray,
     differences: Any,
     run: Run,
@@ -103,6 +120,11 @@ def unfold_gram(
         Columns Q of the directions that A may use, A = Q A' Q', on which the rows must have full column rank. To leave
         out a common shift put one point at the origin: the columns of the identity without that point's.
     """
+    if sp.issparse(basis):  # the rows stay sparse in its coordinates, which saves going back and forth
+        form = dense_array(basis.T @ np.asarray(basis.T @ stretch).T)
+        settings: Any = {"slack": slack, "tol": tol, "fits": fits, "hard": hard}
+        found = unfold_gram(form, differences @ basis, run, **settings)
+        return replace(found, root=np.ascontiguousarray(basis @ found.root))
     operator = GramOperator(differences, stretch, basis, run)
     center, soft = np.ones(operator.n_lengths), np.ones(operator.n_lengths, dtype=bool)
     if hard is not None:
@@ -210,7 +232,9 @@ class _Path:
         return True
 
 
-def _stepped(operator: GramOperator, term: LengthTerm, now: Iterate, mu: float, dtype: Any) -> tuple[Iterate, float] | None:
+def _stepped(
+    operator: GramOperator, term: LengthTerm, now: Iterate, mu: float, dtype: Any
+) -> tuple[Iterate, float] | None:
     """Return the next iterate and the share of the Gram matrix's step, or None where rounding has taken over."""
     try:
         system = NewtonSystem(operator, now, dtype)
@@ -237,5 +261,3 @@ def _step_lengths(in_cone: tuple[float, float], term: LengthTerm) -> tuple[float
     """Return the steps of A and of S, up to 1, that stay inside the cone and the bands."""
     primal, dual = (min(1.0, BOUNDARY_SHARE * min(pair)) for pair in zip(in_cone, term.max_steps(), strict=True))
     return (min(primal, dual),) * 2 if term.equal_steps else (primal, dual)
-
-

@@ -32,6 +32,7 @@ class SquaredErrors:
         """Have no slacks to start with."""
 
     def complementarity(self) -> float:
+        """Return the sum of products of slacks and duals."""
         return 0.0
 
     def linearize(self, lengths: FloatArray, multipliers: FloatArray, mu: float) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
@@ -42,6 +43,7 @@ class SquaredErrors:
         """Have no slacks to move."""
 
     def max_steps(self) -> tuple[float, float]:
+        """Return how far slacks and duals can follow their steps."""
         return np.inf, np.inf
 
     def advance(self, primal: float, dual: float) -> None:
@@ -95,14 +97,15 @@ class LengthBands:
         self._steps: tuple[FloatArray, FloatArray] = (np.zeros(shape), np.zeros(shape))
 
     def complementarity(self) -> float:
+        """Return the sum of products of slacks and duals."""
         return float(np.vdot(self._slacks, self._duals))
 
     def linearize(self, lengths: FloatArray, multipliers: FloatArray, mu: float) -> tuple[FloatArray, FloatArray]:
         """Return the diagonal that the slacks add to the Schur complement, and their part of the right side."""
         diagonal, right = np.zeros_like(lengths), lengths - self.center
         self._left = self._slack_residuals(right[self._soft])
-        # The affine step, zero at first, is Mehrotra's second-order term.
-        self._target = mu - self._steps[0] * self._steps[1]
+        # The affine step is Mehrotra's second-order term; before it, at mu = 0, there may be one that rounding spoiled.
+        self._target = mu - self._steps[0] * self._steps[1] if mu else np.zeros_like(self._slacks)
         alone = (self._target - self._duals * self._left) / self._slacks - self._duals
         diagonal[self._soft] = 1 / (self._duals / self._slacks).sum(axis=0)
         drift = multipliers[self._soft] - (self._duals[0] - self._duals[1])
@@ -116,9 +119,11 @@ class LengthBands:
         self._steps = slacks, duals
 
     def max_steps(self) -> tuple[float, float]:
+        """Return how far slacks and duals can follow their steps."""
         return _until_zero(self._slacks, self._steps[0]), _until_zero(self._duals, self._steps[1])
 
     def advance(self, primal: float, dual: float) -> None:
+        """Take these shares of the steps."""
         self._slacks = self._slacks + primal * self._steps[0]
         self._duals = self._duals + dual * self._steps[1]
         self._steps = np.zeros_like(self._slacks), np.zeros_like(self._duals)

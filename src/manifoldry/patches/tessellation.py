@@ -1,0 +1,215 @@
+"""Tesserae placed with the largest stretch: over all Gram matrices where there are few, in low rank where many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from manifoldry.blas import one_blas_thread
+from manifoldry.patches.rigid import RigidPatches
+from manifoldry.patches.tesserae import border_pairs, far_pairs, geodesic_start, lay_tesserae
+from manifoldry.run import Run
+from manifoldry.solve.scaling import principal_turn
+from manifoldry.solve.semidefinite import FrameLayout, PairDistances, PairStretch, StretchOptions, stretch_out
+from manifoldry.solve.semidefinite.barrier_path import Stretched
+from manifoldry.solve.semidefinite.certificate import STRETCH_CLAIM, STRETCH_NOISE
+from manifoldry.solve.semidefinite.error_bound import ERROR_CLAIM, error_noise
+from manifoldry.solve.semidefinite.interior import GramSolution, unfold_gram
+from manifoldry.values import Certificate, FloatArray, IntArray, NeighborGraph, Stop, Trace
+
+MAX_GRAM_LENGTHS = 3000
+"""Border distances and entries of frames up to which all Gram matrices are searched: the work of a step is a dense
+factorization of that order. 100 tesserae of a surface have 1,300."""
+
+INNER_SLACK_SHARE = 0.998
+"""Share of the slack that the program is solved with: when frames are made orthonormal to rounding every border distance
+is then still within the whole slack, for which the bound is."""
+
+INNER_TOL_SHARE = 0.5
+"""Share of the tolerance at which the program ends; the rest is for the smaller slack."""
+
+N_EXTRA_DIMENSIONS = 2
+"""Dimensions beyond those of the tesserae in which more of them are placed at the most, where `max_rank` says nothing:
+84 tesserae of cities take 7 s in one more, 9 in two and 17 in three. Fewer are used where the dual asks for no more."""
+
+MIN_VARIANCE_USED = 1e-4
+"""Share of the variance from which on a dimension counts in the rank: the central path leaves every one a little, in
+proportion to the gap."""
+
+
+@dataclass(frozen=True)
+class Tessellation:
+    """Tesserae of given labels and residuals, placed by ``stretched``; and how many pairs were kept and stretched.
+
+    The ``graph`` is that whose edges across borders were kept.
+    """
+
+    graph: NeighborGraph
+    labels: IntArray
+    tesserae: RigidPatches
+    residuals: FloatArray
+    stretched: Stretched
+    n_border_pairs: int
+    n_far_pairs: int
+
+    @property
+    def images(self) -> FloatArray:
+        """The points, in all dimensions used."""
+        return np.asarray(self.tesserae.images @ self.stretched.V)
+
+    def coordinates(self, n_components: int) -> FloatArray:
+        """Return the points in their first principal axes."""
+        return principal_turn(self.images)[0][:, :n_components]
+
+
+@dataclass(frozen=True)
+class TessellationOptions:
+    """How tesserae are laid and placed.
+
+    The dimension of the embedding and the maximum one of tesserae, the kind of their charts, how many distances between
+    two of them are kept and how many in all are stretched; the half-width of the bands of those kept, the relative gap
+    at which to stop and, if it is limited, the maximum dimension before the projection.
+    """
+
+    n_components: int
+    width: int
+    chart: str
+    n_border_pairs: int
+    n_pairs: int
+    slack: float
+    tol: float
+    max_rank: int | None
+
+
+def place_tesserae(
+    X: FloatArray, graph: NeighborGraph, labels: IntArray, options: TessellationOptions, run: Run
+) -> Tessellation:
+    """Return the tesserae of given labels, placed with the largest stretch."""
+    tesserae, residuals = lay_tesserae(X, labels, options.width, options.chart, run)
+    borders = border_pairs(X, graph, labels, options.n_border_pairs)
+    far = far_pairs(X, graph, labels, options.n_pairs, run)
+    rank = max(options.n_components, tesserae.f.shape[1])
+    few = count_lengths(tesserae, borders) <= MAX_GRAM_LENGTHS and options.max_rank is None
+    limits = StretchOptions(options.tol, options.slack, options.max_rank or rank + N_EXTRA_DIMENSIONS)
+    with run.stoppable():
+        if not len(borders):
+            stretched = whole(tesserae, geodesic_start(tesserae, graph, rank, run), options.tol)
+        elif few:
+            stretched = tessellate(tesserae, borders, far, limits, run)
+        # Rounding may end an interior-point method before it has an answer.
+        if len(borders) and not run.stopped and (not few or stretched.certificate.verdict == "bound only"):
+            start = geodesic_start(tesserae, graph, rank, run)
+            stretched = tessellate_in_low_rank(tesserae, borders, far, start, limits, run)
+    return Tessellation(graph, labels, tesserae, residuals, stretched, len(borders), len(far))
+
+
+def count_lengths(pieces: RigidPatches, borders: PairDistances) -> int:
+    """Return the number of border distances and of entries of all frames' Gram matrices."""
+    sizes = pieces.layout.sizes
+    return len(borders) + int((sizes * (sizes + 1) // 2).sum())
+
+
+def tessellate(
+    pieces: RigidPatches, borders: PairDistances, far: PairDistances, options: StretchOptions, run: Run
+) -> Stretched:
+    r"""Return the tessellation of maximal variance with border distances kept as well as possible (3.18), in any rank.
+
+    Maximizes the mean of :math:`|y_i - y_j|^2/\tau_{ij}^2` over the ``far`` pairs, with the same numbers of the
+    ``borders`` at one: first with the least error, then the most stretch. The Gram matrix B (3.12) of all frames and
+    shifts is the unknown of `unfold_gram`. Its blocks :math:`R_\ell^\top R_\ell = I` are lengths too, of the rows
+    :math:`e_a` and :math:`(e_a + e_b)/\sqrt2`, which have to be 1. All tesserae may move together, so that the first
+    stays where it is. The certificate is of orthonormal frames in all dimensions; those returned are the nearest in the
+    dimensions that count.
+    """
+    layout, images, slack = pieces.layout, pieces.images, INNER_SLACK_SHARE * options.slack
+    frames, across = frame_rows(layout), borders.matrix(images)
+    rows = sp.csr_array(sp.vstack([across, frames]))
+    run.announce(f"multipliers of {rows.shape[0]} lengths", 24 * rows.shape[0] ** 2, "use fewer patches")
+    hard = np.arange(rows.shape[0]) >= len(borders)
+    placed = np.delete(np.arange(layout.n_rows), layout.n_frame_rows)
+    W, tol = _mean_stretch(pieces, far).matrix.toarray(), INNER_TOL_SHARE * options.tol
+    basis = sp.eye_array(layout.n_rows, format="csr")[:, placed]
+    found = unfold_gram(W, rows, run, slack=slack, tol=tol, hard=hard, basis=basis)
+    turned, rank = _principal(found.root, images)
+    V = layout.orthonormal(turned)
+    lengths = np.square(across @ V).sum(axis=1)
+    used = max(rank, layout.max_size)
+    return Stretched(
+        layout.orthonormal(turned[:, :used]),
+        _certificate(found, V, W, lengths, rank, options),
+        Trace(found.objective, found.stop),
+        found.multipliers[: len(borders)],
+        float(np.mean((lengths - 1) ** 2)),
+        _error_certificate(found, rank, options.tol, slack),
+    )
+
+
+def tessellate_in_low_rank(
+    pieces: RigidPatches,
+    borders: PairDistances,
+    far: PairDistances,
+    start: FloatArray,
+    options: StretchOptions,
+    run: Run,
+) -> Stretched:
+    """Return the same of many tesserae, in as many dimensions as the dual asks for, up to a maximum."""
+    with one_blas_thread():
+        bands = borders.bands(options.slack, pieces.images)
+        return stretch_out(_mean_stretch(pieces, far), bands, pieces.layout, start, options, run)
+
+
+def whole(pieces: RigidPatches, start: FloatArray, tol: float) -> Stretched:
+    """Return a single tessera, or several without borders, where they are."""
+    rank = pieces.layout.max_size
+    stretch, error = (Certificate(0.0, 0.0, rank, claim, tol) for claim in (STRETCH_CLAIM, ERROR_CLAIM))
+    return Stretched(start, stretch, Trace(np.zeros(1), Stop.CONVERGED), np.zeros(0), 0.0, error)
+
+
+def frame_rows(layout: FrameLayout) -> sp.csr_array:
+    r"""Return rows of V whose squared lengths are all 1 just where all frames are orthonormal.
+
+    The a-th of a frame, and :math:`(e_a + e_b)/\sqrt2` of two.
+    """
+    first, second = [], []
+    for _, rows in layout.groups:
+        a, b = np.tril_indices(rows.shape[1])
+        first.append(rows[:, a].ravel())
+        second.append(rows[:, b].ravel())
+    i, j = (np.concatenate(these) if these else np.empty(0, dtype=np.int64) for these in (first, second))
+    order = np.arange(len(i))
+    share = np.where(i == j, 0.5, np.sqrt(0.5))
+    entries = (np.concatenate([share, share]), (np.concatenate([order, order]), np.concatenate([i, j])))
+    return sp.csr_array(entries, shape=(len(i), layout.n_rows))
+
+
+def _mean_stretch(pieces: RigidPatches, far: PairDistances) -> PairStretch:
+    apart = far.matrix(pieces.images)
+    return PairStretch(sp.csr_array(apart.T @ apart / len(far)))
+
+
+def _principal(root: FloatArray, images: sp.csr_array) -> tuple[FloatArray, int]:
+    """Return frames and shifts in the principal axes of the points, the longest first, and how many axes count."""
+    mean = np.asarray(images.sum(axis=0)) @ root / images.shape[0]
+    scatter = root.T @ ((images.T @ images) @ root) / images.shape[0] - np.outer(mean, mean)
+    values, axes = np.linalg.eigh(scatter)
+    return np.asarray(root @ axes[:, ::-1]), max(1, int((values > MIN_VARIANCE_USED * values.sum()).sum()))
+
+
+def _certificate(
+    found: GramSolution, V: FloatArray, W: FloatArray, lengths: FloatArray, rank: int, options: StretchOptions
+) -> Certificate:
+    """Return the certificate of orthonormal frames, with the bound of the whole slack."""
+    count, stretch = len(lengths), float(np.vdot(V, W @ V))
+    added = (1 - INNER_SLACK_SHARE) * options.slack
+    bound = found.bound + added * float(np.abs(found.multipliers[:count]).sum())
+    beyond = np.abs(lengths - found.center[:count]) - options.slack
+    violation = max(float(beyond.max()), 0.0)
+    return Certificate(-stretch, -bound, rank, STRETCH_CLAIM, options.tol, STRETCH_NOISE * stretch, violation)
+
+
+def _error_certificate(found: GramSolution, rank: int, tol: float, slack: float) -> Certificate:
+    """Return the certificate of stage one, half the sum of squared errors; rounding may lift its bound above it."""
+    bound = max(0.0, min(found.error, found.error_bound))
+    return Certificate(found.error, bound, rank, ERROR_CLAIM, tol, error_noise(slack))

@@ -1,0 +1,53 @@
+"""The least squared error that any placement makes of distances that contradict each other, proven from its dual."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from manifoldry.solve.semidefinite.barrier import Bands
+from manifoldry.solve.semidefinite.certificate import FRAME_RANK_TOL, ground, least_proven_shift
+from manifoldry.solve.semidefinite.frames import FrameLayout
+from manifoldry.values import Certificate, FloatArray
+
+ERROR_CLAIM = "the squared error of the kept distances"
+
+ERROR_SHIFTS = np.concatenate([[0.0], 10.0 ** np.arange(-12.0, 1.0, 0.5)])
+"""Multipliers added to all of an error's that are tried in turn: its own are the relative errors of squared lengths."""
+
+MIN_ERROR_SHARE = 1e-3
+"""Errors below this share of the slack count as none: the stretch that follows may leave the lengths by the slack."""
+
+
+def error_noise(slack: float) -> float:
+    """Return the squared error, half the sum over all lengths, that counts as none."""
+    return (MIN_ERROR_SHARE * slack) ** 2 / 2
+
+
+def certify_error(bands: Bands, layout: FrameLayout, V: FloatArray, tol: float) -> Certificate:
+    r"""Return how far the centers c of the bands can be from the least squared error of lengths 1.
+
+    The dual of :math:`\min \tfrac12 \sum_e (l_e - 1)^2` over all :math:`A \succeq 0` with identity blocks for frames is
+    :math:`\max -\sum_e (u_e + u_e^2 / 2) - \operatorname{tr} \Lambda` with
+    :math:`B^\top \operatorname{diag}(u) B + \Lambda \succeq 0`, and :math:`u = c - 1` is optimal where c is. Equal
+    multipliers :math:`\eta` are added, and :math:`\eta I` to those of frames, until pivots prove the sum to be positive
+    semidefinite.
+    """
+    rank = int(np.linalg.matrix_rank(V, rtol=FRAME_RANK_TOL))
+    kept = bands.bounded_below
+    center = np.where(kept, (bands.lower + bands.upper) / 2, 1.0) if kept.any() else np.ones(len(bands))
+    u = center - 1
+    objective = float(u @ u) / 2
+    noise = error_noise(float(np.min((bands.upper - bands.lower)[kept], initial=1.0)) / 2)
+    if objective <= noise:
+        return Certificate(objective, 0.0, rank, ERROR_CLAIM, tol, noise)
+    S = bands.laplacian(u)
+    of_frames = layout.multipliers(V, -(S @ V))
+    even = bands.laplacian(np.ones(len(bands)))
+    unit = float(even.diagonal().mean()) or 1.0
+    shift = least_proven_shift(
+        sp.csc_array(S + of_frames + ground(layout, unit)), even + sp.diags_array(layout.is_frame_row), ERROR_SHIFTS
+    )
+    raised = u + shift
+    bound = -float(raised.sum() + raised @ raised / 2) - float(of_frames.trace()) - shift * layout.n_frame_rows
+    return Certificate(objective, max(bound, 0.0), rank, ERROR_CLAIM, tol, noise)

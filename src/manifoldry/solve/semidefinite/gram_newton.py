@@ -178,7 +178,7 @@ class Iterate:
         """Return multipliers about twice as large as needed, and their center, with lengths of about 1.
 
         Their shares are those of a D-optimal design, by a few of its multiplicative updates: with W = 0 the lengths of
-        the center are all equal where each share is multiplied by its length (titterington1976).
+        the center are all equal where each share is multiplied by its length (silvey1978).
         """
         shares = np.ones(operator.n_lengths)
         for _ in range(N_DESIGN_UPDATES):

@@ -34,9 +34,8 @@ MIN_SINGLE_STEP = 0.2
 DRIFT_SHARE = 0.05
 """Share of what is left to correct by which rounding may miss a step's target."""
 
-SHORT_STEP, MIN_AGE = 0.1, 3
-"""Steps of the Gram matrix that make new coordinates worth their cost, unless the present ones are not older than so
-many steps."""
+SHORT_STEP = 0.1
+"""Steps of the Gram matrix so short that new coordinates are worth their cost."""
 
 MEAN_ERROR_CLAIM = "the squared error of the kept distances"
 
@@ -187,7 +186,7 @@ class _Path:
         self.coordinates = np.eye(operator.order)
         self.now = Iterate.start(operator)
         self._dtype: Any = np.float32 if operator.n_lengths >= MIN_SINGLE_LENGTHS else np.float64
-        self._age = MIN_AGE + 1
+        self._fresh = False
         term.start(self.now.multipliers, self.now.complementarity / operator.order)
 
     def gap(self) -> float:
@@ -203,10 +202,10 @@ class _Path:
             stepped = _stepped(self.operator, self._term, self.now, mu, self._dtype)
             if stepped is not None:
                 self.now, primal = stepped
-                self._age += 1
+                self._fresh = False
                 drift = np.abs(self._residuals() - (1 - primal) * before).max(initial=0.0)
                 allowed = max(self._term.accuracy, DRIFT_SHARE * np.abs(before).max(initial=0.0))
-                if (drift > allowed or primal < SHORT_STEP) and self._age > MIN_AGE:
+                if drift > allowed or primal < SHORT_STEP:
                     self._sharpen()
                 return True
             if not self._sharpen():
@@ -220,7 +219,7 @@ class _Path:
         if self._dtype is np.float32:
             self._dtype = np.float64
             return True
-        if not self._age:
+        if self._fresh:
             return False
         operator = self.operator.rooted(self.now.root)
         try:
@@ -228,7 +227,7 @@ class _Path:
         except np.linalg.LinAlgError:  # it was definite by rounding only
             return False
         self.coordinates = self.coordinates @ self.now.root
-        self.operator, self.now, self._age = operator, now, 0
+        self.operator, self.now, self._fresh = operator, now, True
         return True
 
 

@@ -176,13 +176,15 @@ class MVU(GraphEmbedder):
             warn(f"{told}; FastMVU and IPA take minutes. A callback or Ctrl-C ends it with the layout reached.")
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        pairs = _with_common_neighbors(sample, run) if self.common_neighbors else PairDistances.of_graph(sample.graph)
+        graph = sample.graph
+        pairs = _with_common_neighbors(sample, run) if self.common_neighbors else PairDistances.of_graph(graph)
         if self.constraints == "equal" and self.max_rank is None and len(pairs) <= MAX_GRAM_PAIRS:
-            fits = sample.X is not None and self.metric == "euclidean"
+            # Distances of rows fit by themselves, unless some were lengthened because they were those of duplicates.
+            fits = sample.X is not None and self.metric == "euclidean" and graph.lengths.min() >= pairs.lengths.min()
             with run.stage("semidefinite program"), run.stoppable():
                 solution = unfold_points(pairs, run, slack=self.slack, tol=self.tol, fits=fits)
         else:
-            solution = self._in_low_rank(sample.graph, pairs, n_components, run)
+            solution = self._in_low_rank(graph, pairs, n_components, run)
         coordinates, spectrum = principal_axes(solution.V, n_components)
         spectrum = spectrum.head(max(n_components, solution.certificate.rank))
         return Embedding(

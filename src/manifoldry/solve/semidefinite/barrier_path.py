@@ -84,12 +84,13 @@ def stretch_out(
     """
     kept = bool(bands.bounded_below.any())
     V = layout.orthonormal(_widened(start, options.max_rank if kept else start.shape[1], layout, run))
-    objective = [-stretch.total(V)]
+    objective, nearest = [-stretch.total(V)], V
     slacks = _slacks(options.slack) if kept else [1.0]
     fitting, stretching = (Newton(layout, BARRIER_DAMPING, MAX_HALVINGS, run) for _ in range(2))
     for slack in slacks:
         if kept:
             V, bands = _least_misfit(fitting, bands, V, slack)
+            nearest = V
         else:
             V = _shrunk(bands, layout, V)
         final = slack == slacks[-1]
@@ -103,7 +104,7 @@ def stretch_out(
     missed = np.where(bands.bounded_below, np.abs(errors), np.maximum(errors, 0.0))
     certificate = certify_stretch(barrier, layout, V, options.tol, bands.violation(V))
     stop = Stop.ASKED if run.stopped else (Stop.CONVERGED if good else Stop.LIMIT)
-    error = certify_error(bands, layout, V, options.tol)
+    error = certify_error(bands, layout, nearest, options.tol)
     return Stretched(V, certificate, Trace(np.array(objective), stop), above - below, float(np.mean(missed**2)), error)
 
 

@@ -33,11 +33,12 @@ from manifoldry.warnings import warn
 N_START_LANDMARKS = 300
 """Landmarks of the Isomap that initializes the program, in well under a second."""
 
-MAX_SMALL_SAMPLE, SMALL_SAMPLE_RANK = 60, 10
-"""Up to that many points the program is cheap in that many dimensions, in which the certificate is tight."""
-
 EXTRA_DIMENSIONS = 2
 """Dimensions beyond n_components, through which the points can unfold."""
+
+MAX_GROWN_RANK = 10
+"""Dimensions up to which a program of upper bounds alone may grow, where its dual asks for more than it has; 178 wines
+need five, and most data four."""
 
 MIN_VARIANCE_SHARE = 1e-8
 """Columns of the initialization with less than this share of the largest variance are left out."""
@@ -76,13 +77,15 @@ class MVU(GraphEmbedder):
     .. math:: \max_{G \succeq 0,\; G 1 = 0} \operatorname{tr} G \quad \text{with} \quad
               G_{ii} - 2 G_{ij} + G_{jj} = d_{ij}^2 \;\; (\text{or} \le d_{ij}^2) \;\; \text{for neighbors } i, j .
 
-    The Gram matrix is factored as :math:`G = Y Y^\top` with few columns, and the variance is maximized by Newton's
-    method with a logarithmic barrier for the constraints. The multipliers give a dual bound: how far from the optimum
-    the solution can be. With inequalities the dual bound is tight; equalities keep sheets open around holes, and need
-    more dimensions than given for a tight bound.
+    Equalities keep sheets open around holes. Up to 9,000 of them the program is solved over all Gram matrices G, by a
+    primal-dual interior-point method, until its dual proves the variance optimal to ``tol``. Inequalities need few
+    dimensions: :math:`G = Y Y^\top` is factored with few columns, and the variance maximized by Newton's method with a
+    logarithmic barrier; their dual is as tight. More than 9,000 equalities, or a given ``max_rank``, are solved the same
+    way, with a bound that is valid but far from tight although the layout hardly changes any more.
 
-    If the distances contradict each other (noise, few dimensions), their squared errors are minimized first and the
-    resulting distances are kept: there is always a solution, and ``error_`` tells how good it is.
+    If the distances contradict each other, as given ones may, their squared errors are minimized first and the
+    resulting distances are kept: there is always a solution. ``error_`` tells how good it is, and
+    ``error_certificate_`` how much better any other could be.
 
     Parameters
     ----------
@@ -95,9 +98,10 @@ class MVU(GraphEmbedder):
     common_neighbors : bool
         Keep also the distances between neighbors of the same point, and so the angles.
     max_rank : int, optional
-        Maximum dimension of the program; by default two more than n_components, and up to 10 for at most 60 points.
+        Maximum dimension of a program in low rank. By default none for up to 9,000 equalities, which need no low rank;
+        two more than n_components for more; and 10 for inequalities, of which they use as many as their dual asks for.
     tol : float
-        Relative duality gap at which to stop.
+        Relative gap, proven by the dual, at which to stop. Where that is not reached the certificate says so.
     n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
         As in `Isomap`.
     random_state, n_jobs, verbose, callback
@@ -110,13 +114,16 @@ class MVU(GraphEmbedder):
     spectrum_ : Spectrum
         Eigenpairs of the unfolded Gram matrix, in all dimensions used.
     certificate_ : Certificate
-        Of minus the variance; ``gap`` is relative, ``violation`` the largest relative error of a squared distance.
+        Of minus the variance with these distances; ``gap`` is relative, ``violation`` is by how much a squared relative
+        distance is farther than ``slack`` from those to keep.
+    error_certificate_ : Certificate
+        Of half the sum of squared relative errors of the squared distances to keep: zero where they fit.
     stretch_ : float
         The variance: the sum of squared distances from the mean, tr G.
     error_ : float
         Mean squared relative error of the squared distances, in all dimensions used.
     trace_ : Trace
-        Minus the variance from barrier parameter to barrier parameter.
+        Minus the variance from step to step, or from barrier parameter to barrier parameter in low rank.
     graph_ : NeighborGraph
         The graph whose distances are kept.
     diagnostics_ : dict
@@ -206,16 +213,16 @@ class MVU(GraphEmbedder):
 
     def _in_low_rank(self, graph: NeighborGraph, pairs: PairDistances, n_components: int, run: Run) -> Stretched:
         n = graph.n_points
-        rank = min(self._max_rank(n, n_components), n - 1)
+        rank = min(self._max_rank(n_components), n - 1)
         start = _landmark_isomap(graph, min(rank, n_components + EXTRA_DIMENSIONS), run)
         with run.stage("semidefinite program"), run.stoppable():
             bands = pairs.bands(self.slack if self.constraints == "equal" else None)
             options = StretchOptions(self.tol, self.slack, rank)
             return stretch_out(Variance(n), bands, FrameLayout.of_points(n), start, options, run)
 
-    def _max_rank(self, n_points: int, n_components: int) -> int:
-        small = SMALL_SAMPLE_RANK if n_points <= MAX_SMALL_SAMPLE else 0
-        return self.max_rank or max(n_components + EXTRA_DIMENSIONS, small)
+    def _max_rank(self, n_components: int) -> int:
+        grown = MAX_GROWN_RANK if self.constraints == "at most" else 0
+        return self.max_rank or max(n_components + EXTRA_DIMENSIONS, grown)
 
 
 def _landmark_isomap(graph: NeighborGraph, n_columns: int, run: Run) -> FloatArray:

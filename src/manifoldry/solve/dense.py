@@ -1,0 +1,140 @@
+"""Products, factors and extreme eigenvalues of dense matrices, block by block on the threads of a run.
+
+The threads of BLAS itself wait for each other actively, which costs seconds on a busy machine (see `blas`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from manifoldry.run import Run
+from manifoldry.values import FloatArray
+
+PANEL = 256
+"""Rows or columns of a block: large enough for BLAS, small enough for the threads to share."""
+
+CORNER = 64
+"""Order of the blocks on the diagonal whose inverses stand for triangular solves, which NumPy has not."""
+
+MAX_LANCZOS_STEPS = 60
+LANCZOS_CHECK = 5
+"""Steps after which the eigenvalues of Lanczos' small matrix are looked at."""
+
+
+def product(one: Any, other: FloatArray, run: Run) -> FloatArray:
+    """Return the product of a dense or sparse matrix with a dense one."""
+    found = np.empty((one.shape[0], other.shape[1]), np.result_type(one.dtype, other.dtype))
+
+    def work(lo: int, hi: int) -> None:
+        found[lo:hi] = one[lo:hi] @ other
+
+    run.map(work, run.ranges(one.shape[0], PANEL), blas=True)
+    return found
+
+
+def inverse_of(lower: FloatArray) -> FloatArray:
+    """Return the inverse of L L'."""
+    found, _ = scipy.linalg.get_lapack_funcs("potri", (lower,))(np.asfortranarray(lower), lower=1, overwrite_c=1)
+    return np.tril(found) + np.tril(found, -1).T
+
+
+def factor_lower(matrix: FloatArray, run: Run) -> FloatArray:
+    """Factor a symmetric matrix in place by Cholesky, its lower triangle given; the upper one is left as it is.
+
+    Raises `numpy.linalg.LinAlgError` if the matrix is not positive definite. By columns of blocks, each brought up to
+    date by all those before it: products of many terms, which the threads share by rows.
+    """
+    n = len(matrix)
+    for lo in range(0, n, PANEL):
+        hi = min(lo + PANEL, n)
+        panel = _Panel(matrix, lo, hi)
+        run.map(panel.update, [(first, min(first + PANEL // 2, hi)) for first in range(lo, hi, PANEL // 2)], blas=True)
+        panel.factor()
+        run.map(panel.finish, [(first, min(first + PANEL, n)) for first in range(hi, n, PANEL)], blas=True)
+    return matrix
+
+
+class _Panel:
+    """Columns lo..hi of a matrix that is being factored, those before them finished."""
+
+    def __init__(self, matrix: FloatArray, lo: int, hi: int) -> None:
+        self._matrix, self._lo, self._hi = matrix, lo, hi
+        self._before = np.ascontiguousarray(matrix[lo:hi, :lo].T)
+
+    def update(self, first: int, last: int) -> None:
+        """Subtract what the columns before contribute to these rows."""
+        if self._lo:
+            self._matrix[first:last, self._lo : self._hi] -= self._matrix[first:last, : self._lo] @ self._before
+
+    def factor(self) -> None:
+        """Factor the block on the diagonal."""
+        lo, hi = self._lo, self._hi
+        # What is above the diagonal may be anything, and NumPy takes a NaN there for a failure.
+        self._corner = np.linalg.cholesky(np.tril(self._matrix[lo:hi, lo:hi]))
+        self._matrix[lo:hi, lo:hi] = self._corner
+        cuts = [(k, min(k + CORNER, hi - lo)) for k in range(0, hi - lo, CORNER)]
+        self._inverses = [(k, m, np.ascontiguousarray(np.linalg.inv(self._corner[k:m, k:m]).T)) for k, m in cuts]
+
+    def finish(self, first: int, last: int) -> None:
+        """Update rows below the block on the diagonal and divide them by its factor, a few columns at a time."""
+        self.update(first, last)
+        rest = np.ascontiguousarray(self._matrix[first:last, self._lo : self._hi])
+        for k, m, inverse in self._inverses:
+            if k:
+                rest[:, k:m] -= rest[:, :k] @ self._corner[k:m, :k].T
+            rest[:, k:m] = rest[:, k:m] @ inverse
+        self._matrix[first:last, self._lo : self._hi] = rest
+
+
+def solve_factored(lower: FloatArray, right: FloatArray) -> FloatArray:
+    """Return the solution of L L' x = b; only the lower triangle is read."""
+    return scipy.linalg.cho_solve((lower.T, False), right, check_finite=False)
+
+
+def lowest_between(lower: FloatArray, middle: Any, start: FloatArray, share: float) -> float:
+    """Return a value below the lowest eigenvalue of L^-1 D L^-T, D symmetric; see `lowest_eigenvalue`."""
+    solve = scipy.linalg.get_blas_funcs("trsv", (lower,))
+    factor = lower.T if lower.flags.c_contiguous else np.asfortranarray(lower.T)  # as LAPACK reads it
+
+    def apply(x: FloatArray) -> FloatArray:
+        return np.asarray(solve(factor, middle @ solve(factor, x), trans=1))
+
+    return lowest_eigenvalue(apply, start, share)
+
+
+def lowest_eigenvalue(apply: Callable[[FloatArray], FloatArray], start: FloatArray, share: float) -> float:
+    """Return a value below the lowest eigenvalue of a symmetric operator, by Lanczos' method.
+
+    From the lowest Ritz value its residual is subtracted: there is an eigenvalue between the two, and from a random
+    start that is the lowest. It ends when the residual is below this share of the value, or of 1 for one above -1.
+    """
+    n = len(start)
+    basis = np.zeros((min(MAX_LANCZOS_STEPS, n) + 1, n))
+    basis[0] = start / np.linalg.norm(start)
+    small = np.zeros((len(basis), len(basis)))
+    lowest = residual = 0.0
+    for k in range(len(basis) - 1):
+        image = np.asarray(apply(basis[k]), dtype=float)
+        small[k, k] = image @ basis[k]
+        for _ in range(2):  # once does not make it orthogonal to rounding
+            image = image - (basis[: k + 1] @ image) @ basis[: k + 1]
+        length = float(np.linalg.norm(image))
+        last = k == len(basis) - 2 or length <= 1e-12 * max(1.0, abs(small[k, k]))
+        if last or k % LANCZOS_CHECK == LANCZOS_CHECK - 1:
+            values, vectors = np.linalg.eigh(small[: k + 1, : k + 1])
+            lowest, residual = float(values[0]), length * abs(float(vectors[-1, 0]))
+            if last or residual <= share * max(1.0, -lowest):
+                break
+        small[k, k + 1] = small[k + 1, k] = length
+        basis[k + 1] = image / length
+    return lowest - residual
+
+
+def dense_array(matrix: Any) -> FloatArray:
+    """Return a dense copy of a sparse matrix, or the matrix."""
+    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)

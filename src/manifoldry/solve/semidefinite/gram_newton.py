@@ -1,0 +1,247 @@
+"""Newton's equation of a program over Gram matrices whose constraints have rank one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from manifoldry.run import Run
+from manifoldry.solve.dense import (
+    dense_array,
+    factor_lower,
+    inverse_of,
+    lowest_between,
+    product,
+    solve_factored,
+)
+from manifoldry.solve.semidefinite.length_terms import LengthTerm
+from manifoldry.values import FloatArray
+
+STEP_SHARE = 0.05
+"""Relative error, on the safe side, of a step to the boundary of the cone."""
+
+ROWS_PER_TASK = 128
+
+
+class GramOperator:
+    """The rows b_e and the form W on n points, and the basis Q of the directions that the Gram matrix may use.
+
+    Matrices of order m are in the coordinates of the basis: A is that of Q A Q'.
+    """
+
+    def __init__(self, differences: Any, stretch: FloatArray, basis: Any, run: Run) -> None:
+        self.B: Any = _csr(differences) if sp.issparse(differences) else np.asarray(differences, dtype=float)
+        self.basis, self.run, self._stretch = basis, run, np.asarray(stretch, dtype=float)
+        self.n_lengths = differences.shape[0]
+        self.order = self.B.shape[1] if basis is None else basis.shape[1]
+        self.W = self._restricted(self._stretch)
+        self.noise = run.rng("boundary").standard_normal(self.order)
+        self._buffers: dict[Any, FloatArray] = {}
+
+    def rooted(self, root: FloatArray) -> GramOperator:
+        """Return the same program in the coordinates of a root (m, m) of the Gram matrix.
+
+        In them A is the identity and S has eigenvalues near the barrier parameter, so that little is lost where it is
+        the small difference of large matrices.
+        """
+        return GramOperator(self.B, self._stretch, self.on_points(root), self.run)
+
+    def without_stretch(self) -> GramOperator:
+        """Return the operator with W = 0."""
+        return GramOperator(self.B, np.zeros_like(self._stretch), self.basis, self.run)
+
+    def laplacian(self, multipliers: FloatArray) -> Any:
+        """Return Q' B' diag(u) B Q, sparse where the basis is."""
+        if not sp.issparse(self.B):
+            return self._restricted(product(self.B.T, multipliers[:, None] * self.B, self.run))
+        data = self.B.data * np.repeat(multipliers, np.diff(self.B.indptr))
+        weighted = sp.csr_array((data, self.B.indices, self.B.indptr), shape=self.B.shape)
+        matrix = sp.csr_array(self.B.T @ weighted)
+        if self.basis is None:
+            return matrix
+        if sp.issparse(self.basis):
+            return sp.csr_array(self.basis.T @ (matrix @ self.basis))
+        return self._restricted(matrix)
+
+    def lengths(self, root: FloatArray) -> FloatArray:
+        """Return b_e A b_e' of A = T T'."""
+        root = self.on_points(root)
+        if not sp.issparse(self.B):
+            return np.square(product(self.B, root, self.run)).sum(axis=1)
+        from manifoldry.compiled.rank_one import square_rows
+
+        found = np.empty(self.n_lengths)
+
+        def work(lo: int, hi: int) -> None:
+            square_rows(self.B.indptr, self.B.indices, self.B.data, root, found, lo, hi)
+
+        self.run.map(work, self.run.ranges(self.n_lengths, ROWS_PER_TASK))
+        return found
+
+    def forms(self, matrix: FloatArray) -> FloatArray:
+        """Return b_e G b_e'."""
+        matrix = self._spread(np.asarray(matrix, dtype=float))
+        if not sp.issparse(self.B):
+            return np.einsum("em,em->e", product(self.B, matrix, self.run), self.B)
+        from manifoldry.compiled.rank_one import form_rows
+
+        found = np.empty(self.n_lengths)
+        form_rows(self.B.indptr, self.B.indices, self.B.data, matrix, found)
+        return found
+
+    def multiplied_forms(self, one: FloatArray, other: FloatArray) -> FloatArray:
+        """Return the lower triangle of the entrywise product of B G B' and B H B', in memory used by the next call."""
+        one, other = self._spread(one), self._spread(other)
+        if one.dtype not in self._buffers:
+            self._buffers = {one.dtype: np.empty((self.n_lengths, self.n_lengths), one.dtype)}
+        found = self._buffers[one.dtype]
+        if sp.issparse(self.B):
+            from manifoldry.compiled.rank_one import multiply_forms
+
+            indptr, indices, data = self.B.indptr, self.B.indices, self.B.data.astype(one.dtype)
+
+            def work(lo: int, hi: int) -> None:
+                multiply_forms(indptr, indices, data, one, other, found, lo, hi)
+        else:
+            rows = self.B.astype(one.dtype)
+
+            def work(lo: int, hi: int) -> None:
+                ends = np.ascontiguousarray(rows[:hi].T)
+                np.matmul(rows[lo:hi] @ one, ends, out=found[lo:hi, :hi])
+                found[lo:hi, :hi] *= (rows[lo:hi] @ other) @ ends
+
+        self.run.map(work, self.run.ranges(self.n_lengths, ROWS_PER_TASK), blas=True)
+        return found
+
+    def on_points(self, root: FloatArray) -> FloatArray:
+        """Return Q T."""
+        return np.ascontiguousarray(root if self.basis is None else self.basis @ root)
+
+    def _spread(self, matrix: FloatArray) -> FloatArray:
+        """Return Q G Q'."""
+        if self.basis is None:
+            return matrix
+        if sp.issparse(self.basis):
+            half = np.ascontiguousarray((self.basis @ matrix).T)
+            return np.ascontiguousarray((self.basis @ half).astype(matrix.dtype))
+        basis = self.basis.astype(matrix.dtype)
+        return product(product(basis, matrix, self.run), basis.T, self.run)
+
+    def _restricted(self, matrix: Any) -> FloatArray:
+        """Return Q' G Q."""
+        if self.basis is None:
+            return np.ascontiguousarray(dense_array(matrix))
+        if sp.issparse(self.basis):
+            return np.ascontiguousarray(dense_array(self.basis.T @ (matrix @ self.basis)))
+        return _symmetric(product(self.basis.T, product(matrix, self.basis, self.run), self.run))
+
+
+@dataclass(frozen=True)
+class Iterate:
+    r"""Multipliers u, the Gram matrix A and :math:`S = \sum_e u_e b_e^\top b_e - W`, with their factors."""
+
+    multipliers: FloatArray
+    gram: FloatArray
+    root: FloatArray
+    dual: FloatArray
+    dual_root: FloatArray
+    lengths: FloatArray
+    stretch: float
+
+    @classmethod
+    def at(cls, operator: GramOperator, multipliers: FloatArray, gram: FloatArray) -> Iterate:
+        """Return the iterate; raises `numpy.linalg.LinAlgError` unless both matrices are positive definite."""
+        dual = dense_array(operator.laplacian(multipliers)) - operator.W
+        root, dual_root = np.linalg.cholesky(gram), np.linalg.cholesky(dual)
+        stretch = float(np.vdot(operator.W, gram))
+        return cls(multipliers, gram, root, dual, dual_root, operator.lengths(root), stretch)
+
+    @classmethod
+    def start(cls, operator: GramOperator) -> Iterate:
+        """Return equal multipliers about twice as large as needed, and their center, scaled to mean length 1."""
+        even = dense_array(operator.laplacian(np.ones(operator.n_lengths)))
+        lower = np.linalg.cholesky(even)
+        unit = float(np.abs(operator.W).max()) * operator.order / float(np.abs(even).max()) or 1.0
+        needed = -lowest_between(lower, -operator.W / unit, operator.noise, STEP_SHARE) * unit
+        multiplier = 2 * needed if operator.W.any() else 1.0
+        center = inverse_of(np.linalg.cholesky(multiplier * even - operator.W))
+        multipliers = np.full(operator.n_lengths, multiplier)
+        return cls.at(operator, multipliers, center / operator.lengths(np.linalg.cholesky(center)).mean())
+
+    @property
+    def complementarity(self) -> float:
+        """The trace of A S."""
+        return float(np.vdot(self.gram, self.dual))
+
+
+class NewtonSystem:
+    r"""Newton's equation for the multipliers, factored once for the affine step and its corrector.
+
+    In the direction of Helmberg, Rendl, Vanderbei and Wolkowicz its matrix is the entrywise product
+    :math:`(B A B^\top) \circ (B S^{-1} B^\top)`, as all constraints have rank one.
+    """
+
+    def __init__(self, operator: GramOperator, now: Iterate, dtype: Any) -> None:
+        self._operator, self._now = operator, now
+        self._gram = now.gram.astype(dtype)
+        self._inverse = inverse_of(now.dual_root).astype(dtype)
+        self._matrix = operator.multiplied_forms(self._gram, self._inverse)
+        self._inverse_lengths = np.diagonal(self._matrix) / operator.forms(self._gram)
+
+    def affine(self, term: LengthTerm) -> tuple[float, float]:
+        """Take the predictor's step; return how far the Gram matrix and S can follow it."""
+        now = self._now
+        added, right = term.linearize(now.lengths, now.multipliers, 0.0)
+        np.einsum("ii->i", self._matrix)[...] += added.astype(self._matrix.dtype)
+        self._factor = factor_lower(self._matrix, self._operator.run)
+        self._solve(term, added, right, -now.lengths)
+        return self.max_steps()
+
+    def correct(self, term: LengthTerm, mu: float) -> None:
+        """Take the step towards the parameter mu, with the second-order term of the affine step."""
+        now, run = self._now, self._operator.run
+        added, right = term.linearize(now.lengths, now.multipliers, mu)
+        second = _symmetric(product(self._dA.astype(self._gram.dtype), self._turned, run))
+        of_second = self._operator.forms(second)
+        self._solve(term, added, right, mu * self._inverse_lengths - now.lengths - of_second)
+        self._dA += mu * self._inverse - second
+
+    def max_steps(self) -> tuple[float, float]:
+        """Return how far the Gram matrix and S can follow the step inside the cone."""
+        noise = self._operator.noise
+        primal = lowest_between(self._now.root, self._dA, noise, STEP_SHARE)
+        dual = lowest_between(self._now.dual_root, self._change, noise, STEP_SHARE)
+        return _until_boundary(primal), _until_boundary(dual)
+
+    def moved(self, primal: float, dual: float) -> Iterate:
+        """Return the iterate that the step leads to."""
+        multipliers = self._now.multipliers + dual * self._du
+        return Iterate.at(self._operator, multipliers, self._now.gram + primal * self._dA)
+
+    def _solve(self, term: LengthTerm, added: FloatArray, right: FloatArray, of_lengths: FloatArray) -> None:
+        """Set the changes of multipliers and of S, and that of A but for its corrector."""
+        whole = (of_lengths + right).astype(self._factor.dtype)
+        self._du = solve_factored(self._factor, whole).astype(float)
+        if not np.isfinite(self._du).all():
+            raise np.linalg.LinAlgError("Newton's equation has no finite solution.")
+        term.set_direction(added * self._du - right)
+        self._change = self._operator.laplacian(self._du)
+        self._turned = product(self._change.astype(self._gram.dtype), self._inverse, self._operator.run)
+        self._dA = -self._now.gram - _symmetric(product(self._gram, self._turned, self._operator.run))
+
+
+def _csr(matrix: Any) -> sp.csr_array:
+    rows = sp.csr_array(matrix, dtype=float)
+    rows.sum_duplicates()
+    return sp.csr_array((rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int32)), shape=rows.shape)
+
+
+def _until_boundary(lowest: float) -> float:
+    return -1 / lowest if lowest < 0 else np.inf
+
+
+def _symmetric(matrix: FloatArray) -> FloatArray:
+    return (matrix + matrix.T) / 2

@@ -397,7 +397,7 @@ def test_frames_cost_the_bound_what_their_multipliers_are_raised_by():
     """|R_1 + R_2|^2 of two frames of two rows is 8 where they agree, and 4 at right angles.
 
     There the frames' multipliers are I and the dual matrix has eigenvalues of -1: raised by 1 on all four rows, the
-    multipliers prove 4 + 4. A short link from shift to shift adds little of its own, so that all of this is the frames'.
+    multipliers prove 4 + 4. A short link from shift to shift adds little of its own, so that all this is the frames'.
     """
     layout = FrameLayout(np.array([2, 2]))
     V = np.vstack([np.eye(4), np.eye(4)[:2]])

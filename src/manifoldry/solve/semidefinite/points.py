@@ -56,4 +56,4 @@ def unfold_points(pairs: PairDistances, run: Run, *, slack: float, tol: float, f
 
 def _certificate(found: GramSolution, rank: int, tol: float) -> Certificate:
     noise = STRETCH_NOISE * abs(found.stretch)
-    return Certificate(-found.stretch, -found.bound, rank, STRETCH_CLAIM, tol, noise, found.violation)
+    return Certificate(-found.stretch, -found.bound, rank, STRETCH_CLAIM, tol, noise, found.violation, found.smallest)

@@ -39,24 +39,26 @@ def multiply_forms(indptr, indices, data, one, other, out, lo, hi):  # type: ign
 
 
 @nb.njit(
-    ["void(int32[::1], int32[::1], float64[::1], float64[:, ::1], float64[::1], int64, int64)"],
+    ["void(int32[::1], int32[::1], float64[::1], float64[:, ::1], float64[:, ::1], float64[::1], int64, int64)"],
     nogil=True,
     cache=True,
     fastmath={"reassoc", "contract", "nsz"},
 )
-def square_rows(indptr, indices, data, root, out, lo, hi):  # type: ignore[no-untyped-def]
-    """Write ``out[e] = |b_e T|^2`` for the sparse rows lo..hi."""
-    n = root.shape[1]
-    ends = np.empty(n)
+def pair_rows(indptr, indices, data, one, other, out, lo, hi):  # type: ignore[no-untyped-def]
+    """Write ``out[e] = (b_e X) . (b_e Y)`` for the sparse rows lo..hi."""
+    n = one.shape[1]
+    left, right = np.empty(n), np.empty(n)
     for e in range(lo, hi):
-        ends[:] = 0
+        left[:] = 0
+        right[:] = 0
         for k in range(indptr[e], indptr[e + 1]):
             weight, row = data[k], indices[k]
             for c in range(n):
-                ends[c] += weight * root[row, c]
+                left[c] += weight * one[row, c]
+                right[c] += weight * other[row, c]
         total = 0.0
         for c in range(n):
-            total += ends[c] * ends[c]
+            total += left[c] * right[c]
         out[e] = total
 
 

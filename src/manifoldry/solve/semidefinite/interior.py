@@ -9,6 +9,7 @@ import numpy as np
 
 from manifoldry.run import Run
 from manifoldry.solve.semidefinite.gram_newton import GramOperator, Iterate, NewtonSystem
+from manifoldry.solve.semidefinite.gram_proof import prove_bound
 from manifoldry.solve.semidefinite.length_terms import LengthBands, LengthTerm, SquaredErrors
 from manifoldry.values import Array, FloatArray, Stop
 
@@ -18,8 +19,8 @@ BOUNDARY_SHARE = 0.9
 300 points of a roll take 31 steps instead of 20; with 0.98 more than 60."""
 
 STEP_SHRINKAGE = 0.8
-MIN_STEP_LENGTH = 0.1
-"""Steps so short that rounding has taken over."""
+MIN_STEP_LENGTH = 1e-3
+"""Steps so short that rounding has taken over; frames of a hundred tesserae begin with steps of a fiftieth."""
 
 MIN_SINGLE_LENGTHS = 1000
 """From this number of lengths on the first steps, far from the optimum, are computed in single precision."""
@@ -40,7 +41,7 @@ class GramSolution:
 
     The rows of the root T (n, m) are the points, the stretch is :math:`\operatorname{tr}(W A)`, and no Gram matrix with
     lengths inside the bands, which are about the ``center``, exceeds the bound; ``violation`` is the most by which a
-    length is outside of its band. ``error`` is half the least sum of squared errors of the soft lengths, reached before
+    length is outside of its band, and ``noise`` what that may add to the stretch. ``error`` is half the least sum of squared errors of the soft lengths, reached before
     the stretch, and no Gram matrix has one below ``error_bound``. ``objective`` is minus the stretch from step to step;
     ``multipliers`` are those of the squared relative ``lengths`` reached. ``smallest`` is a proven lower bound of the
     lowest eigenvalue of the dual matrix in the coordinates of the root.
@@ -55,6 +56,7 @@ class GramSolution:
     stop: Stop
     center: FloatArray
     violation: float
+    noise: float = 0.0
     smallest: float | None = None
     error: float = 0.0
     error_bound: float = 0.0
@@ -105,7 +107,7 @@ def unfold_gram(
         errors = SquaredErrors(soft, MISFIT_TOL * slack)
         # Half the squared distance to the best lengths is at most the gap.
         least = _solve(operator.without_stretch(), errors, run, (MISFIT_TOL * slack) ** 2 / 2, relative=False)
-        error, error_bound = errors.value(least.lengths), -least.bound
+        error, error_bound = errors.value(least.lengths), max(0.0, -least.bound)
         center = np.where(soft & (np.abs(least.lengths - 1) >= slack), least.lengths, 1.0)
     found = _solve(operator, LengthBands(center, slack, soft), run, tol, relative=True)
     return replace(found, error=error, error_bound=error_bound)
@@ -128,18 +130,20 @@ def _solve(operator: GramOperator, term: LengthTerm, run: Run, tol: float, *, re
             break
         objective.append(-path.now.stretch)
     now = path.now
-    smallest, bound = _proven_bound(path.operator, term, now)
+    proof = prove_bound(operator, term, now.multipliers, operator.on_points(path.coordinates @ now.root))
+    outside = term.violation(now.lengths)
     return GramSolution(
-        operator.on_points(path.coordinates @ now.root),
-        now.stretch,
-        bound,
-        np.array(objective),
-        now.multipliers,
-        now.lengths,
-        stop,
-        term.center,
-        float(term.violation(now.lengths).max(initial=0.0)),
-        smallest,
+        root=proof.root,
+        stretch=now.stretch,
+        bound=proof.bound,
+        objective=np.array(objective),
+        multipliers=now.multipliers,
+        lengths=now.lengths,
+        stop=stop,
+        center=term.center,
+        violation=float(outside.max(initial=0.0)),
+        noise=float(np.abs(now.multipliers) @ outside),
+        smallest=proof.smallest,
     )
 
 
@@ -189,10 +193,13 @@ class _Path:
             return True
         if self._fresh:
             return False
+        operator = self.operator.rooted(self.now.root)
+        try:
+            now = Iterate.at(operator, self.now.multipliers, np.eye(operator.order))
+        except np.linalg.LinAlgError:  # it was definite by rounding only
+            return False
         self.coordinates = self.coordinates @ self.now.root
-        self.operator = self.operator.rooted(self.now.root)
-        self.now = Iterate.at(self.operator, self.now.multipliers, np.eye(self.operator.order))
-        self._fresh = True
+        self.operator, self.now, self._fresh = operator, now, True
         return True
 
 
@@ -225,5 +232,3 @@ def _step_lengths(in_cone: tuple[float, float], term: LengthTerm) -> tuple[float
     return (min(primal, dual),) * 2 if term.equal_steps else (primal, dual)
 
 
-def _proven_bound(operator: GramOperator, term: LengthTerm, now: Iterate) -> tuple[float | None, float]:
-    return 0.0, term.bound(now.multipliers)

@@ -13,7 +13,7 @@ SLACK_START_POWER = 0.5
 """Slacks start at this power of the bands' half-width: between the width, from which steps are short, and the error of
 lengths at the start, from which the way is long."""
 
-BAND_ACCURACY = 1e-3
+BAND_ACCURACY = 1e-2
 """Rounding of lengths, as a share of the bands' half-width, that calls for better coordinates."""
 
 

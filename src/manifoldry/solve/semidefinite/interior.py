@@ -31,6 +31,10 @@ MIN_SINGLE_STEP = 0.2
 DRIFT_SHARE = 0.05
 """Share of what is left to correct by which rounding may miss a step's target."""
 
+SHORT_STEP, MIN_AGE = 0.1, 3
+"""Steps of the Gram matrix that make new coordinates worth their cost, unless the present ones are not older than so
+many steps."""
+
 MISFIT_TOL = 1e-3
 """The least errors are found to this share of the slack, so that lengths within the slack of them exist."""
 
@@ -120,7 +124,7 @@ def _solve(operator: GramOperator, term: LengthTerm, run: Run, tol: float, *, re
     for iteration in range(MAX_INTERIOR_STEPS + 1):
         now = path.now
         unit = now.stretch if relative and now.stretch > 0 else 1.0
-        if path.gap() <= tol * unit and term.infeasibility(now.lengths, now.multipliers) <= np.sqrt(tol):
+        if path.gap() <= tol * unit and term.fulfilled(now.lengths, now.multipliers, tol * unit):
             stop = Stop.CONVERGED
             break
         if not run.step(iteration, None):
@@ -159,7 +163,7 @@ class _Path:
         self.coordinates = np.eye(operator.order)
         self.now = Iterate.start(operator)
         self._dtype: Any = np.float32 if operator.n_lengths >= MIN_SINGLE_LENGTHS else np.float64
-        self._fresh = False
+        self._age = MIN_AGE + 1
         term.start(self.now.multipliers, self.now.complementarity / operator.order)
 
     def gap(self) -> float:
@@ -175,9 +179,10 @@ class _Path:
             stepped = _stepped(self.operator, self._term, self.now, mu, self._dtype)
             if stepped is not None:
                 self.now, primal = stepped
-                self._fresh = False
+                self._age += 1
                 drift = np.abs(self._residuals() - (1 - primal) * before).max(initial=0.0)
-                if drift > max(self._term.accuracy, DRIFT_SHARE * np.abs(before).max(initial=0.0)):
+                allowed = max(self._term.accuracy, DRIFT_SHARE * np.abs(before).max(initial=0.0))
+                if (drift > allowed or primal < SHORT_STEP) and self._age > MIN_AGE:
                     self._sharpen()
                 return True
             if not self._sharpen():
@@ -191,7 +196,7 @@ class _Path:
         if self._dtype is np.float32:
             self._dtype = np.float64
             return True
-        if self._fresh:
+        if not self._age:
             return False
         operator = self.operator.rooted(self.now.root)
         try:
@@ -199,7 +204,7 @@ class _Path:
         except np.linalg.LinAlgError:  # it was definite by rounding only
             return False
         self.coordinates = self.coordinates @ self.now.root
-        self.operator, self.now, self._fresh = operator, now, True
+        self.operator, self.now, self._age = operator, now, 0
         return True
 
 

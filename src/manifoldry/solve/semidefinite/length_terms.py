@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from manifoldry.values import Array, FloatArray
+from manifoldry.values import Array, Certificate, FloatArray
 
 SLACK_START_POWER = 0.5
 """Slacks start at this power of the bands' half-width: between the width, from which steps are short, and the error of
 lengths at the start, from which the way is long."""
+
+MAX_BAND_SHARE, MAX_OUTSIDE = 0.1, Certificate.MAX_VIOLATION / 2
+"""By how much lengths may be outside of their bands: a share of the half-width, and half of what certificates allow."""
 
 BAND_ACCURACY = 1e-2
 """Rounding of lengths, as a share of the bands' half-width, that calls for better coordinates."""
@@ -60,8 +63,9 @@ class SquaredErrors:
         """Return by how much each hard length is missed."""
         return np.where(self._soft, 0.0, np.abs(lengths - 1))
 
-    def infeasibility(self, lengths: FloatArray, multipliers: FloatArray) -> float:
-        return float(np.linalg.norm(self.residuals(lengths, multipliers)))
+    def fulfilled(self, lengths: FloatArray, multipliers: FloatArray, noise: float) -> bool:  # noqa: ARG002
+        """Tell whether the multipliers are the errors, to the accuracy wanted of the lengths."""
+        return float(np.linalg.norm(self.residuals(lengths, multipliers))) <= self.accuracy
 
     def residuals(self, lengths: FloatArray, multipliers: FloatArray) -> FloatArray:
         """Return what a full step would make zero."""
@@ -136,8 +140,11 @@ class LengthBands:
         away = lengths - self.center
         return np.concatenate([self._slack_residuals(away[self._soft]).ravel(), away[self._width == 0]])
 
-    def infeasibility(self, lengths: FloatArray, multipliers: FloatArray) -> float:  # noqa: ARG002
-        return float(self.violation(lengths).max(initial=0.0)) / self.slack
+    def fulfilled(self, lengths: FloatArray, multipliers: FloatArray, noise: float) -> bool:
+        """Tell whether the lengths are inside of their bands, but for what changes the stretch by the noise only."""
+        outside = self.violation(lengths)
+        allowed = min(MAX_BAND_SHARE * self.slack, MAX_OUTSIDE)
+        return bool(outside.max(initial=0.0) <= allowed and np.abs(multipliers) @ outside <= noise)
 
     def _slack_residuals(self, away: FloatArray) -> FloatArray:
         return np.stack([self.slack - away, self.slack + away]) - self._slacks

@@ -21,6 +21,7 @@ from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.parameters import ArrayLike, Described, Positive, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
+from manifoldry.solve.dense import dense_array
 from manifoldry.solve.scaling import principal_axes
 from manifoldry.solve.semidefinite.certificate import STRETCH_CLAIM, STRETCH_NOISE
 from manifoldry.solve.semidefinite.interior import GramSolution, unfold_gram
@@ -111,8 +112,11 @@ class EAT(Embedder):
     rank_ratio_ : float
         Rank of the centered kernel over n - 1; with 1 any coordinates can be reached.
     certificate_ : Certificate
-        Of minus ``stretch_``: ``gap`` bounds the relative distance from the largest stretch; ``violation`` is the
-        largest error of a kept pair.
+        Of minus ``stretch_``: ``gap`` bounds the relative distance from the largest stretch with the kept squared
+        distances within ``slack`` of those with the least error; ``violation`` is by how much they leave these bands.
+    error_certificate_ : Certificate
+        Of that least error, the mean of :math:`(|y_i - y_j|^2/\tau_{ij}^2 - 1)^2` before the stretch. Errors as small
+        as the slack count as none.
     spectrum_ : Spectrum
         Variances of Y (times n); those beyond the first n_components are lost.
     trace_ : Trace
@@ -148,6 +152,7 @@ class EAT(Embedder):
     tol: Positive = 1e-5
 
     error_: float = fitted()
+    error_certificate_: Certificate = fitted()
     stretch_: float = fitted()
     rank_ratio_: float = fitted()
 
@@ -190,7 +195,7 @@ class EAT(Embedder):
             image = KernelImage.of(self._kernel(X, i, j), X, tau, run)
         with run.stage("unfolding"), run.stoppable():
             solution = self._maximize_stretch(image, tau, i, j, run)
-        coordinates, spectrum = principal_axes(image.basis @ solution.root, self.n_components)
+        coordinates, spectrum = principal_axes(solution.root, self.n_components)
         rank = int((spectrum.values > RANK_TOL * spectrum.values[0]).sum())
         spectrum = spectrum.head(max(self.n_components, rank))
         lost = unexplained(spectrum.values)[: self.n_components][-1]
@@ -199,7 +204,7 @@ class EAT(Embedder):
             graph=graph,
             spectrum=spectrum,
             trace=Trace(solution.objective, solution.stop),
-            certificate=_certificate(solution, rank, self.tol, self.slack),
+            certificate=_certificate(solution, rank, self.tol),
             extension=image.projection(coordinates),
             notes={
                 "kernel": image.kernel.rule,
@@ -210,6 +215,7 @@ class EAT(Embedder):
             },
             fitted={
                 "error_": float(np.mean((solution.lengths - 1) ** 2)),
+                "error_certificate_": _error_certificate(solution, rank, self.tol, self.slack),
                 "stretch_": solution.stretch,
                 "rank_ratio_": image.rank_ratio,
             },
@@ -254,11 +260,14 @@ class EAT(Embedder):
     def _maximize_stretch(
         self, image: KernelImage, tau: FloatArray, i: IntArray, j: IntArray, run: Run
     ) -> GramSolution:
-        B = image.differences(i, j) / tau[i, j][:, None]
-        _refuse_unbounded(B)
-        W = image.quadratic_form(self._stretch_weights(tau, i, j))
+        ends = np.arange(len(i))
+        kept = 1 / tau[i, j]
+        B = sp.csr_array((np.r_[kept, -kept], (np.r_[ends, ends], np.r_[i, j])), shape=(len(i), len(tau)))
+        _refuse_unbounded(B, image.basis)
+        weights = self._stretch_weights(tau, i, j)
+        W = np.diag(weights.sum(axis=1)) - weights
         exact = self.distances is None and (image.full or image.kernel.rule in ("linear", "precomputed"))
-        return unfold_gram(W, B, run, slack=self.slack, tol=self.tol, fits=exact)
+        return unfold_gram(W, B, run, slack=self.slack, tol=self.tol, fits=exact, basis=image.basis)
 
     def _stretch_weights(self, tau: FloatArray, i: IntArray, j: IntArray) -> FloatArray:
         """Return the weights 1/tau^2 of the pairs to stretch, divided by their number."""
@@ -285,16 +294,26 @@ def _edges_once(graph: NeighborGraph) -> tuple[IntArray, IntArray]:
     return rows[once], graph.indices[once]
 
 
-def _certificate(solution: GramSolution, rank: int, tol: float, slack: float) -> Certificate:
-    violation = max(float(np.abs(solution.lengths - 1).max(initial=0.0)) - slack, 0.0)
-    noise = STRETCH_NOISE * abs(solution.stretch)
-    return Certificate(-solution.stretch, -solution.bound, rank, STRETCH_CLAIM, tol, noise, violation)
+def _certificate(solution: GramSolution, rank: int, tol: float) -> Certificate:
+    noise = STRETCH_NOISE * abs(solution.stretch) + solution.noise
+    return Certificate(
+        -solution.stretch, -solution.bound, rank, STRETCH_CLAIM, tol, noise, solution.violation, solution.smallest
+    )
 
 
-def _refuse_unbounded(B: Any) -> None:
+def _error_certificate(solution: GramSolution, rank: int, tol: float, slack: float) -> Certificate:
+    """Return that of the mean squared error before the stretch; errors of the slack count as none."""
+    scale = 2 / len(solution.lengths)
+    claim = "the squared error of the kept distances"
+    return Certificate(scale * solution.error, scale * solution.error_bound, rank, claim, tol, slack**2)
+
+
+def _refuse_unbounded(B: Any, basis: Any) -> None:
     """Refuse pairs that leave a direction of the map unconstrained, along which the stretch is unbounded."""
-    form = B.T @ B
-    values = np.linalg.eigvalsh(form.toarray() if sp.issparse(form) else form)
+    form = dense_array(basis.T @ (B.T @ B @ basis))
+    # Each coordinate in its own unit: a point far away is held by as many pairs as others.
+    unit = np.sqrt(np.maximum(np.diagonal(form), np.finfo(float).tiny))
+    values = np.linalg.eigvalsh(form / unit / unit[:, None])
     free = int((values <= FREE_DIRECTION_TOL * values[-1]).sum())
     if free:
         raise ValueError(

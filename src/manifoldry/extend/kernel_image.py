@@ -31,7 +31,7 @@ class KernelImage:
     function, and None where it is precomputed. ``values`` (n, n) is the kernel matrix, ``spectrum`` the positive
     eigenvalues and vectors of the centered one. The ``basis`` (n, m) spans the image up to translations: eigenvectors
     or, where the centered kernel has ``full`` rank and all coordinates can be reached, a sparse indicator column for
-    each group of coinciding points except the first.
+    each group of coinciding points except one in the middle.
     """
 
     kernel: Kernel
@@ -58,7 +58,9 @@ class KernelImage:
         basis: Any = vectors[:, positive]
         if full:
             members = sp.csr_array((np.ones(len(X)), (np.arange(len(X)), group)), shape=(len(X), n_groups))
-            basis = sp.csr_array(members[:, 1:])
+            # At the origin is a point in the middle: next to one far away all others would be rounding.
+            origin_group = group[int(np.median(distances, axis=1).argmin())]
+            basis = sp.csr_array(members[:, np.delete(np.arange(n_groups), origin_group)])
         pairs = weights[positive], vectors[:, positive]
         return cls(kernel, None if given else points, origin, values, pairs, basis, full)
 
@@ -66,16 +68,6 @@ class KernelImage:
     def rank_ratio(self) -> float:
         """Rank of the centered kernel over n - 1."""
         return 1.0 if self.full else len(self.spectrum[0]) / (len(self.values) - 1)
-
-    def differences(self, i: IntArray, j: IntArray) -> Any:
-        """Return the basis at i less the basis at j."""
-        return self.basis[i] - self.basis[j]
-
-    def quadratic_form(self, weights: FloatArray) -> FloatArray:
-        """Return the matrix, in the basis, of the weighted sum of squared distances between all pairs."""
-        laplacian = np.diag(weights.sum(axis=1)) - weights
-        half = self.basis.T @ laplacian
-        return np.asarray(self.basis.T @ half.T)
 
     def advice(self, i: IntArray, j: IntArray, lost: float) -> list[str]:
         """Return advice on kernels too narrow between the neighbors i and j, or of too low rank with variance lost."""

@@ -82,10 +82,6 @@ class GramOperator:
         """Return B X of a matrix with a row per point."""
         return np.asarray(product(self.B, points, self.run))
 
-    def absolute_lengths(self, points: FloatArray) -> FloatArray:
-        """Return the squares of what b_e X would be without cancellation."""
-        return np.asarray(np.square(np.abs(self.B) @ np.linalg.norm(points, axis=1)))
-
     def paired(self, one: FloatArray, other: FloatArray) -> FloatArray:
         """Return b_e X Y' b_e' of matrices with a row per point."""
         if not sp.issparse(self.B):

@@ -46,9 +46,9 @@ class GramSolution:
     The rows of the root T (n, m) are the points, the stretch is :math:`\operatorname{tr}(W A)`, and no Gram matrix with
     lengths inside the bands, which are about the ``center``, exceeds the bound; ``violation`` is the most by which a
     length is outside of its band, and ``noise`` what that may add to the stretch. ``error`` is half the least sum of squared errors of the soft lengths, reached before
-    the stretch, and no Gram matrix has one below ``error_bound``. ``objective`` is minus the stretch from step to step;
+    the stretch, and no Gram matrix has one below ``error_bound``; ``error_noise`` is what missed hard lengths may add. ``objective`` is minus the stretch from step to step;
     ``multipliers`` are those of the squared relative ``lengths`` reached. ``smallest`` is a proven lower bound of the
-    lowest eigenvalue of the dual matrix in the coordinates of the root.
+    lowest eigenvalue of the dual matrix, scaled to entries of unit size.
     """
 
     root: FloatArray
@@ -64,6 +64,7 @@ class GramSolution:
     smallest: float | None = None
     error: float = 0.0
     error_bound: float = 0.0
+    error_noise: float = 0.0
 
 
 def unfold_gram(
@@ -106,15 +107,15 @@ def unfold_gram(
     center, soft = np.ones(operator.n_lengths), np.ones(operator.n_lengths, dtype=bool)
     if hard is not None:
         soft[np.asarray(hard, dtype=bool)] = False
-    error = error_bound = 0.0
+    error = error_bound = error_noise = 0.0
     if not fits and soft.any():
         errors = SquaredErrors(soft, MISFIT_TOL * slack)
         # Half the squared distance to the best lengths is at most the gap.
         least = _solve(operator.without_stretch(), errors, run, (MISFIT_TOL * slack) ** 2 / 2, relative=False)
-        error, error_bound = errors.value(least.lengths), max(0.0, -least.bound)
+        error, error_bound, error_noise = errors.value(least.lengths), max(0.0, -least.bound), least.noise
         center = np.where(soft & (np.abs(least.lengths - 1) >= slack), least.lengths, 1.0)
     found = _solve(operator, LengthBands(center, slack, soft), run, tol, relative=True)
-    return replace(found, error=error, error_bound=error_bound)
+    return replace(found, error=error, error_bound=error_bound, error_noise=error_noise)
 
 
 def _solve(operator: GramOperator, term: LengthTerm, run: Run, tol: float, *, relative: bool) -> GramSolution:
@@ -134,10 +135,11 @@ def _solve(operator: GramOperator, term: LengthTerm, run: Run, tol: float, *, re
             break
         objective.append(-path.now.stretch)
     now = path.now
-    proof = prove_bound(operator, term, now.multipliers, operator.on_points(path.coordinates @ now.root))
+    root = path.coordinates @ now.root
+    proof = prove_bound(operator, term, now.multipliers, root)
     outside = term.violation(now.lengths)
     return GramSolution(
-        root=proof.root,
+        root=operator.on_points(root),
         stretch=now.stretch,
         bound=proof.bound,
         objective=np.array(objective),

@@ -24,8 +24,8 @@ def error_noise(slack: float) -> float:
     return (MIN_ERROR_SHARE * slack) ** 2 / 2
 
 
-def least_error_bound(differences: sp.csr_array, center: FloatArray, layout: FrameLayout, V: FloatArray) -> float:
-    r"""Return a proven lower bound of the squared error of lengths 1, half their sum, from lengths c near the best.
+def certify_error(bands: Bands, layout: FrameLayout, V: FloatArray, tol: float) -> Certificate:
+    r"""Return how far the centers c of the bands, lengths of V, can be from the least squared error of lengths 1.
 
     The dual of :math:`\min \tfrac12 \sum_e (l_e - 1)^2` over all :math:`A \succeq 0` with identity blocks for frames is
     :math:`\max -\sum_e (u_e + u_e^2 / 2) - \operatorname{tr} \Lambda` with
@@ -33,23 +33,18 @@ def least_error_bound(differences: sp.csr_array, center: FloatArray, layout: Fra
     multipliers :math:`\eta` are added, and :math:`\eta I` to those of frames, until pivots prove the sum to be positive
     semidefinite.
     """
-    bands, u = Bands(differences, center, center), center - 1
-    S = bands.laplacian(u)
+    rank = int(np.linalg.matrix_rank(V, rtol=FRAME_RANK_TOL))
+    kept = bands.bounded_below
+    center = np.where(kept, (bands.lower + bands.upper) / 2, 1.0) if kept.any() else np.ones(len(bands))
+    u = center - 1
+    objective = float(u @ u) / 2
+    noise = error_noise(float(np.min((bands.upper - bands.lower)[kept], initial=1.0)) / 2)
+    if objective <= noise:
+        return Certificate(objective, 0.0, rank, ERROR_CLAIM, tol, noise)
+    S, even = bands.laplacian(u), bands.laplacian(np.ones(len(bands)))
     of_frames = layout.multipliers(V, -(S @ V))
-    even = bands.laplacian(np.ones(len(bands)))
     grounded = sp.csc_array(S + of_frames + ground(layout, float(even.diagonal().mean()) or 1.0))
     shift = least_proven_shift(grounded, even + sp.diags_array(layout.is_frame_row), ERROR_SHIFTS)
     raised = u + shift
     bound = -float(raised.sum() + raised @ raised / 2) - float(of_frames.trace()) - shift * layout.n_frame_rows
-    return max(bound, 0.0)
-
-
-def certify_error(bands: Bands, layout: FrameLayout, V: FloatArray, tol: float) -> Certificate:
-    """Return how far the centers of the bands, lengths of V, can be from the least squared error of lengths 1."""
-    rank = int(np.linalg.matrix_rank(V, rtol=FRAME_RANK_TOL))
-    kept = bands.bounded_below
-    center = np.where(kept, (bands.lower + bands.upper) / 2, 1.0) if kept.any() else np.ones(len(bands))
-    objective = float(np.square(center - 1).sum()) / 2
-    noise = error_noise(float(np.min((bands.upper - bands.lower)[kept], initial=1.0)) / 2)
-    bound = least_error_bound(bands.differences, center, layout, V) if objective > noise else 0.0
-    return Certificate(objective, bound, rank, ERROR_CLAIM, tol, noise)
+    return Certificate(objective, max(bound, 0.0), rank, ERROR_CLAIM, tol, noise)

@@ -8,8 +8,7 @@ import scipy.sparse as sp
 from manifoldry.run import Run
 from manifoldry.solve.semidefinite.barrier_path import Stretched
 from manifoldry.solve.semidefinite.certificate import STRETCH_CLAIM, STRETCH_NOISE
-from manifoldry.solve.semidefinite.error_bound import ERROR_CLAIM, error_noise, least_error_bound
-from manifoldry.solve.semidefinite.frames import FrameLayout
+from manifoldry.solve.semidefinite.error_bound import ERROR_CLAIM, error_noise
 from manifoldry.solve.semidefinite.interior import GramSolution, unfold_gram
 from manifoldry.solve.semidefinite.pairs import PairDistances
 from manifoldry.values import Certificate, Trace
@@ -44,11 +43,8 @@ def unfold_points(pairs: PairDistances, run: Run, *, slack: float, tol: float, f
     found = unfold_gram(np.eye(n) - 1 / n, pairs.matrix(), run, slack=slack, tol=tol, fits=fits, basis=away)
     values = np.linalg.eigvalsh(found.root.T @ found.root)
     rank = int((values > MIN_DIMENSION_SHARE * values[-1]).sum())
-    noise, error_bound = error_noise(slack), found.error_bound
-    if found.error - error_bound > max(noise, tol * found.error):  # another proof of what rounding left unproven
-        layout = FrameLayout.of_points(n)
-        error_bound = max(error_bound, least_error_bound(pairs.matrix(), found.center, layout, found.root))
-    error = Certificate(found.error, error_bound, rank, ERROR_CLAIM, tol, noise)
+    noise = error_noise(slack) + found.error_noise
+    error = Certificate(found.error, found.error_bound, rank, ERROR_CLAIM, tol, noise)
     return Stretched(
         found.root,
         _certificate(found, rank, tol),

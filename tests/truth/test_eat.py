@@ -72,6 +72,8 @@ def test_certificate_holds_the_truth_and_the_points_themselves():
     assert eat.stretch_ > 1
     assert eat.trace_.stop is Stop.CONVERGED
     assert eat.certificate_.gap <= 1e-5
+    assert eat.certificate_.optimal
+    assert eat.error_certificate_.optimal
     assert eat.certificate_.violation <= 1.001e-4
 
 
@@ -161,6 +163,42 @@ def test_least_error_where_distances_contradict_the_kernel():
     assert least > 0.01
     # Lengths may leave the best ones by the slack, at which the error has no slope along the cone.
     assert eat.error_ == pytest.approx(least, abs=1e-5)
+
+
+@pytest.mark.parametrize("settings", [{"kernel": "linear"}, {"kernel": "poly", "degree": 2}, {"kernel": "rbf"}])
+def test_both_certificates_of_contradictory_distances(settings):
+    """The least error is proven, and value and bound of the stretch belong to the same bands."""
+    X = cloud(25, 2, 8)
+    noise = np.exp(0.3 * cloud(25, 25, 9))
+    D = lengths(X) * (noise + noise.T) / 2
+    eat = EAT(distances=D, n_neighbors=6, **settings).fit(X)
+    assert eat.error_certificate_.optimal
+    assert 1e-3 < eat.error_certificate_.bound <= eat.error_certificate_.objective
+    # Lengths leave those of the least error by at most the slack of 1e-4.
+    assert abs(np.sqrt(eat.error_) - np.sqrt(eat.error_certificate_.objective)) <= 1.01e-4
+    assert eat.certificate_.optimal
+    assert eat.certificate_.bound <= eat.certificate_.objective + eat.certificate_.noise
+    assert eat.certificate_.noise <= 1e-5 * eat.stretch_
+    assert eat.certificate_.violation <= 5e-6
+
+
+@pytest.mark.parametrize("far", [1e3, 1e6, 1e12])
+@pytest.mark.parametrize("where", [0, 7])
+def test_a_point_far_away_is_no_trouble(far, where):
+    X = cloud(30, 3, 10)
+    X[where] = far
+    eat = EAT(gamma=0.3).fit(X)
+    assert eat.certificate_.optimal
+    assert eat.error_certificate_.optimal
+    with pytest.raises(ValueError, match=r"leave 1 directions|hardly tell"):
+        EAT(kernel="linear").fit(np.vstack([X[:3], X + 1e14 * (np.arange(30) == where)[:, None]]))
+
+
+def test_duplicates_coincide_and_are_certified():
+    X = cloud(30, 3, 11)
+    eat = EAT().fit(np.vstack([X, X[:4]]))
+    assert eat.certificate_.optimal
+    np.testing.assert_allclose(eat.embedding_[30:], eat.embedding_[:4], atol=1e-9)
 
 
 def test_given_distances_are_reached_on_the_globe():

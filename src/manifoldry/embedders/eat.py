@@ -23,7 +23,6 @@ from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.dense import dense_array
 from manifoldry.solve.scaling import principal_axes
-from manifoldry.solve.semidefinite.certificate import STRETCH_CLAIM, STRETCH_NOISE
 from manifoldry.solve.semidefinite.interior import GramSolution, unfold_gram
 from manifoldry.solve.spectrum import Suggestion, enough, lost_variance_advice, unexplained
 from manifoldry.values import Array, Certificate, Embedding, FloatArray, IntArray, NeighborGraph, Trace
@@ -35,6 +34,9 @@ RANK_TOL = 1e-6
 
 FREE_DIRECTION_TOL = 1e-12
 """Share of the largest eigenvalue below which the kept pairs do not constrain a direction of the map."""
+
+FITTING_SHARE = 0.1
+"""Errors of the kept distances below this share of the slack, in the kernel's own coordinates, need no minimization."""
 
 PairArray = Annotated[Any, Described("an array of shape (n_pairs, 2)")]
 
@@ -204,7 +206,7 @@ class EAT(Embedder):
             graph=graph,
             spectrum=spectrum,
             trace=Trace(solution.objective, solution.stop),
-            certificate=_certificate(solution, rank, self.tol),
+            certificate=solution.certificate(rank, self.tol),
             extension=image.projection(coordinates),
             notes={
                 "kernel": image.kernel.rule,
@@ -215,7 +217,7 @@ class EAT(Embedder):
             },
             fitted={
                 "error_": float(np.mean((solution.lengths - 1) ** 2)),
-                "error_certificate_": _error_certificate(solution, rank, self.tol, self.slack),
+                "error_certificate_": solution.error_certificate(rank, self.tol, self.slack),
                 "stretch_": solution.stretch,
                 "rank_ratio_": image.rank_ratio,
             },
@@ -266,8 +268,14 @@ class EAT(Embedder):
         _refuse_unbounded(B, image.basis)
         weights = self._stretch_weights(tau, i, j)
         W = np.diag(weights.sum(axis=1)) - weights
-        exact = self.distances is None and (image.full or image.kernel.rule in ("linear", "precomputed"))
-        return unfold_gram(W, B, run, slack=self.slack, tol=self.tol, fits=exact, basis=image.basis)
+        fits = (image.full and self.distances is None) or image.keeps(i, j, tau[i, j], FITTING_SHARE * self.slack)
+        try:
+            return unfold_gram(W, B, run, slack=self.slack, tol=self.tol, fits=fits, basis=image.basis)
+        except np.linalg.LinAlgError:
+            raise ValueError(
+                "Linear maps of the kernel hardly tell the points of some kept pairs apart, whose distances go from "
+                f"{tau[i, j].min():.2g} to {tau[i, j].max():.2g}: raise gamma, or leave out points far from all others."
+            ) from None
 
     def _stretch_weights(self, tau: FloatArray, i: IntArray, j: IntArray) -> FloatArray:
         """Return the weights 1/tau^2 of the pairs to stretch, divided by their number."""
@@ -292,20 +300,6 @@ def _edges_once(graph: NeighborGraph) -> tuple[IntArray, IntArray]:
     rows = graph.rows()
     once = (rows < graph.indices) & (graph.lengths > 0)
     return rows[once], graph.indices[once]
-
-
-def _certificate(solution: GramSolution, rank: int, tol: float) -> Certificate:
-    noise = STRETCH_NOISE * abs(solution.stretch) + solution.noise
-    return Certificate(
-        -solution.stretch, -solution.bound, rank, STRETCH_CLAIM, tol, noise, solution.violation, solution.smallest
-    )
-
-
-def _error_certificate(solution: GramSolution, rank: int, tol: float, slack: float) -> Certificate:
-    """Return that of the mean squared error before the stretch; errors of the slack count as none."""
-    scale = 2 / len(solution.lengths)
-    claim = "the squared error of the kept distances"
-    return Certificate(scale * solution.error, scale * solution.error_bound, rank, claim, tol, slack**2)
 
 
 def _refuse_unbounded(B: Any, basis: Any) -> None:

@@ -82,7 +82,7 @@ class MVU(GraphEmbedder):
     primal-dual interior-point method, until its dual proves the variance optimal to ``tol``. Inequalities need few
     dimensions: :math:`G = Y Y^\top` is factored with few columns, and the variance maximized by Newton's method with a
     logarithmic barrier; their dual is as tight. More than 9,000 equalities, or a given ``max_rank``, are solved so too,
-    with a bound that is valid but loose: on a surface the variance is then within 1e-4 of the optimum, on data of more
+    with a bound that is valid but loose: on a surface the variance is then within 1 % of the optimum, on data of more
     dimensions it may be half of it.
 
     If the distances contradict each other, as given ones may, their squared errors are minimized first and the

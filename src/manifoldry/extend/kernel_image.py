@@ -69,6 +69,13 @@ class KernelImage:
         """Rank of the centered kernel over n - 1."""
         return 1.0 if self.full else len(self.spectrum[0]) / (len(self.values) - 1)
 
+    def keeps(self, i: IntArray, j: IntArray, distances: FloatArray, tol: float) -> bool:
+        """Tell whether the kernel's own coordinates have these squared distances, to a relative tolerance."""
+        values, vectors = self.spectrum
+        own = vectors * np.sqrt(values)
+        squares = np.square(own[i] - own[j]).sum(axis=1)
+        return bool((np.abs(squares - distances**2) <= tol * distances**2).all())
+
     def advice(self, i: IntArray, j: IntArray, lost: float) -> list[str]:
         """Return advice on kernels too narrow between the neighbors i and j, or of too low rank with variance lost."""
         advice = []

@@ -37,6 +37,11 @@ def product(one: Any, other: FloatArray, run: Run) -> FloatArray:
     return found
 
 
+def cholesky(matrix: FloatArray) -> FloatArray:
+    """Return the lower Cholesky factor of a small matrix; raises `numpy.linalg.LinAlgError` if there is none."""
+    return np.asarray(np.linalg.cholesky(matrix), dtype=float)
+
+
 def inverse_of(lower: FloatArray) -> FloatArray:
     """Return the inverse of L L'."""
     found, _ = scipy.linalg.get_lapack_funcs("potri", (lower,))(np.asfortranarray(lower), lower=1, overwrite_c=1)
@@ -97,7 +102,7 @@ def solve_factored(lower: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def lowest_between(lower: FloatArray, middle: Any, start: FloatArray, share: float) -> float:
-    """Return a value below the lowest eigenvalue of L^-1 D L^-T, D symmetric; see `lowest_eigenvalue`."""
+    """Return about the lowest eigenvalue of L^-1 D L^-T, D symmetric; see `lowest_eigenvalue`."""
     solve = scipy.linalg.get_blas_funcs("trsv", (lower,))
     factor = lower.T if lower.flags.c_contiguous else np.asfortranarray(lower.T)  # as LAPACK reads it
 
@@ -108,10 +113,11 @@ def lowest_between(lower: FloatArray, middle: Any, start: FloatArray, share: flo
 
 
 def lowest_eigenvalue(apply: Callable[[FloatArray], FloatArray], start: FloatArray, share: float) -> float:
-    """Return a value below the lowest eigenvalue of a symmetric operator, by Lanczos' method.
+    """Return the lowest eigenvalue of a symmetric operator, by Lanczos' method and mostly a little too low.
 
     From the lowest Ritz value its residual is subtracted: there is an eigenvalue between the two, and from a random
-    start that is the lowest. It ends when the residual is below this share of the value, or of 1 for one above -1.
+    start that is the lowest or near it. It ends when the residual is below this share of the value, or of 1 for one
+    above -1.
     """
     n = len(start)
     basis = np.zeros((min(MAX_LANCZOS_STEPS, n) + 1, n))

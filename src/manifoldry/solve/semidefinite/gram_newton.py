@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from manifoldry.run import Run
 from manifoldry.solve.dense import (
+    cholesky,
     dense_array,
     factor_lower,
     inverse_of,
@@ -23,7 +24,7 @@ from manifoldry.values import FloatArray
 STEP_SHARE = 0.05
 """Relative error, on the safe side, of a step to the boundary of the cone."""
 
-ROUNDING_LIFTS = (4.0, 400.0)
+ROUNDING_LIFTS = (4.0, 400.0, 40_000.0)
 """Multiples of the expected rounding by which the diagonal of Newton's matrix is raised, in turn: without it the matrix
 may not be positive definite, with much of it steps miss their target."""
 
@@ -66,17 +67,13 @@ class GramOperator:
         return GramOperator(self.B, np.zeros_like(self.stretch), self.basis, self.run)
 
     def laplacian(self, multipliers: FloatArray) -> Any:
-        """Return Q' B' diag(u) B Q, sparse where the basis is."""
+        """Return Q' B' diag(u) B Q, sparse where B is and there is no basis."""
         if not sp.issparse(self.B):
             return self._restricted(product(self.B.T, multipliers[:, None] * self.B, self.run))
         data = self.B.data * np.repeat(multipliers, np.diff(self.B.indptr))
         weighted = sp.csr_array((data, self.B.indices, self.B.indptr), shape=self.B.shape)
         matrix = sp.csr_array(self.B.T @ weighted)
-        if self.basis is None:
-            return matrix
-        if sp.issparse(self.basis):
-            return sp.csr_array(self.basis.T @ (matrix @ self.basis))
-        return self._restricted(matrix)
+        return matrix if self.basis is None else self._restricted(matrix)
 
     def ends(self, points: FloatArray) -> FloatArray:
         """Return B X of a matrix with a row per point."""
@@ -97,10 +94,10 @@ class GramOperator:
         return found
 
     def forms(self, matrix: FloatArray) -> FloatArray:
-        """Return b_e G b_e'; G among points, or in the coordinates of a dense basis."""
-        if self.dense_basis:
+        """Return b_e G b_e', G in the coordinates of the basis."""
+        if self.basis is not None:
             return self.paired(product(self.basis, matrix.astype(float), self.run), self.basis)
-        return self.point_forms(self.spread(matrix))
+        return self.point_forms(matrix)
 
     def point_forms(self, matrix: FloatArray) -> FloatArray:
         """Return b_e G b_e', G among points."""
@@ -138,22 +135,12 @@ class GramOperator:
 
     def on_points(self, root: FloatArray) -> FloatArray:
         """Return Q T."""
-        if self.dense_basis:
-            return product(self.basis, root, self.run)
-        return root if self.basis is None else np.ascontiguousarray(self.basis @ root)
-
-    @property
-    def dense_basis(self) -> bool:
-        """Whether there is a basis that is not sparse."""
-        return self.basis is not None and not sp.issparse(self.basis)
+        return root if self.basis is None else product(self.basis, root, self.run)
 
     def spread(self, matrix: FloatArray) -> FloatArray:
         """Return Q G Q'."""
         if self.basis is None:
             return matrix
-        if sp.issparse(self.basis):
-            half = np.ascontiguousarray((self.basis @ matrix).T)
-            return np.ascontiguousarray((self.basis @ half).astype(matrix.dtype))
         basis = self.basis.astype(matrix.dtype)
         return product(product(basis, matrix, self.run), basis.T, self.run)
 
@@ -161,8 +148,6 @@ class GramOperator:
         """Return Q' G Q."""
         if self.basis is None:
             return np.ascontiguousarray(dense_array(matrix))
-        if sp.issparse(self.basis):
-            return np.ascontiguousarray(dense_array(self.basis.T @ (matrix @ self.basis)))
         return _symmetric(product(self.basis.T, product(matrix, self.basis, self.run), self.run))
 
 
@@ -183,7 +168,7 @@ class Iterate:
     def at(cls, operator: GramOperator, multipliers: FloatArray, gram: FloatArray) -> Iterate:
         """Return the iterate; raises `numpy.linalg.LinAlgError` unless both matrices are positive definite."""
         dual = dense_array(operator.laplacian(multipliers)) - operator.W
-        root, dual_root = np.linalg.cholesky(gram), np.linalg.cholesky(dual)
+        root, dual_root = cholesky(gram), cholesky(dual)
         points = operator.on_points(root)
         stretch = float(np.vdot(operator.W, gram))
         return cls(multipliers, gram, root, points, dual, dual_root, operator.paired(points, points), stretch)
@@ -193,19 +178,19 @@ class Iterate:
         """Return multipliers about twice as large as needed, and their center, with lengths of about 1.
 
         Their shares are those of a D-optimal design, by a few of its multiplicative updates: with W = 0 the lengths of
-        the center are all equal where each share is multiplied by its length (titterington1976).
+        the center are all equal where each share is multiplied by its length (silvey1978).
         """
         shares = np.ones(operator.n_lengths)
         for _ in range(N_DESIGN_UPDATES):
-            lower = np.linalg.cholesky(dense_array(operator.laplacian(shares)))
+            lower = cholesky(dense_array(operator.laplacian(shares)))
             leverage = operator.forms(inverse_of(lower))
             shares = shares * np.maximum(leverage / (leverage @ shares / shares.sum()), MIN_DESIGN_FACTOR)
         form = dense_array(operator.laplacian(shares))
-        lower = np.linalg.cholesky(form)
+        lower = cholesky(form)
         unit = float(np.abs(operator.W).max()) * operator.order / float(np.abs(form).max()) or 1.0
         needed = -lowest_between(lower, -operator.W / unit, operator.noise, STEP_SHARE) * unit
         multiplier = 2 * needed if operator.W.any() else 1.0
-        center = inverse_of(np.linalg.cholesky(multiplier * form - operator.W))
+        center = inverse_of(cholesky(multiplier * form - operator.W))
         return cls.at(operator, multiplier * shares, center / operator.forms(center).mean())
 
     @property
@@ -225,7 +210,7 @@ class NewtonSystem:
         self._operator, self._now = operator, now
         self._gram = now.gram.astype(dtype)
         self._inverse = inverse_of(now.dual_root).astype(dtype)
-        gram = (now.points @ now.points.T).astype(dtype) if operator.dense_basis else operator.spread(self._gram)
+        gram = (now.points @ now.points.T).astype(dtype) if operator.basis is not None else operator.spread(self._gram)
         inverse = operator.spread(self._inverse)
         self._forms = gram, inverse
         self._inverse_lengths = operator.point_forms(inverse)

@@ -6,12 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from manifoldry.run import Run
+from manifoldry.solve.dense import dense_array
+from manifoldry.solve.semidefinite.certificate import STRETCH_CLAIM, STRETCH_NOISE
 from manifoldry.solve.semidefinite.gram_newton import GramOperator, Iterate, NewtonSystem
 from manifoldry.solve.semidefinite.gram_proof import prove_bound
 from manifoldry.solve.semidefinite.length_terms import LengthBands, LengthTerm, SquaredErrors
-from manifoldry.values import Array, FloatArray, Stop
+from manifoldry.values import Array, Certificate, FloatArray, Stop
 
 MAX_INTERIOR_STEPS = 60
 BOUNDARY_SHARE = 0.9
@@ -31,9 +34,10 @@ MIN_SINGLE_STEP = 0.2
 DRIFT_SHARE = 0.05
 """Share of what is left to correct by which rounding may miss a step's target."""
 
-SHORT_STEP, MIN_AGE = 0.1, 3
-"""Steps of the Gram matrix that make new coordinates worth their cost, unless the present ones are not older than so
-many steps."""
+SHORT_STEP = 0.1
+"""Steps of the Gram matrix so short that new coordinates are worth their cost."""
+
+MEAN_ERROR_CLAIM = "the squared error of the kept distances"
 
 MISFIT_TOL = 1e-3
 """The least errors are found to this share of the slack, so that lengths within the slack of them exist."""
@@ -45,8 +49,9 @@ class GramSolution:
 
     The rows of the root T (n, m) are the points, the stretch is :math:`\operatorname{tr}(W A)`, and no Gram matrix with
     lengths inside the bands, which are about the ``center``, exceeds the bound; ``violation`` is the most by which a
-    length is outside of its band, and ``noise`` what that may add to the stretch. ``error`` is half the least sum of squared errors of the soft lengths, reached before
-    the stretch, and no Gram matrix has one below ``error_bound``; ``error_noise`` is what missed hard lengths may add. ``objective`` is minus the stretch from step to step;
+    length is outside of its band, and ``noise`` what that may add to the stretch. ``error`` is half the least sum of
+    squared errors of the soft lengths, reached before the stretch, and no Gram matrix has one below ``error_bound``;
+    ``error_noise`` is what missed hard lengths may change. ``objective`` is minus the stretch from step to step;
     ``multipliers`` are those of the squared relative ``lengths`` reached. ``smallest`` is a proven lower bound of the
     lowest eigenvalue of the dual matrix, scaled to entries of unit size.
     """
@@ -66,8 +71,19 @@ class GramSolution:
     error_bound: float = 0.0
     error_noise: float = 0.0
 
+    def certificate(self, rank: int, tol: float) -> Certificate:
+        """Return that of minus the stretch; ``rank`` is the number of dimensions that the points use."""
+        noise = STRETCH_NOISE * abs(self.stretch) + self.noise
+        return Certificate(-self.stretch, -self.bound, rank, STRETCH_CLAIM, tol, noise, self.violation, self.smallest)
 
-def unfold_gram(
+    def error_certificate(self, rank: int, tol: float, slack: float) -> Certificate:
+        """Return that of the mean squared error of all lengths before the stretch; errors of the slack are none."""
+        scale = 2 / len(self.lengths)
+        noise = slack**2 + scale * self.error_noise
+        return Certificate(scale * self.error, scale * self.error_bound, rank, MEAN_ERROR_CLAIM, tol, noise)
+
+
+def unfold_gram(  # noqa: PLR0913
     stretch: FloatArray,
     differences: Any,
     run: Run,
@@ -103,6 +119,11 @@ def unfold_gram(
         Columns Q of the directions that A may use, A = Q A' Q', on which the rows must have full column rank. To leave
         out a common shift put one point at the origin: the columns of the identity without that point's.
     """
+    if sp.issparse(basis):  # the rows stay sparse in its coordinates, which saves going back and forth
+        form = dense_array(basis.T @ np.asarray(basis.T @ stretch).T)
+        settings: Any = {"slack": slack, "tol": tol, "fits": fits, "hard": hard}
+        found = unfold_gram(form, differences @ basis, run, **settings)
+        return replace(found, root=np.ascontiguousarray(basis @ found.root))
     operator = GramOperator(differences, stretch, basis, run)
     center, soft = np.ones(operator.n_lengths), np.ones(operator.n_lengths, dtype=bool)
     if hard is not None:
@@ -165,7 +186,7 @@ class _Path:
         self.coordinates = np.eye(operator.order)
         self.now = Iterate.start(operator)
         self._dtype: Any = np.float32 if operator.n_lengths >= MIN_SINGLE_LENGTHS else np.float64
-        self._age = MIN_AGE + 1
+        self._fresh = False
         term.start(self.now.multipliers, self.now.complementarity / operator.order)
 
     def gap(self) -> float:
@@ -181,10 +202,10 @@ class _Path:
             stepped = _stepped(self.operator, self._term, self.now, mu, self._dtype)
             if stepped is not None:
                 self.now, primal = stepped
-                self._age += 1
+                self._fresh = False
                 drift = np.abs(self._residuals() - (1 - primal) * before).max(initial=0.0)
                 allowed = max(self._term.accuracy, DRIFT_SHARE * np.abs(before).max(initial=0.0))
-                if (drift > allowed or primal < SHORT_STEP) and self._age > MIN_AGE:
+                if drift > allowed or primal < SHORT_STEP:
                     self._sharpen()
                 return True
             if not self._sharpen():
@@ -198,7 +219,7 @@ class _Path:
         if self._dtype is np.float32:
             self._dtype = np.float64
             return True
-        if not self._age:
+        if self._fresh:
             return False
         operator = self.operator.rooted(self.now.root)
         try:
@@ -206,11 +227,13 @@ class _Path:
         except np.linalg.LinAlgError:  # it was definite by rounding only
             return False
         self.coordinates = self.coordinates @ self.now.root
-        self.operator, self.now, self._age = operator, now, 0
+        self.operator, self.now, self._fresh = operator, now, True
         return True
 
 
-def _stepped(operator: GramOperator, term: LengthTerm, now: Iterate, mu: float, dtype: Any) -> tuple[Iterate, float] | None:
+def _stepped(
+    operator: GramOperator, term: LengthTerm, now: Iterate, mu: float, dtype: Any
+) -> tuple[Iterate, float] | None:
     """Return the next iterate and the share of the Gram matrix's step, or None where rounding has taken over."""
     try:
         system = NewtonSystem(operator, now, dtype)
@@ -237,5 +260,3 @@ def _step_lengths(in_cone: tuple[float, float], term: LengthTerm) -> tuple[float
     """Return the steps of A and of S, up to 1, that stay inside the cone and the bands."""
     primal, dual = (min(1.0, BOUNDARY_SHARE * min(pair)) for pair in zip(in_cone, term.max_steps(), strict=True))
     return (min(primal, dual),) * 2 if term.equal_steps else (primal, dual)
-
-

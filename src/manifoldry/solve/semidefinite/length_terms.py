@@ -32,6 +32,7 @@ class SquaredErrors:
         """Have no slacks to start with."""
 
     def complementarity(self) -> float:
+        """Return the sum of products of slacks and duals."""
         return 0.0
 
     def linearize(self, lengths: FloatArray, multipliers: FloatArray, mu: float) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
@@ -42,6 +43,7 @@ class SquaredErrors:
         """Have no slacks to move."""
 
     def max_steps(self) -> tuple[float, float]:
+        """Return how far slacks and duals can follow their steps."""
         return np.inf, np.inf
 
     def advance(self, primal: float, dual: float) -> None:
@@ -95,6 +97,7 @@ class LengthBands:
         self._steps: tuple[FloatArray, FloatArray] = (np.zeros(shape), np.zeros(shape))
 
     def complementarity(self) -> float:
+        """Return the sum of products of slacks and duals."""
         return float(np.vdot(self._slacks, self._duals))
 
     def linearize(self, lengths: FloatArray, multipliers: FloatArray, mu: float) -> tuple[FloatArray, FloatArray]:
@@ -116,9 +119,11 @@ class LengthBands:
         self._steps = slacks, duals
 
     def max_steps(self) -> tuple[float, float]:
+        """Return how far slacks and duals can follow their steps."""
         return _until_zero(self._slacks, self._steps[0]), _until_zero(self._duals, self._steps[1])
 
     def advance(self, primal: float, dual: float) -> None:
+        """Take these shares of the steps."""
         self._slacks = self._slacks + primal * self._steps[0]
         self._duals = self._duals + dual * self._steps[1]
         self._steps = np.zeros_like(self._slacks), np.zeros_like(self._duals)

@@ -11,6 +11,7 @@ from manifoldry.solve.semidefinite.certificate import certify_basis, certify_str
 from manifoldry.solve.semidefinite.smooth import _SmoothProblem, smooth_stretch
 from manifoldry.solve.semidefinite.systems import LengthProblem, NewtonStep
 from manifoldry.values import Stop
+from twins import identity_lengths, least
 
 GAP, SLACK = 1e-6, 1e-3
 
@@ -343,8 +344,10 @@ def test_the_bound_is_the_least_dual_value_that_eigenvalues_allow(framed):
     for _ in range(80):
         middle = (low + high) / 2
         low, high = (low, middle) if lowest(middle) > -1e-9 else (middle, high)
-    least = value + high * cost
-    assert -certificate.bound >= least * (1 - 1e-6)
+    dual = value + high * cost
+    assert high * cost > 0.01 * value  # something is left to be raised
+    assert -certificate.bound >= dual * (1 - 1e-6)
+    assert -certificate.bound >= reference(W, function.bands, layout) * (1 - 1e-6)
     # The ladder of strengths has rungs a factor of sqrt 10 apart.
     assert -certificate.bound <= value + np.sqrt(10) * high * cost * (1 + 1e-6)
 
@@ -409,3 +412,58 @@ def test_the_start_is_not_modified_and_the_seed_decides_alone():
     )
     np.testing.assert_array_equal(X, kept)
     np.testing.assert_array_equal(first.V, second.V)
+
+
+def test_frames_cost_the_bound_what_their_multipliers_are_raised_by():
+    """|R_1 + R_2|^2 of two frames of two rows is 8 where they agree, and 4 at right angles.
+
+    There the frames' multipliers are I and the dual matrix has eigenvalues of -1: raised by 1 on all four rows, the
+    multipliers prove 4 + 4. A short link from shift to shift adds little of its own, so that all this is the frames'.
+    """
+    layout = FrameLayout(np.array([2, 2]))
+    V = np.vstack([np.eye(4), np.eye(4)[:2]])
+    V[4:] *= np.sqrt(0.05)
+    W = np.zeros((6, 6))
+    W[:4, :4] = np.kron(np.ones((2, 2)), np.eye(2))
+    link = sp.csr_array([[0.0, 0, 0, 0, 1, -1]])
+    given = Bands(link, np.array([0.05]), np.array([0.15]))
+    barrier = Barrier(PairStretch(sp.csr_array(W)), given, 1e-9)
+    best = reference(W, given, layout)
+    assert best == pytest.approx(8, rel=1e-6)
+    certificate = certify_stretch(barrier, layout, V, GAP)
+    assert -certificate.objective == pytest.approx(4)
+    assert -certificate.bound >= best * (1 - 1e-6)
+    # The ladder of strengths has rungs a factor of sqrt 10 apart.
+    assert -certificate.bound <= 4 + np.sqrt(10) * (4 + 0.15)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_bound_of_any_multipliers_is_above_the_best(seed):
+    """Frames and bands wherever they are: the bound is loose, and never below the best of an interior-point solver."""
+    layout, V, B, W = hinged(seed, sizes=(1, 2, 3, 2))
+    given = Bands(B, np.full(B.shape[0], 0.7), np.full(B.shape[0], 1.3))
+    best = reference(W, given, layout)
+    for nu in (1e-6, 1e-2, 1.0):
+        certificate = certify_stretch(Barrier(PairStretch(sp.csr_array(W)), given, nu), layout, V, GAP)
+        assert -certificate.bound >= best * (1 - 1e-6)
+        assert certificate.smallest is None
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_least_error_of_frames_is_bracketed(seed):
+    """Links of wrong lengths between rigid pieces: the least error of a general solver is between bound and value."""
+    layout, V, B, W = hinged(seed)
+    wrong = np.random.default_rng([seed, 1]).uniform(0.5, 2.0, size=B.shape[0])
+    given = bands(sp.csr_array(sp.diags_array(wrong) @ B), True)
+    options = StretchOptions(GAP, SLACK, layout.n_rows - 1, 300)
+    found = stretch_out(PairStretch(sp.csr_array(W)), given, layout, V, options, Run(0)).error_certificate
+    hard = identity_lengths(layout.sizes, layout.n_rows - 1)
+    rows = np.vstack([hard, given.differences.toarray()[:, :-1]])  # the last shift is the origin
+    ends = np.concatenate([np.ones(len(hard)), np.full(len(given), np.inf)])
+    low = np.where(np.isfinite(ends), ends, -np.inf)
+    best, _ = least(np.zeros((layout.n_rows - 1,) * 2), rows, low, ends, squared=(~np.isfinite(ends)).astype(float))
+    # The solver's own tolerance is 1e-9, absolute where its optimum is small.
+    assert found.bound <= best * (1 + 1e-6) + 1e-9
+    assert found.objective >= best * (1 - 1e-6) - 1e-9
+    # The bands' centers are found to a step's predicted decrease of 1e-10.
+    assert found.gap < 1e-3

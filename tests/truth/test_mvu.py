@@ -11,7 +11,12 @@ from helpers import problems, rigid_error, sample_of
 from manifoldry import MVU, FastMVU, LandmarkMVU, NeighborGraph, datasets
 from manifoldry.embedders.fastmvu import _most_trusted
 from manifoldry.run import Run
+from manifoldry.embedders import mvu as mvu_module
 from manifoldry.solve.semidefinite import PairDistances
+from twins import least
+
+TWIN_TOL = 1e-6
+"""Relative error of the twin's optimum: its own tolerances of 1e-9, magnified by the condition of small programs."""
 
 
 def graph_of(n, edges):
@@ -27,24 +32,18 @@ def spread(x):
     return float(np.square(x - x.mean(axis=0)).sum())
 
 
-def reference(n, i, j, squares, kept):
-    """Return the largest trace of a centered Gram matrix by clarabel."""
-    clarabel = pytest.importorskip("clarabel")
-    basis = np.linalg.svd(np.eye(n) - 1 / n)[0][:, : n - 1]
-    m = n - 1
-    b, a = np.tril_indices(m)  # the upper triangle, column by column
-    scale = np.where(a == b, 1.0, np.sqrt(2.0))
-    v = basis[i] - basis[j]
-    held = sp.csc_matrix(v[:, a] * v[:, b] * scale)
-    rows = sp.vstack([held, -sp.eye(len(a))]).tocsc()
-    right = np.concatenate([squares, np.zeros(len(a))])
-    cone = clarabel.ZeroConeT if kept else clarabel.NonnegativeConeT
-    settings = clarabel.DefaultSettings()
-    settings.verbose, settings.tol_gap_rel, settings.tol_feas = False, 1e-9, 1e-9
-    cones = [cone(len(i)), clarabel.PSDTriangleConeT(m)]
-    cost = -(a == b).astype(float)
-    solved = clarabel.DefaultSolver(sp.csc_matrix((len(a), len(a))), cost, rows, right, cones, settings).solve()
-    return -solved.obj_val
+def reference(pairs, low, high):
+    """Return the largest variance of points with squared relative lengths between these, by a general solver."""
+    n = pairs.n_points
+    # Nothing sees where the points are together: the first is at the origin.
+    return -least(1 / n - np.eye(n - 1), pairs.matrix().toarray()[:, 1:], low, high)[0]
+
+
+def least_errors(pairs):
+    """Return half the least sum of squared errors of squared relative lengths, and the lengths, by a general solver."""
+    n, B = pairs.n_points, pairs.matrix().toarray()[:, 1:]
+    error, A = least(np.zeros((n - 1, n - 1)), B, -np.inf, np.inf, squared=1.0)
+    return error, np.einsum("em,mn,en->e", B, A, B)
 
 
 @pytest.mark.parametrize("constraints", ["equal", "at most"])
@@ -110,10 +109,88 @@ def test_small_problems_agree_with_an_interior_point_solver(constraints):
         settings = {"constraints": constraints, "slack": 1e-6, "tol": 1e-8, "max_rank": n - 1}
         mvu = MVU(n_components=3, n_neighbors=3, disconnected="raise", **settings)
         pairs = PairDistances.of_graph(mvu.fit(X).graph_)
-        best = reference(n, pairs.i, pairs.j, pairs.lengths**2, constraints == "equal")
+        best = reference(pairs, 1.0 if constraints == "equal" else -np.inf, 1.0)
         # Bands of 1e-6 let kept distances, and the stretch, differ by about that.
         assert mvu.stretch_ == pytest.approx(best, rel=1e-5)
         assert mvu.certificate_.gap < 1e-5
+
+
+@pytest.mark.parametrize("max_rank", [None, 10])
+@pytest.mark.parametrize("constraints", ["equal", "at most"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_optimum_is_between_value_and_bound(seed, constraints, max_rank):
+    X = datasets.swiss_roll(34, random_state=seed).X
+    mvu = MVU(n_components=2, n_neighbors=4, constraints=constraints, max_rank=max_rank, tol=1e-5).fit(X)
+    held = mvu.slack if constraints == "equal" else 0.0
+    best = reference(PairDistances.of_graph(mvu.graph_), 1 - held if held else -np.inf, 1 + held)
+    assert mvu.stretch_ <= best * (1 + TWIN_TOL)
+    assert -mvu.certificate_.bound >= best * (1 - TWIN_TOL)
+    # 34 points of a roll need fewer than ten dimensions.
+    assert mvu.certificate_.optimal
+    assert mvu.certificate_.violation == 0
+    assert mvu.error_certificate_.objective == 0
+    assert mvu.error_certificate_.optimal
+
+
+def contradicting(seed, n=26):
+    """Return distances of random points with errors of a tenth: no points have them."""
+    rng = np.random.default_rng(seed)
+    X, noise = rng.standard_normal((n, 3)), rng.standard_normal((n, n))
+    return np.linalg.norm(X[:, None] - X, axis=2) * np.exp(0.1 * (noise + noise.T))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_contradicting_distances_are_kept_as_well_as_can_be(seed):
+    """Both stages against a general solver: the least error, then the largest variance near its lengths."""
+    mvu = MVU(n_components=2, n_neighbors=9, metric="precomputed").fit(contradicting(seed))
+    pairs = PairDistances.of_graph(mvu.graph_)
+    error, lengths = least_errors(pairs)
+    certificate = mvu.error_certificate_
+    assert error > 100 * certificate.noise  # they do contradict each other
+    assert certificate.bound <= error * (1 + TWIN_TOL) + certificate.noise
+    assert certificate.objective >= error * (1 - TWIN_TOL) - certificate.noise
+    assert certificate.optimal
+    center = np.where(np.abs(lengths - 1) < mvu.slack, 1.0, lengths)
+    # The lengths of the least error are found to a thousandth of the slack, so the bands are between these.
+    narrow, wide = 0.999 * mvu.slack, 1.001 * mvu.slack
+    assert -mvu.certificate_.bound >= reference(pairs, center - narrow, center + narrow) * (1 - TWIN_TOL)
+    assert mvu.stretch_ <= reference(pairs, center - wide, center + wide) * (1 + TWIN_TOL)
+    assert mvu.certificate_.optimal
+
+
+@pytest.mark.filterwarnings("ignore::manifoldry.warnings.EmbeddingWarning")
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("max_rank", [2, 4, 8])
+def test_errors_in_few_dimensions_are_bracketed(seed, max_rank):
+    """In few dimensions the error may be larger than it has to be; its certificate tells by how much at the most."""
+    mvu = MVU(n_components=2, n_neighbors=9, metric="precomputed", max_rank=max_rank, slack=1e-3)
+    mvu.fit(contradicting(seed))
+    error, _ = least_errors(PairDistances.of_graph(mvu.graph_))
+    certificate = mvu.error_certificate_
+    assert certificate.bound <= error * (1 + TWIN_TOL)
+    assert certificate.objective >= error * (1 - TWIN_TOL)
+    assert certificate.optimal == (certificate.gap <= mvu.tol)
+    if max_rank == 2:  # far too few: nothing is proven, and said so
+        assert certificate.verdict == "bound only"
+    if max_rank == 8:  # as many as the least error needs; Newton's method ends within a thousandth of it
+        assert certificate.objective == pytest.approx(error, rel=1e-3)
+        assert certificate.gap < 0.1
+
+
+def test_both_paths_prove_300_points(monkeypatch):
+    X = datasets.swiss_roll(300, hole=True).X
+    whole = MVU(n_neighbors=6).fit(X)
+    assert whole.certificate_.optimal
+    assert whole.certificate_.violation == 0
+    monkeypatch.setattr(mvu_module, "MAX_GRAM_PAIRS", 0)
+    flat = MVU(n_neighbors=6).fit(X)
+    # Four dimensions are a part of the whole program; its bound and that of the whole hold for both values.
+    assert max(whole.stretch_, flat.stretch_) <= -max(whole.certificate_.bound, flat.certificate_.bound) * (1 + 1e-9)
+    assert flat.stretch_ > whole.stretch_ * (1 - 1e-3)
+    upper = MVU(n_neighbors=6, constraints="at most").fit(X)
+    assert upper.certificate_.optimal
+    # Bands let squared lengths, and so the variance, grow by the slack at the most.
+    assert whole.stretch_ <= -upper.certificate_.bound * (1 + whole.slack)
 
 
 def test_the_input_itself_is_never_stretched_more_than_the_answer():
@@ -154,12 +231,36 @@ def test_common_neighbors_hold_angles():
 def test_noise_never_fails():
     rng = np.random.default_rng(3)
     X = datasets.s_curve(100).X + 0.2 * rng.standard_normal((100, 3))
-    contradictory = graph_of(4, [(0, 1, 1.0), (1, 2, 1.0), (0, 2, 5.0), (2, 3, 1.0)])
     noisy = MVU(n_components=2, n_neighbors=8).fit(X)
-    assert np.isfinite(noisy.embedding_).all()
-    broken = MVU(n_components=1).fit(contradictory)
-    assert np.isfinite(broken.embedding_).all()
-    assert broken.error_ > 0.01
+    assert noisy.certificate_.optimal
+    assert noisy.error_certificate_.objective == 0  # noisy points are points: their distances fit
+    pairs = PairDistances.of_graph(noisy.graph_)
+    assert noisy.error_ <= noisy.slack**2
+    assert spread(X) <= noisy.stretch_ <= spread(noisy.embedding_) / (1 - noisy.slack) * 2
+    assert np.square(pairs.of_points(noisy.embedding_)).sum(axis=1).max() <= 1 + noisy.slack
+
+
+@pytest.mark.parametrize("max_rank", [None, 2])
+def test_sides_that_make_no_triangle_lie_on_a_line(max_rank):
+    """Sides 1, 1, 5 and a tail: the nearest squared lengths are of a flat triangle x, x, 2x, as in the solver's test.
+
+    The least of 2 (x^2 - 1)^2 + (4 x^2 / 25 - 1)^2 is at x^2 = (2 + 4/25) / (2 + 16/625); the tail keeps its length.
+    """
+    graph = graph_of(4, [(0, 1, 1.0), (1, 2, 1.0), (0, 2, 5.0), (2, 3, 1.0)])
+    broken = MVU(n_components=1, slack=1e-4, max_rank=max_rank).fit(graph)
+    square = (2 + 4 / 25) / (2 + 16 / 625)
+    errors = np.array([square - 1, square - 1, 4 * square / 25 - 1, 0.0])
+    least = float(errors @ errors) / 2
+    assert broken.error_certificate_.optimal
+    assert broken.error_certificate_.bound <= least * (1 + 1e-9)
+    # The bands let lengths differ by 1e-4, and their errors, of 1 at the most, by twice that.
+    assert broken.error_certificate_.objective == pytest.approx(least, abs=4 * 2e-4)
+    assert broken.error_ == pytest.approx(2 * least / 4, abs=2e-4)
+    assert broken.certificate_.optimal
+    # All on a line: 0, x, 2x and the tail beyond.
+    assert spread(np.sqrt(square) * np.array([0, 1, 2, 2 + 1 / np.sqrt(square)])) == pytest.approx(
+        broken.stretch_, rel=1e-2
+    )
 
 
 @pytest.mark.parametrize("method", [FastMVU, LandmarkMVU])

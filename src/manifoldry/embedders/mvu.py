@@ -33,22 +33,24 @@ from manifoldry.warnings import warn
 N_START_LANDMARKS = 300
 """Landmarks of the Isomap that initializes the program, in well under a second."""
 
-MAX_SMALL_SAMPLE, SMALL_SAMPLE_RANK = 60, 10
-"""Up to that many points the program is cheap in that many dimensions, in which the certificate is tight."""
-
 EXTRA_DIMENSIONS = 2
 """Dimensions beyond n_components, through which the points can unfold."""
+
+MAX_GROWN_RANK = 10
+"""Dimensions up to which a program of upper bounds alone may grow, where its dual asks for more than it has; 178 wines
+need five, and most data four."""
 
 MIN_VARIANCE_SHARE = 1e-8
 """Columns of the initialization with less than this share of the largest variance are left out."""
 
 MAX_GRAM_PAIRS = 9000
-"""Kept distances up to which the program is solved over all Gram matrices, at the cost of a few dense factorizations of
-that order: 2,400 points of a surface with 6 neighbors."""
+"""Kept distances up to which the program is solved over all Gram matrices, in some 20 steps of a dense factorization of
+that order each: 2,400 points of a surface with 6 neighbors, in minutes. In low rank 178 wines reached half the variance
+that is possible, and nothing was proven."""
 
 SECONDS_PER_THOUSAND, TIME_GROWTH = 13.0, 1.5
-"""Seconds for a thousand points of a surface, and the power of the number of points by which they grow: 300 points of a
-roll took 3 s, 1,000 13 s. Images take ten times as long (300 digits 11 s): their graphs have no small separators."""
+"""Seconds for a thousand points of a surface in low rank, and the power of the number of points by which they grow: 300
+points of a roll took 3 s, 1,000 13 s. Images take ten times as long: their graphs have no small separators."""
 
 LONG_HOURS, MAX_HOURS = 0.5, 6.0
 """Hours from which on a fit warns before it begins, and from which on it is refused."""
@@ -66,7 +68,7 @@ MAX_GATHERED = 2_000_000
     loses="nothing of a sheet that can be unrolled; branches are spread into more dimensions than they need",
     use_when="distances are to stay true and holes should stay holes, for up to some thousand points",
     fails_when="short circuits hold folds together; noise and many neighbors leave nothing to unfold",
-    cost="1,000 points of a roll in 4 s (at most) or 13 s (equal); other data longer: 178 wines 7 s, 300 digits 11 s",
+    cost="1,000 points of a roll in 4 s (at most) or 10 s (equal), 2,000 in two minutes (equal); 300 digits in 1 s",
     test_params={"n_components": 2, "n_neighbors": 5, "constraints": "at most"},
 )
 @estimator
@@ -76,13 +78,16 @@ class MVU(GraphEmbedder):
     .. math:: \max_{G \succeq 0,\; G 1 = 0} \operatorname{tr} G \quad \text{with} \quad
               G_{ii} - 2 G_{ij} + G_{jj} = d_{ij}^2 \;\; (\text{or} \le d_{ij}^2) \;\; \text{for neighbors } i, j .
 
-    The Gram matrix is factored as :math:`G = Y Y^\top` with few columns, and the variance is maximized by Newton's
-    method with a logarithmic barrier for the constraints. The multipliers give a dual bound: how far from the optimum
-    the solution can be. With inequalities the dual bound is tight; equalities keep sheets open around holes, and need
-    more dimensions than given for a tight bound.
+    Equalities keep sheets open around holes. Up to 9,000 of them the program is solved over all Gram matrices G, by a
+    primal-dual interior-point method, until its dual proves the variance optimal to ``tol``. Inequalities need few
+    dimensions: :math:`G = Y Y^\top` is factored with few columns, and the variance maximized by Newton's method with a
+    logarithmic barrier; their dual is as tight. More than 9,000 equalities, or a given ``max_rank``, are solved so too,
+    with a bound that is valid but loose: on a surface the variance is then within 1 % of the optimum, on data of more
+    dimensions it may be half of it.
 
-    If the distances contradict each other (noise, few dimensions), their squared errors are minimized first and the
-    resulting distances are kept: there is always a solution, and ``error_`` tells how good it is.
+    If the distances contradict each other, as given ones may, their squared errors are minimized first and the
+    resulting distances are kept: there is always a solution. ``error_`` tells how good it is, and
+    ``error_certificate_`` how much better any other could be.
 
     Parameters
     ----------
@@ -95,9 +100,10 @@ class MVU(GraphEmbedder):
     common_neighbors : bool
         Keep also the distances between neighbors of the same point, and so the angles.
     max_rank : int, optional
-        Maximum dimension of the program; by default two more than n_components, and up to 10 for at most 60 points.
+        Maximum dimension of a program in low rank. By default none for up to 9,000 equalities, which need no low rank;
+        two more than n_components for more; and 10 for inequalities, of which they use as many as their dual asks for.
     tol : float
-        Relative duality gap at which to stop.
+        Relative gap, proven by the dual, at which to stop. Where that is not reached the certificate says so.
     n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
         As in `Isomap`.
     random_state, n_jobs, verbose, callback
@@ -110,13 +116,16 @@ class MVU(GraphEmbedder):
     spectrum_ : Spectrum
         Eigenpairs of the unfolded Gram matrix, in all dimensions used.
     certificate_ : Certificate
-        Of minus the variance; ``gap`` is relative, ``violation`` the largest relative error of a squared distance.
+        Of minus the variance with these distances; ``gap`` is relative, ``violation`` is by how much a squared relative
+        distance is farther than ``slack`` from those to keep.
+    error_certificate_ : Certificate
+        Of half the sum of squared relative errors of the squared distances to keep: zero where they fit.
     stretch_ : float
         The variance: the sum of squared distances from the mean, tr G.
     error_ : float
         Mean squared relative error of the squared distances, in all dimensions used.
     trace_ : Trace
-        Minus the variance from barrier parameter to barrier parameter.
+        Minus the variance from step to step, or from barrier parameter to barrier parameter in low rank.
     graph_ : NeighborGraph
         The graph whose distances are kept.
     diagnostics_ : dict
@@ -145,7 +154,7 @@ class MVU(GraphEmbedder):
     slack: Positive = 1e-2
     common_neighbors: bool = False
     max_rank: PositiveInt | None = None
-    tol: Positive = 1e-5
+    tol: Positive = 1e-4
 
     stretch_: float = fitted()
     error_: float = fitted()
@@ -176,13 +185,15 @@ class MVU(GraphEmbedder):
             warn(f"{told}; FastMVU and IPA take minutes. A callback or Ctrl-C ends it with the layout reached.")
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        pairs = _with_common_neighbors(sample, run) if self.common_neighbors else PairDistances.of_graph(sample.graph)
+        graph = sample.graph
+        pairs = _with_common_neighbors(sample, run) if self.common_neighbors else PairDistances.of_graph(graph)
         if self.constraints == "equal" and self.max_rank is None and len(pairs) <= MAX_GRAM_PAIRS:
-            fits = sample.X is not None and self.metric == "euclidean"
+            # Distances of rows fit by themselves, unless some were lengthened because they were those of duplicates.
+            fits = sample.X is not None and self.metric == "euclidean" and graph.lengths.min() >= pairs.lengths.min()
             with run.stage("semidefinite program"), run.stoppable():
                 solution = unfold_points(pairs, run, slack=self.slack, tol=self.tol, fits=fits)
         else:
-            solution = self._in_low_rank(sample.graph, pairs, n_components, run)
+            solution = self._in_low_rank(graph, pairs, n_components, run)
         coordinates, spectrum = principal_axes(solution.V, n_components)
         spectrum = spectrum.head(max(n_components, solution.certificate.rank))
         return Embedding(
@@ -204,16 +215,16 @@ class MVU(GraphEmbedder):
 
     def _in_low_rank(self, graph: NeighborGraph, pairs: PairDistances, n_components: int, run: Run) -> Stretched:
         n = graph.n_points
-        rank = min(self._max_rank(n, n_components), n - 1)
+        rank = min(self._max_rank(n_components), n - 1)
         start = _landmark_isomap(graph, min(rank, n_components + EXTRA_DIMENSIONS), run)
         with run.stage("semidefinite program"), run.stoppable():
             bands = pairs.bands(self.slack if self.constraints == "equal" else None)
             options = StretchOptions(self.tol, self.slack, rank)
             return stretch_out(Variance(n), bands, FrameLayout.of_points(n), start, options, run)
 
-    def _max_rank(self, n_points: int, n_components: int) -> int:
-        small = SMALL_SAMPLE_RANK if n_points <= MAX_SMALL_SAMPLE else 0
-        return self.max_rank or max(n_components + EXTRA_DIMENSIONS, small)
+    def _max_rank(self, n_components: int) -> int:
+        grown = MAX_GROWN_RANK if self.constraints == "at most" else 0
+        return self.max_rank or max(n_components + EXTRA_DIMENSIONS, grown)
 
 
 def _landmark_isomap(graph: NeighborGraph, n_columns: int, run: Run) -> FloatArray:

@@ -89,12 +89,13 @@ def stretch_out(
     kept = bool(bands.bounded_below.any())
     width = start.shape[1]
     V = layout.orthonormal(_widened(start, min(width + 1, options.max_rank) if kept else width, layout, run))
-    objective = [-stretch.total(V)]
+    objective, nearest = [-stretch.total(V)], V
     slacks = _slacks(options.slack) if kept else [1.0]
     fitting, stretching = (Newton(layout, BARRIER_DAMPING, MAX_HALVINGS, run) for _ in range(2))
     for slack in slacks:
         if kept:
             V, bands = _least_misfit(fitting, bands, V, slack, options.max_rank)
+            nearest = V
         else:
             V = _shrunk(bands, layout, V)
         final = slack == slacks[-1]
@@ -108,7 +109,7 @@ def stretch_out(
     missed = np.where(bands.bounded_below, np.abs(errors), np.maximum(errors, 0.0))
     certificate = certify_stretch(barrier, layout, V, options.tol, bands.violation(V))
     stop = Stop.ASKED if run.stopped else (Stop.CONVERGED if good else Stop.LIMIT)
-    error = certify_error(bands, layout, V, options.tol)
+    error = certify_error(bands, layout, nearest, options.tol)
     return Stretched(V, certificate, Trace(np.array(objective), stop), above - below, float(np.mean(missed**2)), error)
 
 

@@ -25,7 +25,7 @@ def error_noise(slack: float) -> float:
 
 
 def certify_error(bands: Bands, layout: FrameLayout, V: FloatArray, tol: float) -> Certificate:
-    r"""Return how far the centers c of the bands can be from the least squared error of lengths 1.
+    r"""Return how far the centers c of the bands, lengths of V, can be from the least squared error of lengths 1.
 
     The dual of :math:`\min \tfrac12 \sum_e (l_e - 1)^2` over all :math:`A \succeq 0` with identity blocks for frames is
     :math:`\max -\sum_e (u_e + u_e^2 / 2) - \operatorname{tr} \Lambda` with
@@ -41,13 +41,10 @@ def certify_error(bands: Bands, layout: FrameLayout, V: FloatArray, tol: float) 
     noise = error_noise(float(np.min((bands.upper - bands.lower)[kept], initial=1.0)) / 2)
     if objective <= noise:
         return Certificate(objective, 0.0, rank, ERROR_CLAIM, tol, noise)
-    S = bands.laplacian(u)
+    S, even = bands.laplacian(u), bands.laplacian(np.ones(len(bands)))
     of_frames = layout.multipliers(V, -(S @ V))
-    even = bands.laplacian(np.ones(len(bands)))
-    unit = float(even.diagonal().mean()) or 1.0
-    shift = least_proven_shift(
-        sp.csc_array(S + of_frames + ground(layout, unit)), even + sp.diags_array(layout.is_frame_row), ERROR_SHIFTS
-    )
+    grounded = sp.csc_array(S + of_frames + ground(layout, float(even.diagonal().mean()) or 1.0))
+    shift = least_proven_shift(grounded, even + sp.diags_array(layout.is_frame_row), ERROR_SHIFTS)
     raised = u + shift
     bound = -float(raised.sum() + raised @ raised / 2) - float(of_frames.trace()) - shift * layout.n_frame_rows
     return Certificate(objective, max(bound, 0.0), rank, ERROR_CLAIM, tol, noise)

@@ -43,7 +43,8 @@ def unfold_points(pairs: PairDistances, run: Run, *, slack: float, tol: float, f
     found = unfold_gram(np.eye(n) - 1 / n, pairs.matrix(), run, slack=slack, tol=tol, fits=fits, basis=away)
     values = np.linalg.eigvalsh(found.root.T @ found.root)
     rank = int((values > MIN_DIMENSION_SHARE * values[-1]).sum())
-    error = Certificate(found.error, found.error_bound, rank, ERROR_CLAIM, tol, error_noise(slack))
+    noise = error_noise(slack) + found.error_noise
+    error = Certificate(found.error, found.error_bound, rank, ERROR_CLAIM, tol, noise)
     return Stretched(
         found.root,
         _certificate(found, rank, tol),
@@ -55,5 +56,5 @@ def unfold_points(pairs: PairDistances, run: Run, *, slack: float, tol: float, f
 
 
 def _certificate(found: GramSolution, rank: int, tol: float) -> Certificate:
-    noise = STRETCH_NOISE * abs(found.stretch)
-    return Certificate(-found.stretch, -found.bound, rank, STRETCH_CLAIM, tol, noise, found.violation)
+    noise = STRETCH_NOISE * abs(found.stretch) + found.noise
+    return Certificate(-found.stretch, -found.bound, rank, STRETCH_CLAIM, tol, noise, found.violation, found.smallest)

@@ -14,6 +14,8 @@ from rules import Rule, at_least, at_most, falling, least
 N_EACH, N_PATCHES, N_NEIGHBORS = 500, 30, 8
 RANKS = (2, 3, 5, 10)
 SIZES = np.arange(1, 101)
+MAX_TESSERA_RANK = 3
+"""TesseraMap joins in up to this rank: its program grows with the rank of the patches, and takes minutes at 5."""
 NESTED = ("Isomap", "PCA")
 """Methods of which a layout of fewer dimensions is the first columns of one of more."""
 
@@ -46,7 +48,10 @@ def digits_patches(lab: Lab) -> None:
         course = [means[r][word]["IPA"] for r in RANKS]
         lab.claim(f"{words} of IPA, r = 2, 3, 5, 10", course, falling("as the target dimensionality increases"))
         lab.note(f"5-D: {words}: " + ", ".join(f"{name} {value:.4f}" for name, value in means[5][word].items()) + ".")
-    lab.note("Which methods the source compares is not in its text; errors are means over 1 to 100 neighbors.")
+    lab.note(
+        "Which methods the source compares is not in its text; TesseraMap in 2-D and 3-D only. Errors are means over 1 "
+        "to 100 neighbors."
+    )
     with lab.figure("layouts", size=(16, 2.8)) as figure:
         draw_layouts(figure, layouts[2], y, "tab10")
 
@@ -55,12 +60,12 @@ def _layouts(X: np.ndarray, r: int) -> dict[str, np.ndarray]:
     patches = LDLC(n_clusters=N_PATCHES, n_components=r, n_neighbors=N_NEIGHBORS, n_init=10).fit_predict(X)
     methods = {
         "IPA": IPA(n_components=r, patches=patches, n_neighbors=N_NEIGHBORS, chart="flat"),
-        "TesseraMap": TesseraMap(n_components=r, patches=patches, n_neighbors=N_NEIGHBORS),
+        "t-SNE": TSNE(n_components=r),
         "LLE": LLE(n_components=r, n_neighbors=N_NEIGHBORS),
         "LTSA": LTSA(n_components=r, n_neighbors=max(N_NEIGHBORS, 2 * r), isometric=False),
     }
-    if r <= 3:
-        methods["t-SNE"] = TSNE(n_components=r)
+    if r <= MAX_TESSERA_RANK:
+        methods["TesseraMap"] = TesseraMap(n_components=r, patches=patches, n_neighbors=N_NEIGHBORS)
     return {name: method.fit_transform(X) for name, method in methods.items()}
 
 

@@ -17,7 +17,7 @@ SEEN = 1e-3
 
 @experiment("The three-dimensional star has rank two", source="khajehpour2013, Fig. 5.6", quick=True)
 def star(lab: Lab) -> None:
-    data = datasets.star(lab.pick(N_POINTS, 400))
+    data = datasets.star(N_POINTS)
     models = {
         "IPA": IPA(n_components=2),
         "TesseraMap": TesseraMap(n_components=2, n_neighbors=N_NEIGHBORS),

@@ -9,9 +9,9 @@ from sklearn.base import clone
 
 from helpers import problems, rigid_error, sample_of
 from manifoldry import MVU, FastMVU, LandmarkMVU, NeighborGraph, datasets
+from manifoldry.embedders import mvu as mvu_module
 from manifoldry.embedders.fastmvu import _most_trusted
 from manifoldry.run import Run
-from manifoldry.embedders import mvu as mvu_module
 from manifoldry.solve.semidefinite import PairDistances
 from twins import least
 

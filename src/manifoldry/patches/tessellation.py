@@ -14,8 +14,8 @@ from manifoldry.run import Run
 from manifoldry.solve.scaling import principal_turn
 from manifoldry.solve.semidefinite import FrameLayout, PairDistances, PairStretch, StretchOptions, stretch_out
 from manifoldry.solve.semidefinite.barrier_path import Stretched
-from manifoldry.solve.semidefinite.certificate import STRETCH_CLAIM, STRETCH_NOISE
-from manifoldry.solve.semidefinite.error_bound import ERROR_CLAIM, error_noise
+from manifoldry.solve.semidefinite.certificate import ERROR_CLAIM, STRETCH_CLAIM, STRETCH_NOISE
+from manifoldry.solve.semidefinite.error_bound import error_noise
 from manifoldry.solve.semidefinite.interior import GramSolution, unfold_gram
 from manifoldry.values import Certificate, FloatArray, IntArray, NeighborGraph, Stop, Trace
 
@@ -24,8 +24,8 @@ MAX_GRAM_LENGTHS = 3000
 factorization of that order. 100 tesserae of a surface have 1,300."""
 
 INNER_SLACK_SHARE = 0.998
-"""Share of the slack that the program is solved with: when frames are made orthonormal to rounding every border distance
-is then still within the whole slack, for which the bound is."""
+"""Share of the slack that the program is solved with: when frames are made orthonormal to rounding every border
+distance is then still within the whole slack, for which the bound is."""
 
 INNER_TOL_SHARE = 0.5
 """Share of the tolerance at which the program ends; the rest is for the smaller slack."""

@@ -37,6 +37,7 @@ STRETCH_NOISE = 1e-12
 
 PLACEMENT_CLAIM = "the placement of these patches (not that the surface is unfolded)"
 STRETCH_CLAIM = "the stretch with these distances kept"
+ERROR_CLAIM = "the squared error of the kept distances"
 BASIS_CLAIM = "the variance less penalty over these basis functions"
 
 STRETCH_SHIFTS = np.concatenate([[0.0], 10.0 ** np.arange(-10.0, 4.0, 0.5)])

@@ -6,11 +6,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from manifoldry.solve.semidefinite.barrier import Bands
-from manifoldry.solve.semidefinite.certificate import FRAME_RANK_TOL, ground, least_proven_shift
+from manifoldry.solve.semidefinite.certificate import ERROR_CLAIM, FRAME_RANK_TOL, ground, least_proven_shift
 from manifoldry.solve.semidefinite.frames import FrameLayout
 from manifoldry.values import Certificate, FloatArray
-
-ERROR_CLAIM = "the squared error of the kept distances"
 
 ERROR_SHIFTS = np.concatenate([[0.0], 10.0 ** np.arange(-12.0, 1.0, 0.5)])
 """Multipliers added to all of an error's that are tried in turn: its own are the relative errors of squared lengths."""

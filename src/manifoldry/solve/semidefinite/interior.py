@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from manifoldry.run import Run
 from manifoldry.solve.dense import dense_array
-from manifoldry.solve.semidefinite.certificate import STRETCH_CLAIM, STRETCH_NOISE
+from manifoldry.solve.semidefinite.certificate import ERROR_CLAIM, STRETCH_CLAIM, STRETCH_NOISE
 from manifoldry.solve.semidefinite.gram_newton import GramOperator, Iterate, NewtonSystem
 from manifoldry.solve.semidefinite.gram_proof import prove_bound
 from manifoldry.solve.semidefinite.length_terms import LengthBands, LengthTerm, SquaredErrors
@@ -36,8 +36,6 @@ DRIFT_SHARE = 0.05
 
 SHORT_STEP = 0.1
 """Steps of the Gram matrix so short that new coordinates are worth their cost."""
-
-MEAN_ERROR_CLAIM = "the squared error of the kept distances"
 
 MISFIT_TOL = 1e-3
 """The least errors are found to this share of the slack, so that lengths within the slack of them exist."""
@@ -80,7 +78,7 @@ class GramSolution:
         """Return that of the mean squared error of all lengths before the stretch; errors of the slack are none."""
         scale = 2 / len(self.lengths)
         noise = slack**2 + scale * self.error_noise
-        return Certificate(scale * self.error, scale * self.error_bound, rank, MEAN_ERROR_CLAIM, tol, noise)
+        return Certificate(scale * self.error, scale * self.error_bound, rank, ERROR_CLAIM, tol, noise)
 
 
 def unfold_gram(  # noqa: PLR0913

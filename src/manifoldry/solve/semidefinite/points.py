@@ -7,8 +7,8 @@ import scipy.sparse as sp
 
 from manifoldry.run import Run
 from manifoldry.solve.semidefinite.barrier_path import Stretched
-from manifoldry.solve.semidefinite.certificate import STRETCH_CLAIM, STRETCH_NOISE
-from manifoldry.solve.semidefinite.error_bound import ERROR_CLAIM, error_noise
+from manifoldry.solve.semidefinite.certificate import ERROR_CLAIM, STRETCH_CLAIM, STRETCH_NOISE
+from manifoldry.solve.semidefinite.error_bound import error_noise
 from manifoldry.solve.semidefinite.interior import GramSolution, unfold_gram
 from manifoldry.solve.semidefinite.pairs import PairDistances
 from manifoldry.values import Certificate, Trace

@@ -12,7 +12,7 @@ def least(cost, B, low, high, squared=None):
     """Return the minimum of tr(C A) over psd A with squared lengths b A b' between low and high, and the minimizer.
 
     ``squared`` are weights w of an additional w/2 (b A b' - 1)^2 for every length. Equal bounds are equalities,
-    infinite ones are none. Clarabel takes the upper triangle of A, column by column, with off-diagonal entries times root 2.
+    infinite ones are none. Clarabel takes the upper triangle of A by columns, off-diagonal entries times root 2.
     """
     clarabel = pytest.importorskip("clarabel")
     n, B = len(cost), np.asarray(B, dtype=float)

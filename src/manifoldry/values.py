@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -265,7 +265,7 @@ class Certificate:
     smallest : float, optional
         A proven lower bound of the dual matrix's smallest eigenvalue; zero or more would be optimal to the last bit.
 
-    A value below the bound with no constraint broken is a contradiction and raises a `ValueError`.
+    A value that passes the bound with no constraint broken is a contradiction and raises a `ValueError`.
     """
 
     objective: float
@@ -276,35 +276,30 @@ class Certificate:
     noise: float = 0.0
     violation: float = 0.0
     smallest: float | None = None
-
-    MAX_VIOLATION = 1e-5
+    MAX_VIOLATION: ClassVar[float] = 1e-5
 
     def __post_init__(self) -> None:
-        if self.bound - self.objective > self.noise and self.violation == 0:
+        if self._passes_bound() and self.violation == 0:
+            got = f"{self.objective!r} below {self.bound!r} for {self.claim}, with rounding of {self.noise:.1g}"
             raise ValueError(
-                f"A certificate cannot have a value below its bound; got {self.objective!r} below {self.bound!r} for "
-                f"{self.claim}, with rounding of {self.noise:.1g}: value and bound belong to different programs."
+                f"A certificate cannot have a value below its bound; got {got}: they belong to two programs."
             )
 
     @property
     def gap(self) -> float:
         """The most by which the value can be improved, relative to it, or to the noise where it is smaller."""
-        return max(self._relative(self.objective - self.bound), 0.0)
+        return self._relative(self.objective - self.bound)
 
     @property
     def verdict(self) -> str:
-        """What is proven: "proven optimal", "within 3e-4" or "bound only".
-
-        The last is said of a gap of 1 or more, of broken constraints, and of values that break them to pass the bound.
-        """
-        beyond = self._relative(self.bound - self.objective) > self.tol
-        if self.violation > self.MAX_VIOLATION or beyond or not self.gap < 1:
+        """What is proven: "proven optimal", "within 3e-4" or, of gaps of 1 and broken constraints, "bound only"."""
+        if self.violation > self.MAX_VIOLATION or self._passes_bound() or not self.gap < 1:
             return "bound only"
         return "proven optimal" if self.gap <= self.tol else f"within {self.gap:.1g}"
 
     @property
     def optimal(self) -> bool:
-        """Whether the gap is at most ``tol`` and the constraints hold to 1e-5."""
+        """Whether the gap is at most ``tol`` and the constraints hold to `MAX_VIOLATION`."""
         return self.verdict == "proven optimal"
 
     @property
@@ -312,16 +307,18 @@ class Certificate:
         """The verdict in words."""
         if self.optimal:
             return f"Proven optimal to {f'{self.gap:.1g}' if self.gap else 'rounding'}: {self.claim}."
-        if self.verdict != "bound only":
-            return f"Proven to be within {self.gap:.1g} of the optimum (tol is {self.tol:g}): {self.claim}."
+        if self.verdict.startswith("within"):
+            return f"Proven to be {self.verdict} of the optimum (tol is {self.tol:g}): {self.claim}."
         if self.violation > 0:
             return f"Not proven, for constraints are broken by up to {self.violation:.1g}: {self.claim}."
         return f"Not proven, for the bound of the optimum is too loose to tell: {self.claim}."
 
+    def _passes_bound(self) -> bool:
+        return self._relative(self.bound - self.objective) > self.tol
+
     def _relative(self, difference: float) -> float:
-        if difference <= self.noise:
-            return 0.0
-        return float(difference / max(abs(self.objective), self.noise, np.finfo(float).tiny))
+        size = max(abs(self.objective), self.noise, np.finfo(float).tiny)
+        return float(difference / size) if difference > self.noise else 0.0
 
 
 @dataclass(frozen=True)

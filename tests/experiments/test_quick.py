@@ -9,23 +9,27 @@ import pytest
 FOLDER = Path(__file__).resolve().parents[2] / "experiments"
 
 
-def _module(name):
+def _quick():
+    """Return the experiments with a quick form, and the claims of the committed summary."""
     sys.path.insert(0, str(FOLDER))
     try:
-        return importlib.import_module(name)
+        text = (FOLDER / "summary.md").read_text(encoding="utf-8")
+        return importlib.import_module("run").chosen([], quick=True), importlib.import_module("summary").claims_of(text)
     finally:
         sys.path.remove(str(FOLDER))
 
 
-@pytest.mark.parametrize("one", _module("run").chosen([], quick=True), ids=lambda one: one.name)
+QUICK, KNOWN = _quick()
+
+
+@pytest.mark.parametrize("one", QUICK, ids=lambda one: one.name)
 def test_no_claim_fails_that_the_summary_does_not_show_failing(one, tmp_path):
-    known = _module("summary").claims_of((FOLDER / "summary.md").read_text(encoding="utf-8"))
     outcome = one.run(quick=True, folder=tmp_path)
     if outcome.left_out:
         pytest.skip(outcome.left_out)
     # Seconds depend on what else runs beside the tests: they are judged by the full run alone.
     judged = [claim for claim in outcome.claims if "seconds" not in claim.what]
     failed = {claim.what for claim in judged if claim.verdict.value == "fail"}
-    shown = {what for (name, what), row in known.items() if name == one.name and row["verdict"] == "fail"}
+    shown = {what for (name, what), row in KNOWN.items() if name == one.name and row["verdict"] == "fail"}
     assert outcome.claims
     assert sorted(failed - shown) == []

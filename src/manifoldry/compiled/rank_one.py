@@ -21,8 +21,8 @@ def multiply_forms(indptr, indices, data, one, other, out, lo, hi):  # type: ign
     Both products b_e G and b_e H are kept side by side, so that an entry of b_f reads one place of memory.
     """
     n = one.shape[1]
-    both = np.empty((n, 2), one.dtype)
-    zero = both[0, 0] * 0
+    both = np.zeros((n, 2), one.dtype)
+    zero = both[0, 0]
     for e in range(lo, hi):
         both[:] = 0
         for k in range(indptr[e], indptr[e + 1]):

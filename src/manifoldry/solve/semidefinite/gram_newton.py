@@ -113,7 +113,8 @@ class GramOperator:
         """Return the lower triangle of the entrywise product of B G B' and B H B', in memory used by the next call."""
         if one.dtype not in self._buffers:
             self._buffers.clear()
-            self._buffers[one.dtype] = np.empty((self.n_lengths, self.n_lengths), one.dtype)
+            # Zeros above the diagonal, where junk of earlier arrays could be no numbers at all.
+            self._buffers[one.dtype] = np.zeros((self.n_lengths, self.n_lengths), one.dtype)
         found = self._buffers[one.dtype]
         if sp.issparse(self.B):
             from manifoldry.compiled.rank_one import multiply_forms

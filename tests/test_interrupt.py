@@ -17,6 +17,7 @@ from manifoldry import (
     TSNE,
     UMAP,
     FastMVU,
+    Isomap,
     LandmarkMVU,
     NonmetricMDS,
     PrincipalCurve,
@@ -120,7 +121,7 @@ def test_it_stops_where_the_callback_would_have_stopped_it():
     np.testing.assert_array_equal(asked.embedding_, pressed.embedding_)
 
 
-@pytest.mark.parametrize(("method", "stage"), [(TSNE, "neighbors"), (UMAP, "affinities"), (MVU, "geodesics")])
+@pytest.mark.parametrize(("method", "stage"), [(TSNE, "neighbors"), (UMAP, "affinities"), (Isomap, "geodesics")])
 def test_before_there_is_a_layout_it_raises_at_once(method, stage, monkeypatch):
     enter = Run.stage
 

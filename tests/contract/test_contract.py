@@ -62,14 +62,15 @@ def agreement(model):
     - Majorization: a step that lowers the stress by tol of it is shorter than the root of tol of the layout, for it
       lowers the stress by at least n |Y - Y'|^2 (deleeuw1977), and stress is less than n |Y|^2.
     - Semidefinite programs: solutions follow a path of barriers, which near its end moves in proportion to the gap;
-      they stop anywhere below a goal, so ten times the gap.
+      they stop anywhere below tol, so ten times that. A placement of patches has no barriers: ten times its gap.
     - Projection pursuit: near its maximum the index is quadratic in the angle, which is thus known to the root of
       rounding; ten times that for several directions.
     """
     if isinstance(model, MAJORIZATION):
         return np.sqrt(model.tol)
     if hasattr(model, "certificate_"):
-        return max(ROUNDING, 10 * model.certificate_.gap)
+        placed = isinstance(model, manifoldry.IPA)
+        return max(ROUNDING, 10 * (model.certificate_.gap if placed else max(model.tol, model.certificate_.gap)))
     if isinstance(model, manifoldry.ProjectionPursuit):
         return 10 * np.sqrt(np.finfo(float).eps)
     return ROUNDING

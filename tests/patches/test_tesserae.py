@@ -269,7 +269,7 @@ def test_one_tessera_stays_as_it_is():
     options = TessellationOptions(2, 2, "flat", 4, 100, 1e-2, 1e-3, None)
     found = place_tesserae(X, neighbors(X, 4), np.zeros(12, dtype=np.int64), options, Run(0, 1))
     assert found.stretched.certificate.gap == 0
-    np.testing.assert_allclose(pdist(found.images), pdist(X), rtol=1e-10)
+    np.testing.assert_allclose(pdist(found.images(2)), pdist(X), rtol=1e-10)
 
 
 def test_a_cut_graph_is_held_together_by_the_edges_between_its_parts():

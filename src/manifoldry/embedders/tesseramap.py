@@ -235,8 +235,7 @@ class TesseraMap(Embedder):
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         unit, n = root_mean_square(sample.X), sample.n_points
         X, joined = sample.X / unit, replace(sample.graph, lengths=sample.graph.lengths / unit)
-        dimension = intrinsic_dimension(X)
-        options = self._options(n_components, n)
+        dimension, options = intrinsic_dimension(X), self._options(n_components, n)
         n_init = resolve_n_init(self.n_init, n) if self._patches_are_found else 1
         graph = without_crossings(X, joined, n_components, run) if n_init > 1 else joined
 
@@ -275,7 +274,8 @@ class TesseraMap(Embedder):
     def _pack(
         self, sample: Sample, unit: float, n_components: int, found: Tessellation, notes: dict[str, Any], run: Run
     ) -> Embedding:
-        spectrum = principal_scaling(unit * found.images, found.stretched.V.shape[1], run)[0].spectrum
+        images = found.images(n_components)
+        spectrum = principal_scaling(unit * images, images.shape[1], run)[0].spectrum
         Y = spectrum.scaled(0.5)[:, :n_components]
         graph = replace(found.graph, lengths=unit * found.graph.lengths)
         with run.stage("map"):

@@ -54,14 +54,14 @@ class Tessellation:
     n_border_pairs: int
     n_far_pairs: int
 
-    @property
-    def images(self) -> FloatArray:
-        """The points, in all dimensions used."""
-        return np.asarray(self.tesserae.images @ self.stretched.V)
+    def images(self, n_components: int) -> FloatArray:
+        """Return the points in all dimensions used, and at least so many."""
+        placed = np.asarray(self.tesserae.images @ self.stretched.V)
+        return np.pad(placed, ((0, 0), (0, max(n_components - placed.shape[1], 0))))
 
     def coordinates(self, n_components: int) -> FloatArray:
         """Return the points in their first principal axes."""
-        return principal_turn(self.images)[0][:, :n_components]
+        return principal_turn(self.images(n_components))[0][:, :n_components]
 
 
 @dataclass(frozen=True)

@@ -17,16 +17,9 @@ ERROR_SHARE = 1e-3
 """Share of the slack to which the lengths of least error are known."""
 
 
-def error_certificate(
-    error: float, bound: float, n_lengths: int, rank: int, *, tol: float, slack: float, rounding: float = 0.0
-) -> Certificate:
-    """Return the certificate of the mean squared error, from half the sums of squares reached and proven.
-
-    An error within the slack counts as none, for the stretch that follows may leave the lengths by as much; above, it
-    is known to a thousandth of the slack, and to the ``rounding`` of its sum.
-    """
-    mean, known = 2 / max(n_lengths, 1), (ERROR_SHARE * slack) ** 2
-    noise = slack**2 if mean * error <= slack**2 else known + mean * rounding
+def error_certificate(error: float, bound: float, n_lengths: int, rank: int, tol: float, noise: float) -> Certificate:
+    """Return the certificate of the mean squared error, from half the sums of squares reached and proven."""
+    mean = 2 / max(n_lengths, 1)
     return Certificate(mean * error, max(mean * bound, 0.0), rank, ERROR_CLAIM, tol, noise)
 
 
@@ -45,11 +38,11 @@ def certify_error(bands: Bands, layout: FrameLayout, V: FloatArray, tol: float) 
     u = center - 1
     error, slack = float(u @ u) / 2, float(np.min((bands.upper - bands.lower)[kept], initial=1.0)) / 2
     if error == 0:
-        return error_certificate(0.0, 0.0, len(u), rank, tol=tol, slack=slack)
+        return error_certificate(0.0, 0.0, len(u), rank, tol, slack**2)
     S, even = bands.laplacian(u), bands.laplacian(np.ones(len(bands)))
     of_frames = layout.multipliers(V, -(S @ V))
     grounded = sp.csc_array(S + of_frames + ground(layout, float(even.diagonal().mean()) or 1.0))
     shift = least_proven_shift(grounded, even + sp.diags_array(layout.is_frame_row), ERROR_SHIFTS)
     raised = u + shift
     bound = -float(raised.sum() + raised @ raised / 2) - float(of_frames.trace()) - shift * layout.n_frame_rows
-    return error_certificate(error, bound, len(u), rank, tol=tol, slack=slack)
+    return error_certificate(error, bound, len(u), rank, tol, (ERROR_SHARE * slack) ** 2)

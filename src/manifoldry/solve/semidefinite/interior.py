@@ -74,9 +74,14 @@ class GramSolution:
         return Certificate(-self.stretch, -self.bound, rank, STRETCH_CLAIM, tol, noise, self.violation, self.smallest)
 
     def error_certificate(self, rank: int, tol: float, slack: float) -> Certificate:
-        """Return that of the mean squared error of the soft lengths before the stretch."""
-        found = self.error, self.error_bound, self.n_soft, rank
-        return error_certificate(*found, tol=tol, slack=slack, rounding=self.error_noise)
+        """Return that of the mean squared error of the soft lengths before the stretch.
+
+        Errors that are all within the slack count as none, for the stretch may leave the lengths by as much; others are
+        known to a thousandth of it.
+        """
+        fits = bool((self.center == 1).all())
+        noise = slack**2 if fits else (ERROR_SHARE * slack) ** 2 + 2 / max(self.n_soft, 1) * self.error_noise
+        return error_certificate(self.error, self.error_bound, self.n_soft, rank, tol, noise)
 
 
 def unfold_gram(  # noqa: PLR0913

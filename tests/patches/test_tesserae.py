@@ -159,13 +159,13 @@ class Twin:
         return -self.solve(sp.csc_matrix((k, k)), -self.factor * form[self.row, self.column], rows, right, cones)
 
     def least_error(self):
-        """Return the least half sum of squared errors of the lengths; the errors are unknowns too."""
+        """Return the least mean squared error of the lengths; the errors are unknowns too."""
         k, (e, f) = len(self.row), (self.squares.shape[0], len(self.wanted))
         equal = sp.vstack([sp.hstack([self.frames, sp.csc_matrix((f, e))]), sp.hstack([self.squares, -sp.eye(e)])])
         rows = sp.vstack([equal, sp.hstack([-sp.eye(k), sp.csc_matrix((k, e))])])
         right = np.concatenate([self.wanted, np.ones(e), np.zeros(k)])
         P = sp.block_diag([sp.csc_matrix((k, k)), sp.eye(e)])
-        return self.solve(P, np.zeros(k + e), rows, right, [self.clarabel.ZeroConeT(f + e)])
+        return 2 / e * self.solve(P, np.zeros(k + e), rows, right, [self.clarabel.ZeroConeT(f + e)])
 
 
 def sheet(seed):

@@ -40,10 +40,10 @@ def reference(pairs, low, high):
 
 
 def least_errors(pairs):
-    """Return half the least sum of squared errors of squared relative lengths, and the lengths, by a general solver."""
+    """Return the least mean squared error of squared relative lengths, and the lengths, by a general solver."""
     n, B = pairs.n_points, pairs.matrix().toarray()[:, 1:]
     error, A = least(np.zeros((n - 1, n - 1)), B, -np.inf, np.inf, squared=1.0)
-    return error, np.einsum("em,mn,en->e", B, A, B)
+    return 2 / len(pairs) * error, np.einsum("em,mn,en->e", B, A, B)
 
 
 @pytest.mark.parametrize("constraints", ["equal", "at most"])
@@ -250,12 +250,12 @@ def test_sides_that_make_no_triangle_lie_on_a_line(max_rank):
     broken = MVU(n_components=1, slack=1e-4, max_rank=max_rank).fit(graph)
     square = (2 + 4 / 25) / (2 + 16 / 625)
     errors = np.array([square - 1, square - 1, 4 * square / 25 - 1, 0.0])
-    least = float(errors @ errors) / 2
+    least = float(errors @ errors) / 4
     assert broken.error_certificate_.optimal
     assert broken.error_certificate_.bound <= least * (1 + 1e-9)
-    # The bands let lengths differ by 1e-4, and their errors, of 1 at the most, by twice that.
-    assert broken.error_certificate_.objective == pytest.approx(least, abs=4 * 2e-4)
-    assert broken.error_ == pytest.approx(2 * least / 4, abs=2e-4)
+    # The bands let lengths differ by 1e-4, and their squared errors, of 1 at the most, by twice that.
+    assert broken.error_certificate_.objective == pytest.approx(least, abs=2e-4)
+    assert broken.error_ == pytest.approx(least, abs=2e-4)
     assert broken.certificate_.optimal
     # All on a line: 0, x, 2x and the tail beyond.
     assert spread(np.sqrt(square) * np.array([0, 1, 2, 2 + 1 / np.sqrt(square)])) == pytest.approx(

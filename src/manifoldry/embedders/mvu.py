@@ -119,7 +119,7 @@ class MVU(GraphEmbedder):
         Of minus the variance with these distances; ``gap`` is relative, ``violation`` is by how much a squared relative
         distance is farther than ``slack`` from those to keep.
     error_certificate_ : Certificate
-        Of half the sum of squared relative errors of the squared distances to keep: zero where they fit.
+        Of the least mean squared relative error of the squared distances to keep: zero where they fit.
     stretch_ : float
         The variance: the sum of squared distances from the mean, tr G.
     error_ : float

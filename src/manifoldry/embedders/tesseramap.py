@@ -144,7 +144,7 @@ class TesseraMap(Embedder):
     certificate_ : Certificate
         Objective and bound are of minus the stretch; ``rank`` is the number of dimensions used before the projection.
     error_certificate_ : Certificate
-        Of half the least sum of squared errors, before the stretch.
+        Of the least mean squared error, before the stretch.
     trace_ : Trace
         Minus the stretch from stage to stage.
     spectrum_ : Spectrum

@@ -15,7 +15,6 @@ from manifoldry.solve.scaling import principal_turn
 from manifoldry.solve.semidefinite import FrameLayout, PairDistances, PairStretch, StretchOptions, stretch_out
 from manifoldry.solve.semidefinite.barrier_path import Stretched
 from manifoldry.solve.semidefinite.certificate import ERROR_CLAIM, STRETCH_CLAIM, STRETCH_NOISE
-from manifoldry.solve.semidefinite.error_bound import error_noise
 from manifoldry.solve.semidefinite.interior import GramSolution, unfold_gram
 from manifoldry.values import Certificate, FloatArray, IntArray, NeighborGraph, Stop, Trace
 
@@ -142,7 +141,7 @@ def tessellate(
         Trace(found.objective, found.stop),
         found.multipliers[: len(borders)],
         float(np.mean((lengths - 1) ** 2)),
-        _error_certificate(found, rank, options.tol, slack),
+        found.error_certificate(rank, options.tol, slack),
     )
 
 
@@ -207,9 +206,3 @@ def _certificate(
     beyond = np.abs(lengths - found.center[:count]) - options.slack
     violation = max(float(beyond.max()), 0.0)
     return Certificate(-stretch, -bound, rank, STRETCH_CLAIM, options.tol, STRETCH_NOISE * stretch, violation)
-
-
-def _error_certificate(found: GramSolution, rank: int, tol: float, slack: float) -> Certificate:
-    """Return the certificate of stage one, half the sum of squared errors; rounding may lift its bound above it."""
-    bound = max(0.0, min(found.error, found.error_bound))
-    return Certificate(found.error, bound, rank, ERROR_CLAIM, tol, error_noise(slack))

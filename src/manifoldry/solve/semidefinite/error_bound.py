@@ -13,13 +13,14 @@ from manifoldry.values import Certificate, FloatArray
 ERROR_SHIFTS = np.concatenate([[0.0], 10.0 ** np.arange(-12.0, 1.0, 0.5)])
 """Multipliers added to all of an error's that are tried in turn: its own are the relative errors of squared lengths."""
 
-MIN_ERROR_SHARE = 1e-3
-"""Errors below this share of the slack count as none: the stretch that follows may leave the lengths by the slack."""
+ERROR_SHARE = 1e-3
+"""Share of the slack to which the lengths of least error are known."""
 
 
-def error_noise(slack: float) -> float:
-    """Return the squared error, half the sum over all lengths, that counts as none."""
-    return (MIN_ERROR_SHARE * slack) ** 2 / 2
+def error_certificate(error: float, bound: float, n_lengths: int, rank: int, tol: float, noise: float) -> Certificate:
+    """Return the certificate of the mean squared error, from half the sums of squares reached and proven."""
+    mean = 2 / max(n_lengths, 1)
+    return Certificate(mean * error, max(mean * bound, 0.0), rank, ERROR_CLAIM, tol, noise)
 
 
 def certify_error(bands: Bands, layout: FrameLayout, V: FloatArray, tol: float) -> Certificate:
@@ -35,14 +36,13 @@ def certify_error(bands: Bands, layout: FrameLayout, V: FloatArray, tol: float) 
     kept = bands.bounded_below
     center = np.where(kept, (bands.lower + bands.upper) / 2, 1.0) if kept.any() else np.ones(len(bands))
     u = center - 1
-    objective = float(u @ u) / 2
-    noise = error_noise(float(np.min((bands.upper - bands.lower)[kept], initial=1.0)) / 2)
-    if objective <= noise:
-        return Certificate(objective, 0.0, rank, ERROR_CLAIM, tol, noise)
+    error, slack = float(u @ u) / 2, float(np.min((bands.upper - bands.lower)[kept], initial=1.0)) / 2
+    if error == 0:
+        return error_certificate(0.0, 0.0, len(u), rank, tol, slack**2)
     S, even = bands.laplacian(u), bands.laplacian(np.ones(len(bands)))
     of_frames = layout.multipliers(V, -(S @ V))
     grounded = sp.csc_array(S + of_frames + ground(layout, float(even.diagonal().mean()) or 1.0))
     shift = least_proven_shift(grounded, even + sp.diags_array(layout.is_frame_row), ERROR_SHIFTS)
     raised = u + shift
     bound = -float(raised.sum() + raised @ raised / 2) - float(of_frames.trace()) - shift * layout.n_frame_rows
-    return Certificate(objective, max(bound, 0.0), rank, ERROR_CLAIM, tol, noise)
+    return error_certificate(error, bound, len(u), rank, tol, (ERROR_SHARE * slack) ** 2)

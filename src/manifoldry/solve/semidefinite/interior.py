@@ -10,7 +10,8 @@ import scipy.sparse as sp
 
 from manifoldry.run import Run
 from manifoldry.solve.dense import dense_array
-from manifoldry.solve.semidefinite.certificate import ERROR_CLAIM, STRETCH_CLAIM, STRETCH_NOISE
+from manifoldry.solve.semidefinite.certificate import STRETCH_CLAIM, STRETCH_NOISE
+from manifoldry.solve.semidefinite.error_bound import ERROR_SHARE, error_certificate
 from manifoldry.solve.semidefinite.gram_newton import GramOperator, Iterate, NewtonSystem
 from manifoldry.solve.semidefinite.gram_proof import prove_bound
 from manifoldry.solve.semidefinite.length_terms import LengthBands, LengthTerm, SquaredErrors
@@ -37,9 +38,6 @@ DRIFT_SHARE = 0.05
 SHORT_STEP = 0.1
 """Steps of the Gram matrix so short that new coordinates are worth their cost."""
 
-MISFIT_TOL = 1e-3
-"""The least errors are found to this share of the slack, so that lengths within the slack of them exist."""
-
 
 @dataclass(frozen=True)
 class GramSolution:
@@ -63,6 +61,7 @@ class GramSolution:
     stop: Stop
     center: FloatArray
     violation: float
+    n_soft: int = 0
     noise: float = 0.0
     smallest: float | None = None
     error: float = 0.0
@@ -75,10 +74,14 @@ class GramSolution:
         return Certificate(-self.stretch, -self.bound, rank, STRETCH_CLAIM, tol, noise, self.violation, self.smallest)
 
     def error_certificate(self, rank: int, tol: float, slack: float) -> Certificate:
-        """Return that of the mean squared error of all lengths before the stretch; errors of the slack are none."""
-        scale = 2 / len(self.lengths)
-        noise = slack**2 + scale * self.error_noise
-        return Certificate(scale * self.error, scale * self.error_bound, rank, ERROR_CLAIM, tol, noise)
+        """Return that of the mean squared error of the soft lengths before the stretch.
+
+        Errors that are all within the slack count as none, for the stretch may leave the lengths by as much; others are
+        known to a thousandth of it.
+        """
+        fits = bool((self.center == 1).all())
+        noise = slack**2 if fits else (ERROR_SHARE * slack) ** 2 + 2 / max(self.n_soft, 1) * self.error_noise
+        return error_certificate(self.error, self.error_bound, self.n_soft, rank, tol, noise)
 
 
 def unfold_gram(  # noqa: PLR0913
@@ -128,13 +131,14 @@ def unfold_gram(  # noqa: PLR0913
         soft[np.asarray(hard, dtype=bool)] = False
     error = error_bound = error_noise = 0.0
     if not fits and soft.any():
-        errors = SquaredErrors(soft, MISFIT_TOL * slack)
+        errors = SquaredErrors(soft, ERROR_SHARE * slack)
         # Half the squared distance to the best lengths is at most the gap.
-        least = _solve(operator.without_stretch(), errors, run, (MISFIT_TOL * slack) ** 2 / 2, relative=False)
+        least = _solve(operator.without_stretch(), errors, run, (ERROR_SHARE * slack) ** 2 / 2, relative=False)
         error, error_bound, error_noise = errors.value(least.lengths), max(0.0, -least.bound), least.noise
         center = np.where(soft & (np.abs(least.lengths - 1) >= slack), least.lengths, 1.0)
     found = _solve(operator, LengthBands(center, slack, soft), run, tol, relative=True)
-    return replace(found, error=error, error_bound=error_bound, error_noise=error_noise)
+    n_soft = int(soft.sum())
+    return replace(found, n_soft=n_soft, error=error, error_bound=error_bound, error_noise=error_noise)
 
 
 def _solve(operator: GramOperator, term: LengthTerm, run: Run, tol: float, *, relative: bool) -> GramSolution:

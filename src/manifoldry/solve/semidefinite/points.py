@@ -7,11 +7,9 @@ import scipy.sparse as sp
 
 from manifoldry.run import Run
 from manifoldry.solve.semidefinite.barrier_path import Stretched
-from manifoldry.solve.semidefinite.certificate import ERROR_CLAIM, STRETCH_CLAIM, STRETCH_NOISE
-from manifoldry.solve.semidefinite.error_bound import error_noise
-from manifoldry.solve.semidefinite.interior import GramSolution, unfold_gram
+from manifoldry.solve.semidefinite.interior import unfold_gram
 from manifoldry.solve.semidefinite.pairs import PairDistances
-from manifoldry.values import Certificate, Trace
+from manifoldry.values import Trace
 
 MIN_DIMENSION_SHARE = 1e-6
 """Dimensions with less than this share of the largest variance do not count in the rank: the central path leaves every
@@ -43,18 +41,11 @@ def unfold_points(pairs: PairDistances, run: Run, *, slack: float, tol: float, f
     found = unfold_gram(np.eye(n) - 1 / n, pairs.matrix(), run, slack=slack, tol=tol, fits=fits, basis=away)
     values = np.linalg.eigvalsh(found.root.T @ found.root)
     rank = int((values > MIN_DIMENSION_SHARE * values[-1]).sum())
-    noise = error_noise(slack) + found.error_noise
-    error = Certificate(found.error, found.error_bound, rank, ERROR_CLAIM, tol, noise)
     return Stretched(
         found.root,
-        _certificate(found, rank, tol),
+        found.certificate(rank, tol),
         Trace(found.objective, found.stop),
         found.multipliers,
         float(np.mean((found.lengths - 1) ** 2)),
-        error,
+        found.error_certificate(rank, tol, slack),
     )
-
-
-def _certificate(found: GramSolution, rank: int, tol: float) -> Certificate:
-    noise = STRETCH_NOISE * abs(found.stretch) + found.noise
-    return Certificate(-found.stretch, -found.bound, rank, STRETCH_CLAIM, tol, noise, found.violation, found.smallest)

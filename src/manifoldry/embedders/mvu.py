@@ -68,7 +68,7 @@ MAX_GATHERED = 2_000_000
     loses="nothing of a sheet that can be unrolled; branches are spread into more dimensions than they need",
     use_when="distances are to stay true and holes should stay holes, for up to some thousand points",
     fails_when="short circuits hold folds together; noise and many neighbors leave nothing to unfold",
-    cost="1,000 points of a roll in 4 s (at most) or 10 s (equal), 2,000 in two minutes (equal); 300 digits in 1 s",
+    cost="1,000 points of a roll in 4 s (at most) or 10 s (equal), 2,000 in 90 s (equal); 300 digits in 1 s",
     test_params={"n_components": 2, "n_neighbors": 5, "constraints": "at most"},
 )
 @estimator

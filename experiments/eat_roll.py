@@ -59,7 +59,7 @@ def eat_roll(lab: Lab) -> None:
     lab.claim(
         "affine error of LLE, 1000 points", error(many, roll.truth, "affine"), at_most(UNFOLDED, "generally good")
     )
-    lab.target("EAT's gap to the most stretch", models["EAT"].certificate_.gap, no_more(1e-5))
+    lab.target("EAT's gap to the most stretch", models["EAT"].certificate_.gap, no_more(1e-4))
     for name, model in models.items():
         words = (
             f"{error(model.embedding_, truth):.3f} of the 50, {error(placed[name], roll.truth[test]):.3f} of the 950"

@@ -34,6 +34,9 @@ MAY_IMPORT = {
     "patches": FLOOR | STEPS | {"extend", "quality"},
     "embedders": FLOOR | STEPS | {"base", "extend", "patches", "quality", "registry"},
     "clusters": FLOOR | STEPS | {"base", "extend", "quality", "registry"},
+    "dimension": FLOOR | STEPS | {"patches", "quality"},
+    "diagnosis": FLOOR | STEPS | {"base", "dimension", "extend", "patches", "quality"},
+    "choosing": FLOOR | STEPS | {"base", "diagnosis", "dimension", "extend", "patches", "quality", "registry"},
 }
 """A layer may import itself and these; `apps` may import anything, and the package is tested by what it loads."""
 

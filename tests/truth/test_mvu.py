@@ -10,7 +10,7 @@ from sklearn.base import clone
 from helpers import problems, rigid_error, sample_of
 from manifoldry import MVU, FastMVU, LandmarkMVU, NeighborGraph, datasets
 from manifoldry.embedders import mvu as mvu_module
-from manifoldry.embedders.fastmvu import _most_trusted
+from manifoldry.embedders.fastmvu import _best_layout
 from manifoldry.run import Run
 from manifoldry.solve.semidefinite import PairDistances
 from twins import least
@@ -336,15 +336,15 @@ def test_of_several_layouts_the_one_that_keeps_neighbors_is_taken():
     torn, ruled = rng.permutation(plane), plane.copy()
     ruled[0] = [100.0, 0.0]
     slightly = plane + 1e-3 * rng.standard_normal(plane.shape)
-    assert _most_trusted(sample, [torn, slightly, plane], Run(0)) == 2
+    assert _best_layout(sample, [torn, slightly, plane], Run(0)) == 2
     # The refined layout is the first, and stays unless another is clearly better.
-    assert _most_trusted(sample, [slightly, torn, plane], Run(0)) == 0
+    assert _best_layout(sample, [slightly, torn, plane], Run(0)) == 0
     # One point that holds an axis leaves neighbors as they are and the picture useless.
-    assert _most_trusted(sample, [torn, slightly, ruled], Run(0)) == 1
-    assert _most_trusted(sample, [torn, ruled, ruled], Run(0)) == 0
-    assert _most_trusted(replace(sample, X=None), [torn, plane, plane], Run(0)) == 0
+    assert _best_layout(sample, [torn, slightly, ruled], Run(0)) == 1
+    assert _best_layout(sample, [torn, ruled, ruled], Run(0)) == 0
+    assert _best_layout(replace(sample, X=None), [torn, plane, plane], Run(0)) == 0
     away = np.linalg.norm(plane[:, None] - plane, axis=2)
-    assert _most_trusted(replace(sample, X=away, pairwise=True), [torn, plane, torn], Run(0)) == 1
+    assert _best_layout(replace(sample, X=away, pairwise=True), [torn, plane, torn], Run(0)) == 1
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from manifoldry.extend.local import forward
 from manifoldry.geometry.weights import reconstruction
 from manifoldry.neighbors.sample import Sample
 from manifoldry.parameters import NonNegative, NonNegativeInt, Positive, PositiveInt
+from manifoldry.quality.comparison import most_trusted
 from manifoldry.quality.layout import ruled_axes
-from manifoldry.quality.neighborhoods import trustworthiness
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.eigen.solvers import announce_factor
@@ -38,12 +38,6 @@ EXTRA_DIMENSIONS = 2
 VARIANCE_WEIGHTS, LAST_VARIANCE_WEIGHT = (0.1, 0.01, 1e-3), 1e-3
 """Weights of the variance in the stages of the refinement, as the relative growth of squared distances that they cause:
 with extra dimensions, and at last without."""
-
-N_TRUSTED_POINTS, N_TRUSTED_NEIGHBORS = 1000, 15
-"""Points on which the refined layout is compared with those before, and their neighbors."""
-
-MIN_LAYOUT_GAIN = 0.005
-"""By how much an earlier layout has to keep neighbors better than the refined one, to be preferred."""
 
 _GIVES = ("transform", "inverse", "spectrum", "trace", "certificate", "graph")
 
@@ -285,7 +279,7 @@ def _unfold_in_basis(
         Y, trace = refine(pairs, flat, LAST_VARIANCE_WEIGHT, max_iter, run)
     names = ("refined", "projected", "smooth")
     layouts = (principal_axes(Y, n_components)[0], flat, smooth)
-    best = _most_trusted(sample, layouts, run) if max_iter > 0 else 2
+    best = _best_layout(sample, layouts, run) if max_iter > 0 else 2
     errors = np.square(pairs.of_points(layouts[best])).sum(axis=1) - 1
     return Embedding(
         layouts[best],
@@ -304,23 +298,15 @@ def _sample_pairs(n_pairs: int, run: Run) -> IntArray:
     return np.sort(run.rng("pairs").choice(n_pairs, MAX_SMOOTH_PAIRS, replace=False))
 
 
-def _most_trusted(sample: Sample, layouts: Sequence[FloatArray], run: Run) -> int:
-    """Return which layout keeps neighbors best on a part of the points: the first, unless another does clearly better.
+def _best_layout(sample: Sample, layouts: Sequence[FloatArray], run: Run) -> int:
+    """Return which layout keeps neighbors best: the first, unless another does clearly better.
 
     The first also where a graph is all there is. No other in which a handful of points hold most of an axis.
     """
     if sample.X is None or run.stopped:
         return 0
-    some = np.sort(run.rng("compared layouts").permutation(sample.n_points)[:N_TRUSTED_POINTS])
-    X = sample.X[np.ix_(some, some)] if sample.pairwise else sample.X[some]
-    metric = "precomputed" if sample.pairwise else "euclidean"
-    k = min(N_TRUSTED_NEIGHBORS, (len(some) - 1) // 2)
-    if k < 1:
-        return 0
-    kept = [float(trustworthiness(X, Y[some], n_neighbors=k, metric=metric, n_jobs=run.n_jobs)) for Y in layouts]
-    kept[1:] = [-np.inf if _is_ruled(Y) else value for value, Y in zip(kept[1:], layouts[1:], strict=True)]
-    best = int(np.argmax(kept))
-    return best if kept[best] > kept[0] + MIN_LAYOUT_GAIN else 0
+    usable = [0, *(i for i in range(1, len(layouts)) if not _is_ruled(layouts[i]))]
+    return usable[most_trusted(sample.X, [layouts[i] for i in usable], run, pairwise=sample.pairwise)]
 
 
 def _is_ruled(Y: FloatArray) -> bool:

@@ -25,7 +25,7 @@ from manifoldry.patches.atlas import (
     voronoi_atlas,
 )
 from manifoldry.patches.cover import ListedCover, lists_members, member_weights
-from manifoldry.patches.layout import PatchLayout, lay_out, most_trusted, wider_atlases
+from manifoldry.patches.layout import PatchLayout, lay_out, wider_atlases
 from manifoldry.patches.restarts import (
     Chosen,
     Trial,
@@ -34,6 +34,7 @@ from manifoldry.patches.restarts import (
     resolve_n_init,
 )
 from manifoldry.patches.unfold import PatchInverse, PatchMap
+from manifoldry.quality.comparison import most_trusted
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph
@@ -243,11 +244,10 @@ class IPA(Embedder):
         """Return the layout that keeps neighbors best: the given one, that of wider patches, or that of one patch."""
         with run.stage("patches"):
             atlases = wider_atlases(rows, graph, int(dimension), self._chart_options(rows.shape[1]), run)
-        layouts = [layout, *(lay_out(X, atlas, self.n_components, run) for atlas in atlases)]
-        *others, single = layouts
+        several, single = (lay_out(X, atlas, self.n_components, run) for atlas in atlases)
+        layouts = [single, layout, several]
         with run.stage("comparison"):
-            best = most_trusted(X, single.unfolded.coordinates, [other.unfolded.coordinates for other in others], run)
-        return layouts[best]
+            return layouts[most_trusted(X, [found.unfolded.coordinates for found in layouts], run)]
 
     @property
     def _patches_are_given(self) -> bool:
@@ -328,7 +328,7 @@ class IPA(Embedder):
                 "dimension": dimension,
                 "components": stitched.n_components,
                 "edge_changes": history,
-                "contradictions": list(chosen.scores),
+                "contradictions": chosen.scores,
                 "cut_edges": (graph.n_edges - chosen.graph.n_edges) // 2,
                 "overlaps": len(layout.overlaps),
                 "thin_overlaps": int((~layout.firm).sum()),

@@ -24,10 +24,11 @@ from manifoldry.parameters import ClusterEstimator, Described, NonNegative, Posi
 from manifoldry.patches.advice import tessera_advice
 from manifoldry.patches.atlas import MAX_SURFACE_RESIDUAL
 from manifoldry.patches.cells import find_cells
-from manifoldry.patches.layout import MAX_PATCH_DIMENSION, most_trusted
+from manifoldry.patches.layout import MAX_PATCH_DIMENSION
 from manifoldry.patches.restarts import Trial, least_contradicted, resolve_n_init
 from manifoldry.patches.tessellation import Tessellation, TessellationOptions, place_tesserae
 from manifoldry.patches.tesserae import held_together, root_mean_square, whole_tesserae, wide_labels
+from manifoldry.quality.comparison import most_trusted
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import principal_scaling
@@ -255,7 +256,7 @@ class TesseraMap(Embedder):
                 with run.stage("unfolding"):
                     first = self._wider(X, graph, int(dimension), options, run)
         chosen = least_contradicted(first, make, lambda found: found.coordinates(n_components), X, graph, n_init, run)
-        notes = {"dimension": dimension, "contradictions": tuple(round(score, 6) for score in chosen.scores)}
+        notes = {"dimension": dimension, "contradictions": chosen.scores}
         return self._pack(sample, unit, n_components, chosen.layout, notes, run)
 
     def _options(self, n_components: int, n_points: int) -> TessellationOptions:
@@ -327,10 +328,9 @@ class TesseraMap(Embedder):
         r, n = options.n_components, len(X)
         width = min(max(dimension, r), MAX_PATCH_DIMENSION, X.shape[1], n - 1)
         wide = replace(options, width=width, chart="flat")
-        labels = wide_labels(X, graph, width, run), np.zeros(n, dtype=np.int64)
-        several, single = (place_tesserae(X, graph, these, wide, run) for these in labels)
-        best = most_trusted(X, single.coordinates(r), [several.coordinates(r)], run)
-        return several if best == 0 else single
+        labels = np.zeros(n, dtype=np.int64), wide_labels(X, graph, width, run)
+        found = [place_tesserae(X, graph, these, wide, run) for these in labels]
+        return found[most_trusted(X, [these.coordinates(r) for these in found], run)]
 
     def _tesserae(self, X: FloatArray, graph: NeighborGraph, n_components: int, trial: Trial, run: Run) -> IntArray:
         """Return the tessera of each point, 0, 1, ..."""

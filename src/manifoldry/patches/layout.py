@@ -1,8 +1,7 @@
-"""The whole layout of an atlas, and the choice among atlases where the data is no surface."""
+"""The whole layout of an atlas, and wider atlases for data that is no surface."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,19 +11,12 @@ from manifoldry.patches.cover import Membership, VoronoiCover
 from manifoldry.patches.overlaps import Overlaps, find_overlaps
 from manifoldry.patches.stitch import stitch
 from manifoldry.patches.unfold import UnfoldedPatches, unfold
-from manifoldry.quality import trustworthiness
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, NeighborGraph
 
 MAX_PATCH_DIMENSION = 8
 """Maximum dimension of the patches found by measurement: digits in 18 patches of 8 dimensions take 2 s, of 16
 dimensions 9 s."""
-
-N_COMPARED_POINTS = 1000
-"""Points on which the layouts of several atlases are compared."""
-
-MIN_TRUST_GAIN = 0.005
-"""By how much patches have to keep neighbors better than one patch of all points, which is PCA, on those points."""
 
 
 @dataclass(frozen=True)
@@ -61,18 +53,6 @@ def wider_atlases(
     single = build_atlas(rows, graph, whole, replace(wide, kind="flat"), run)
     n_cells = min(MIN_PATCHES, max(1, len(rows) // wide.min_points))
     return voronoi_atlas(rows, graph, n_cells, wide, run), single
-
-
-def most_trusted(X: Array, single: FloatArray, others: Sequence[FloatArray], run: Run) -> int:
-    """Return which of the others keeps neighbors best, or -1 for ``single`` if none is better by `MIN_TRUST_GAIN`."""
-    chosen = np.sort(run.rng("compared layouts").permutation(len(X))[:N_COMPARED_POINTS])
-    points, k = np.asarray(X[chosen], dtype=float), max(1, min(15, len(chosen) // 2 - 1))
-
-    def trust(Y: FloatArray) -> float:
-        return float(trustworthiness(points, Y[chosen], n_neighbors=k, n_jobs=run.n_jobs))
-
-    kept = [trust(Y) for Y in others]
-    return int(np.argmax(kept)) if max(kept) >= trust(single) + MIN_TRUST_GAIN else -1
 
 
 def _chart_points(X: Array, atlas: Atlas, run: Run) -> tuple[Membership, FloatArray, Overlaps]:

@@ -46,6 +46,9 @@ N_CONTRADICTION_POINTS = 1000
 SCALES = (1.0, 0.8, 1.25, 0.65, 1.5)
 """Numbers of patches of the restarts, relative to the first; beyond, with other random streams."""
 
+SCORE_DIGITS = 6
+"""Decimals of the scores that are kept: contradictions that matter are of some thousandths."""
+
 T = TypeVar("T")
 
 
@@ -95,7 +98,7 @@ def least_contradicted(
     best = Chosen(first, graph, scores[0])
     wanted = MAX_CONTRADICTION_RATIO * scores[0]
     if n_init == 1 or scores[0] <= MAX_CONTRADICTION:
-        return replace(best, scores=tuple(scores))
+        return _listing(best, scores)
     with run.stage("restarts"), run.stoppable():
         while best.score > MAX_CONTRADICTION and len(scores) < n_init and run.step(len(scores), n_init):
             if len(scores) == N_HOPELESS_INIT and best.score > wanted:
@@ -108,7 +111,7 @@ def least_contradicted(
                 best = Chosen(found, cut, scores[-1])
     if best.score > max(wanted, MAX_CONTRADICTION):
         best = Chosen(first, graph, scores[0])
-    return replace(best, scores=tuple(scores))
+    return _listing(best, scores)
 
 
 def _graph_of(number: int, whole: NeighborGraph, Y: FloatArray) -> NeighborGraph:
@@ -116,6 +119,11 @@ def _graph_of(number: int, whole: NeighborGraph, Y: FloatArray) -> NeighborGraph
     if number % 3 == 1:
         return whole
     return without_torn(whole, Y) if number % 3 == 2 else thinned(whole)
+
+
+def _listing(chosen: Chosen[T], scores: list[float]) -> Chosen[T]:
+    """Return the choice with the scores of all, without the digits that are rounding."""
+    return replace(chosen, scores=tuple(round(score, SCORE_DIGITS) for score in scores))
 
 
 def without_torn(graph: NeighborGraph, Y: FloatArray) -> NeighborGraph:

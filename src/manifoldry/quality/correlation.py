@@ -14,18 +14,18 @@ def correlation(first: FloatArray, second: FloatArray) -> float:
     return float(correlation_of_sums(correlation_sums(first[None], second[None])[0]))
 
 
-def correlation_sums(first: FloatArray, second: FloatArray) -> FloatArray:
+def correlation_sums(first: FloatArray, second: FloatArray, about: tuple[float, float] | None = None) -> FloatArray:
     """Return per row (m, 6) the number of finite pairs of (m, n) values and their sums: x, y, xx, yy, xy.
 
-    The values are first moved to their common mean, which leaves correlations as they are and keeps their digits. Pairs
-    whose first value is not finite are left out.
+    The values are first moved by the two numbers ``about``, the means if None: correlations stay as they are and keep
+    their digits. Sums about the same numbers add up. Pairs whose first value is not finite are left out.
     """
     known = np.isfinite(first)
-    count = max(1, np.count_nonzero(known))
-    x = np.where(known, first, 0.0)
-    y = np.where(known, second, 0.0)
-    x = np.where(known, x - x.sum() / count, 0.0)
-    y = np.where(known, y - y.sum() / count, 0.0)
+    x, y = np.where(known, first, 0.0), np.where(known, second, 0.0)
+    if about is None:
+        count = max(1, np.count_nonzero(known))
+        about = float(x.sum() / count), float(y.sum() / count)
+    x, y = (np.where(known, values - center, 0.0) for values, center in zip((x, y), about, strict=True))
     products = (np.einsum("ij,ij->i", a, b) for a, b in ((x, x), (y, y), (x, y)))
     return np.stack([known.sum(axis=1).astype(np.float64), x.sum(axis=1), y.sum(axis=1), *products], axis=1)
 

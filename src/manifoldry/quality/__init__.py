@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 from manifoldry.quality.clusters import nmi, nonlocalized, purity, subspace_error
+from manifoldry.quality.coranking import (
+    LocalGlobal,
+    coranking_matrix,
+    lcmc,
+    local_global_quality,
+    q_nx,
+    r_nx,
+    r_nx_auc,
+)
+from manifoldry.quality.density import density_preservation
 from manifoldry.quality.distances import (
     distance_deviation,
     distance_error,
@@ -16,39 +26,60 @@ from manifoldry.quality.layout import Crowding, RuledAxis, crowding, distinct_pl
 from manifoldry.quality.neighborhoods import continuity, knn_error, knn_kept, mrre, trustworthiness
 from manifoldry.quality.ranks import RankMeasures, rank_measures
 from manifoldry.quality.scoring import score
+from manifoldry.quality.shepard import GeodesicCorrelation, Shepard, geodesic_correlation, shepard
+from manifoldry.quality.stress import nonmetric_stress_1, normalized_stress, raw_stress, sammon_stress, stress_1
 from manifoldry.quality.table import TABLE, Entry, Score
+from manifoldry.quality.triplets import triplet_accuracy
 from manifoldry.solve.spectrum import residual_variance
 
 __all__ = [
     "TABLE",
     "Crowding",
     "Entry",
+    "GeodesicCorrelation",
+    "LocalGlobal",
     "Procrustes",
     "RankMeasures",
     "RuledAxis",
     "Score",
+    "Shepard",
     "continuity",
+    "coranking_matrix",
     "crowding",
+    "density_preservation",
     "distance_deviation",
     "distance_error",
     "distinct_places",
+    "geodesic_correlation",
     "graph_distance_error",
     "knn_error",
     "knn_kept",
     "label_accuracy",
+    "lcmc",
+    "local_global_quality",
     "mrre",
     "neighborhood_hit",
     "nmi",
     "nonlocalized",
+    "nonmetric_stress_1",
+    "normalized_stress",
     "procrustes",
     "purity",
+    "q_nx",
+    "r_nx",
+    "r_nx_auc",
     "rank_measures",
+    "raw_stress",
     "residual_variance",
     "ruled_axes",
+    "sammon_stress",
     "scaled_distance_error",
     "score",
+    "shepard",
     "silhouette",
+    "stress_1",
     "stretch",
     "subspace_error",
+    "triplet_accuracy",
     "trustworthiness",
 ]

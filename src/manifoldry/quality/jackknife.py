@@ -1,4 +1,4 @@
-"""Standard errors of figures that were computed on a sample of the points: by leaving points out again."""
+"""Standard errors of figures of a sample that are no smooth functions of means: medians and rank correlations."""
 
 from __future__ import annotations
 
@@ -11,35 +11,6 @@ from manifoldry.values import FloatArray, IntArray
 
 N_JACKKNIFE_GROUPS = 50
 """Groups of points left out in turn: the standard error is known to about 1 / sqrt(2 * 50), a tenth of itself."""
-
-
-def jackknife_error(figure: Callable[[FloatArray], Any], sums: FloatArray, n: int) -> float:
-    r"""Return the standard error of ``figure(mean of the rows of sums)``, a smooth function of means over points.
-
-    Each of the m rows is left out in turn; with the figures :math:`f_{(i)}` of the others,
-
-    .. math:: \Big(1 - \frac{m}{n}\Big) \frac{m - 1}{m} \sum_i (f_{(i)} - \bar f)^2
-
-    is the variance over samples of m of n points, drawn without repeats: 0 where all points were used, NaN for one.
-
-    Parameters
-    ----------
-    figure : callable
-        Maps means of shape (..., q) to figures of shape (...).
-    sums : ndarray of shape (m, q)
-        What each sampled point adds.
-    n : int
-        Number of all points.
-
-    Notes
-    -----
-    References: efron1981
-    """
-    m = len(sums)
-    if m < 2 or m >= n:
-        return 0.0 if m >= n else float("nan")
-    figures = np.asarray(figure((sums.sum(axis=0) - sums) / (m - 1)))
-    return float(_spread(figures, m, n))
 
 
 def group_jackknife_errors(

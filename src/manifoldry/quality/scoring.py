@@ -11,9 +11,10 @@ from scipy.sparse import issparse
 
 from manifoldry import check
 from manifoldry.neighbors.pairwise import as_pair, as_points, sample_rows
+from manifoldry.quality.correlation import jackknife_error
 from manifoldry.quality.distances import scale_and_deviation, squared_ratios
 from manifoldry.quality.fit import FITS, procrustes
-from manifoldry.quality.jackknife import group_jackknife_errors, jackknife_error
+from manifoldry.quality.jackknife import group_jackknife_errors
 from manifoldry.quality.labels import Labeled, label_rows, read_labels
 from manifoldry.quality.ranks import (
     NeighborRanks,
@@ -191,7 +192,7 @@ def _label_figures(task: Task, known: Labeled, Y: FloatArray) -> Figures:
 
 
 def _mean(column: FloatArray, n: int) -> tuple[float, float]:
-    return _of_means(lambda means: means[..., 0], column[:, None].astype(np.float64), n)
+    return _of_means(_ratio, np.column_stack([column, np.ones(len(column))]), n)
 
 
 def _of_means(figure: Any, sums: FloatArray, n: int) -> tuple[float, float]:

@@ -14,10 +14,11 @@ from manifoldry.neighbors.pairwise import (
     distance_rows,
     distances_to_others,
     nearest,
+    nearest_of,
     sample_rows,
 )
 from manifoldry.run import Run
-from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
+from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
 
 def distance_error(
@@ -252,16 +253,8 @@ def _neighbor_pairs(
     X, Y = as_pair(X, Y, metric)
     k = check.integer("n_neighbors", n_neighbors, 1, len(Y) - 1, f" for {len(Y)} points")
     rows = sample_rows(len(Y), sample, random_state)
-    in_x = distance_rows(X, metric)
-    run = Run(n_jobs=n_jobs)
-
-    def block(lo: int, hi: int) -> tuple[Array, Array]:
-        from_x = distances_to_others(in_x, rows[lo:hi])
-        near = nearest(from_x, k)
-        return near, np.take_along_axis(from_x, near, axis=1)
-
-    near, lengths = zip(*run.map(block, run.ranges(len(rows), block_rows(len(Y))), blas=True), strict=True)
-    return Y, (np.repeat(rows, k), np.concatenate(near).ravel(), np.concatenate(lengths).ravel())
+    near, lengths = nearest_of(X, rows, k, Run(n_jobs=n_jobs), metric)
+    return Y, (np.repeat(rows, k), near.ravel(), lengths.ravel())
 
 
 def _defined(ratios: FloatArray) -> FloatArray:

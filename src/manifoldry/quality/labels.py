@@ -14,6 +14,7 @@ from manifoldry.neighbors.pairwise import (
     distance_rows,
     distances_to_others,
     nearest,
+    nearest_of,
     sample_rows,
 )
 from manifoldry.run import Run
@@ -106,7 +107,7 @@ def label_accuracy(
     """
     points, known, rows = _prepared(Y, labels, sample, random_state)
     k = check.integer("n_neighbors", n_neighbors, 1, len(points) - 1, f" for {len(points)} labeled points")
-    near = _near(points, rows, k, n_jobs)
+    near, _ = nearest_of(points, rows, k, Run(n_jobs=n_jobs))
     return float(np.mean(majority(known.classes[near], known.n_classes) == known.classes[rows]))
 
 
@@ -203,15 +204,6 @@ def _prepared(Y: Any, labels: Any, sample: int | None, random_state: Any) -> tup
     Y = as_points("Y", Y)
     known = read_labels(labels, len(Y))
     return Y[known.points], known, sample_rows(len(known.points), sample, random_state)
-
-
-def _near(Y: FloatArray, rows: IntArray, k: int, n_jobs: int | None) -> IntArray:
-    in_y, run = distance_rows(Y), Run(n_jobs=n_jobs)
-
-    def block(lo: int, hi: int) -> IntArray:
-        return nearest(distances_to_others(in_y, rows[lo:hi]), k)
-
-    return np.concatenate(run.map(block, run.ranges(len(rows), block_rows(len(Y))), blas=True))
 
 
 def _missing(name: Any) -> bool:

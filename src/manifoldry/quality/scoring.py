@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,23 +10,16 @@ from scipy.sparse import issparse
 
 from manifoldry import check
 from manifoldry.neighbors.pairwise import as_pair, as_points, sample_rows
-from manifoldry.quality.correlation import jackknife_error
-from manifoldry.quality.distances import scale_and_deviation, squared_ratios
-from manifoldry.quality.fit import FITS, procrustes
-from manifoldry.quality.jackknife import group_jackknife_errors
-from manifoldry.quality.labels import Labeled, label_rows, read_labels
-from manifoldry.quality.ranks import (
-    NeighborRanks,
-    nearness,
-    neighbor_ranks,
-    relative_error,
-    require_below_half,
-    share_kept,
-)
+from manifoldry.quality.distortion import tangent_dimension
+from manifoldry.quality.figures import DISTORTION_FIGURES, LABEL_FIGURES, TRUTH_FIGURES, Geodesics, Layout, Task
+from manifoldry.quality.labels import read_labels
+from manifoldry.quality.ranks import require_below_half
+from manifoldry.quality.row_pass import RowPass
+from manifoldry.quality.shepard import geodesic_rows
 from manifoldry.quality.table import TABLE, Score
 from manifoldry.run import Run
 from manifoldry.solve.scaling import classical_scaling
-from manifoldry.values import FloatArray, IntArray
+from manifoldry.values import FloatArray
 
 MAX_SCORED_POINTS = 3000
 """Points up to which a score uses all of them by default: a second or two."""
@@ -35,22 +27,8 @@ MAX_SCORED_POINTS = 3000
 N_SCORED_POINTS = 1000
 """Points sampled beyond: each is compared with all others, and a share comes with a standard error below 0.016."""
 
-Figures = dict[str, tuple[float, float]]
-"""Value and standard error by name."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """What is scored: the data, where it is sampled, and what is asked for."""
-
-    X: Any
-    metric: str
-    rows: IntArray
-    n_neighbors: int
-    truth: FloatArray | None
-    known: Labeled | None
-    wanted: frozenset[str]
-    run: Run
+MAX_GEODESIC_SOURCES, MAX_SCORED_LENGTHS = 300, 7_000_000
+"""Points from which paths are followed, and lengths of paths: 100 points of 70,000, whose lengths take 60 MB."""
 
 
 def score(  # noqa: PLR0913
@@ -123,85 +101,24 @@ def score(  # noqa: PLR0913
     rows = sample_rows(n, _sample_size(sample, n), random_state)
     known = None if labels is None else read_labels(labels, n)
     truth = None if truth is None else as_points("truth", truth)
-    task = Task(
-        X,
-        metric,
-        rows,
-        k,
-        truth,
-        known,
-        _wanted(figures, known is not None, truth is not None),
-        Run(random_state, n_jobs),
+    possible = _possible(X, p, metric, k, labeled=known is not None, true=truth is not None)
+    task = Task(X, metric, rows, k, truth, known, _wanted(figures, possible), Run(random_state, n_jobs))
+    layouts = Y, _baseline(X, p, metric, task.run)
+    data, *found = RowPass.draw(n, rows, k, task.needs, task.run)(X, layouts, metric, task.run)
+    paths = _geodesics(task) if "geodesic_correlation" in task.wanted else None
+    ours, pca = (
+        Layout(task, layout, data, statistics, paths, errors).figures()
+        for layout, statistics, errors in zip(layouts, found, (True, False), strict=True)
     )
-    ours, pca = (_figures(task, layout) for layout in (Y, _baseline(X, p, metric, task.run)))
-    values, baseline = ({name: figure[0] for name, figure in found.items()} for found in (ours, pca))
-    return Score(values, baseline, {name: figure[1] for name, figure in ours.items()}, _heading(rows, Y, k))
+    values, baseline = ({name: figure[0] for name, figure in layout.items()} for layout in (ours, pca))
+    return Score(values, baseline, {name: figure[1] for name, figure in ours.items()}, _heading(task, Y, paths))
 
 
-def _figures(task: Task, Y: FloatArray) -> Figures:
-    """Return the figures of one layout."""
-    found = _rank_figures(task, Y)
-    if task.known is not None:
-        found |= _label_figures(task, task.known, Y)
-    if task.truth is not None:
-        found |= {f"procrustes_{kind}": (procrustes(Y, task.truth, kind=kind).error, 0.0) for kind in FITS}
-    return {name: figure for name, figure in found.items() if name in task.wanted}
-
-
-def _rank_figures(task: Task, Y: FloatArray) -> Figures:
-    n = len(Y)
-    found = neighbor_ranks(task.X, Y, task.rows, task.n_neighbors, metric=task.metric, n_jobs=task.run.n_jobs)
-    columns = {
-        "trustworthiness": nearness(n, found.y_in_x),
-        "continuity": nearness(n, found.x_in_y),
-        "knn_kept": share_kept(found.x_in_y),
-        "mrre_x": relative_error(n, found.x_in_y),
-        "mrre_y": relative_error(n, found.y_in_x),
-    }
-    return {name: _mean(column, n) for name, column in columns.items()} | _ratio_figures(task, Y, found)
-
-
-def _ratio_figures(task: Task, Y: FloatArray, found: NeighborRanks) -> Figures:
-    """Return the figures of the ratios of distances to neighbors, NaN if all of them are duplicates."""
-    n, m = len(Y), len(found.rows)
-    squares = squared_ratios(Y, found.rows[:, None], found.x_neighbors, found.x_lengths)
-
-    def medians(kept: IntArray) -> FloatArray:
-        some = squares[kept]
-        some = some[~np.isnan(some)]
-        return np.array(scale_and_deviation(some) if some.size else (np.nan, np.nan))
-
-    misses = np.column_stack([np.nansum((squares - 1.0) ** 2, axis=1), np.sum(~np.isnan(squares), axis=1)])
-    values = medians(np.arange(m))
-    errors = group_jackknife_errors(medians, m, n, task.run.rng("jackknife groups"))
-    return {
-        "scale": (float(values[0]), float(errors[0])),
-        "distance_deviation": (float(values[1]), float(errors[1])),
-        "distance_error": _of_means(_ratio, misses, n),
-    }
-
-
-def _label_figures(task: Task, known: Labeled, Y: FloatArray) -> Figures:
-    rows, n = task.rows, len(known.points)
-    if n < len(Y):
-        rows = sample_rows(n, len(task.rows), task.run.rng("labeled rows"))
-    k = min(task.n_neighbors, n - 1)
-    found = label_rows(Y[known.points], known, rows, k, task.run.n_jobs)
-    names = "neighborhood_hit", "label_accuracy", "silhouette"
-    return {name: _mean(column, n) for name, column in zip(names, found.T, strict=True)}
-
-
-def _mean(column: FloatArray, n: int) -> tuple[float, float]:
-    return _of_means(_ratio, np.column_stack([column, np.ones(len(column))]), n)
-
-
-def _of_means(figure: Any, sums: FloatArray, n: int) -> tuple[float, float]:
-    return float(figure(sums.mean(axis=0))), jackknife_error(figure, sums, n)
-
-
-def _ratio(means: FloatArray) -> FloatArray:
-    with np.errstate(invalid="ignore"):
-        return means[..., 0] / means[..., 1]
+def _geodesics(task: Task) -> Geodesics:
+    n = task.X.shape[0]
+    most = min(len(task.rows), MAX_GEODESIC_SOURCES, max(2, MAX_SCORED_LENGTHS // n))
+    sources = task.rows[sample_rows(len(task.rows), most, task.run.rng("geodesic sources"))]
+    return Geodesics(sources, geodesic_rows(task.X, sources, task.n_neighbors, task.metric, task.run))
 
 
 def _baseline(X: Any, n_components: int, metric: str, run: Run) -> FloatArray:
@@ -229,23 +146,41 @@ def _sample_size(sample: int | str | None, n: int) -> int | None:
     return N_SCORED_POINTS if n > MAX_SCORED_POINTS else None
 
 
-def _wanted(figures: Collection[str] | None, labeled: bool, true: bool) -> frozenset[str]:
-    """Return the names of the figures asked for, of those that can be computed, or refuse them."""
-    lacking = {"labels": not labeled, "truth": not true}
-    possible = [name for name, entry in TABLE.items() if not lacking.get(entry.group, False)]
-    possible = [name for name in possible if true or not name.startswith("procrustes")]
+def _possible(X: Any, p: int, metric: str, k: int, *, labeled: bool, true: bool) -> frozenset[str]:
+    """Return the names of the figures that this input defines."""
+    missing: set[str] = set()
+    if not labeled:
+        missing.update(LABEL_FIGURES)
+    if not true:
+        missing.update(TRUTH_FIGURES)
+    if metric not in ("euclidean", "precomputed") or k <= tangent_dimension(X, p, metric):
+        missing.update(DISTORTION_FIGURES)
+    return frozenset(TABLE) - missing
+
+
+def _wanted(figures: Collection[str] | None, possible: frozenset[str]) -> frozenset[str]:
+    """Return the names of the figures asked for, or refuse them."""
     if figures is None:
-        return frozenset(possible)
+        return possible
     for name in figures:
         check.choice("figures", name, TABLE)
         if name not in possible:
-            raise ValueError(f"The figure {name!r} needs labels or truth; pass them, or leave it out.")
+            raise ValueError(f"The figure {name!r} needs {_required(name)}; pass that, or leave the figure out.")
     return frozenset(figures)
 
 
-def _heading(rows: IntArray, Y: FloatArray, k: int) -> str:
-    n = len(Y)
-    which = (
-        "all points compared" if len(rows) == n else f"{len(rows):,} sampled points compared with all, ± standard error"
-    )
-    return f"{n:,} points in {Y.shape[1]} dimension{'s' * (Y.shape[1] > 1)}, {k} neighbors; {which}."
+def _required(name: str) -> str:
+    if name in LABEL_FIGURES:
+        return "labels"
+    if name in TRUTH_FIGURES:
+        return "truth"
+    return "metric='euclidean' or 'precomputed', and more neighbors than dimensions"
+
+
+def _heading(task: Task, Y: FloatArray, paths: Geodesics | None) -> str:
+    n, p = Y.shape
+    m = len(task.rows)
+    which = "all compared" if m == n else f"{m:,} of them, drawn at random, compared with all: ± standard error"
+    joined = 1.0 if paths is None else paths.joined
+    apart = f" Paths join {joined:.0%} of the pairs: geodesic_correlation is theirs." if joined < 1 else ""
+    return f"{n:,} points in {p} dimension{'s' * (p > 1)}, {task.n_neighbors} neighbors; {which}.{apart}"

@@ -20,6 +20,7 @@ from manifoldry.quality.distances import (
     scaled_distance_error,
     stretch,
 )
+from manifoldry.quality.distortion import LocalDistortion, local_distortion
 from manifoldry.quality.fit import Procrustes, procrustes
 from manifoldry.quality.labels import label_accuracy, neighborhood_hit, silhouette
 from manifoldry.quality.layout import Crowding, RuledAxis, crowding, distinct_places, ruled_axes
@@ -37,6 +38,7 @@ __all__ = [
     "Crowding",
     "Entry",
     "GeodesicCorrelation",
+    "LocalDistortion",
     "LocalGlobal",
     "Procrustes",
     "RankMeasures",
@@ -56,6 +58,7 @@ __all__ = [
     "knn_kept",
     "label_accuracy",
     "lcmc",
+    "local_distortion",
     "local_global_quality",
     "mrre",
     "neighborhood_hit",

@@ -29,8 +29,8 @@ N_PRODUCT_ROWS = 16
 """Points whose distances in the data are computed together: a matrix product of fewer waits for memory, not arithmetic
 (70,000 rows of 784 columns)."""
 
-N_RANKED_PAIRS = 200_000
-"""Pairs of points, about, whose distances are ranked together; the rank correlation is then known to 0.002 or so."""
+N_RANKED_PAIRS = 100_000
+"""Pairs of points, about, whose distances are ranked together; the rank correlation is then known to 0.003 or so."""
 
 N_ROW_TRIPLETS = 50
 """Triplets drawn per point, as in `triplet_accuracy`."""

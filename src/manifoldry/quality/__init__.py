@@ -31,7 +31,7 @@ from manifoldry.quality.fit import FITS, Procrustes, procrustes
 from manifoldry.quality.layout import Crowding, RuledAxis, crowding, distinct_places, ruled_axes
 from manifoldry.quality.neighborhoods import continuity, knn_error, knn_kept, mrre, trustworthiness
 from manifoldry.quality.ranks import RankMeasures, measures_of, neighbor_ranks, rank_measures, require_below_half
-from manifoldry.quality.shepard import GeodesicCorrelation, Shepard, geodesic_correlation, shepard
+from manifoldry.quality.shepard import GeodesicCorrelation, Shepard, geodesic_correlation, shepard_diagram
 from manifoldry.quality.stress import nonmetric_stress_1, normalized_stress, raw_stress, sammon_stress, stress_1
 from manifoldry.quality.triplets import triplet_accuracy
 from manifoldry.solve.spectrum import residual_variance
@@ -75,7 +75,7 @@ __all__ = [
     "sammon_stress",
     "scaled_distance_error",
     "score",
-    "shepard",
+    "shepard_diagram",
     "stress_1",
     "stretch",
     "subspace_error",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry import check
 from manifoldry.neighbors.pairwise import (
     DistanceRows,
     as_pair,
@@ -181,7 +182,10 @@ def r_nx(
     >>> r_nx([[0.0], [1.0], [3.0], [7.0]], [[0.0], [1.0], [7.0], [3.0]])
     array([ 0.25, -0.5 ])
     """
-    return _at(r_of_q(_curve(X, Y, metric, sample, random_state, n_jobs)), n_neighbors)
+    r = r_of_q(_curve(X, Y, metric, sample, random_state, n_jobs))
+    if n_neighbors is not None and np.max(n_neighbors) == len(r) + 1:
+        raise ValueError(f"R_NX needs K below n - 1 = {len(r) + 1}, at which any embedding keeps all neighbors.")
+    return _at(r, n_neighbors)
 
 
 def r_nx_auc(
@@ -310,8 +314,7 @@ def auc_rows(worst: IntArray, n: int) -> FloatArray:
 def _curve(X: Any, Y: Any, metric: str, sample: int | None, random_state: Any, n_jobs: int | None) -> FloatArray:
     X, Y = as_pair(X, Y, metric)
     n = len(Y)
-    if n < 3:
-        raise ValueError(f"Ranks of the other points need at least 3 points; got {n}.")
+    check.enough_points(n, 3)
     rows = sample_rows(n, sample, random_state)
     counts = _counts(distance_rows(X, metric), distance_rows(Y), rows, n, Run(n_jobs=n_jobs))
     return q_of_counts(counts, len(rows))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -303,12 +304,19 @@ def auc_of_r(r: FloatArray) -> float:
 
 def auc_rows(worst: IntArray, n: int) -> FloatArray:
     """Return each row's area under its own R_NX (b,); the area is linear in Q_NX, so their mean is the area of all."""
+    gains, chance = _auc_gains(n)
+    return gains[worst].sum(axis=1) - chance
+
+
+@lru_cache(maxsize=2)
+def _auc_gains(n: int) -> tuple[FloatArray, float]:
+    """Return what a point adds to the area that is common from K on, at K = 0..n-1, and the area of chance."""
     K = np.arange(1, n - 1)
     norm = np.sum(1.0 / K)
-    # A point common from K = r on adds (n - 1) / K to (n - 1) Q_NX at all K >= r.
-    steps = (n - 1) / (K**2 * (n - 1.0 - K) * norm)
+    # It adds (n - 1) / K to (n - 1) Q_NX at this K and all larger ones.
+    steps = (n - 1) / (K.astype(float) ** 2 * (n - 1 - K) * norm)
     gains = np.concatenate([[0.0], np.cumsum(steps[::-1])[::-1], [0.0]])
-    return gains[worst].sum(axis=1) - np.sum(1.0 / (n - 1.0 - K)) / norm
+    return gains, float(np.sum(1.0 / (n - 1 - K)) / norm)
 
 
 def _curve(X: Any, Y: Any, metric: str, sample: int | None, random_state: Any, n_jobs: int | None) -> FloatArray:

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array, issparse
 from manifoldry import check
 from manifoldry.neighbors.engines import Brute, KDTree, PairList, Precomputed, PyNNDescent
 from manifoldry.neighbors.metrics import MappedSearch, row_map
+from manifoldry.neighbors.shared import shared_or_new
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
@@ -290,9 +291,13 @@ def unit_rows(X: Array) -> FloatArray:
 
 def neighbor_graph(X: Any, rule: NeighborRule, run: Run) -> tuple[NeighborGraph, NeighborIndex]:
     """Return the directed neighbor graph of ``X`` and the index that finds the neighbors of new points."""
-    with run.stage("neighbors"):
+
+    def search(rule: NeighborRule) -> tuple[NeighborGraph, NeighborIndex]:
         index = NeighborIndex(X, rule, run)
         return index.graph(X, run), index
+
+    with run.stage("neighbors"):
+        return shared_or_new(X, rule, search)
 
 
 def _listed_by_all(graph: Any) -> int | None:

@@ -27,7 +27,7 @@ from manifoldry.quality.layout import Crowding, RuledAxis, crowding, distinct_pl
 from manifoldry.quality.neighborhoods import continuity, knn_error, knn_kept, mrre, trustworthiness
 from manifoldry.quality.ranks import RankMeasures, rank_measures
 from manifoldry.quality.scoring import score
-from manifoldry.quality.shepard import GeodesicCorrelation, Shepard, geodesic_correlation, shepard
+from manifoldry.quality.shepard import GeodesicCorrelation, Shepard, geodesic_correlation, shepard_diagram
 from manifoldry.quality.stress import nonmetric_stress_1, normalized_stress, raw_stress, sammon_stress, stress_1
 from manifoldry.quality.table import TABLE, Entry, Score
 from manifoldry.quality.triplets import triplet_accuracy
@@ -78,7 +78,7 @@ __all__ = [
     "sammon_stress",
     "scaled_distance_error",
     "score",
-    "shepard",
+    "shepard_diagram",
     "silhouette",
     "stress_1",
     "stretch",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from manifoldry import check
 from manifoldry.neighbors.pairwise import (
     DistanceRows,
     as_pair,
@@ -181,7 +183,10 @@ def r_nx(
     >>> r_nx([[0.0], [1.0], [3.0], [7.0]], [[0.0], [1.0], [7.0], [3.0]])
     array([ 0.25, -0.5 ])
     """
-    return _at(r_of_q(_curve(X, Y, metric, sample, random_state, n_jobs)), n_neighbors)
+    r = r_of_q(_curve(X, Y, metric, sample, random_state, n_jobs))
+    if n_neighbors is not None and np.max(n_neighbors) == len(r) + 1:
+        raise ValueError(f"R_NX needs K below n - 1 = {len(r) + 1}, at which any embedding keeps all neighbors.")
+    return _at(r, n_neighbors)
 
 
 def r_nx_auc(
@@ -299,19 +304,25 @@ def auc_of_r(r: FloatArray) -> float:
 
 def auc_rows(worst: IntArray, n: int) -> FloatArray:
     """Return each row's area under its own R_NX (b,); the area is linear in Q_NX, so their mean is the area of all."""
+    gains, chance = _auc_gains(n)
+    return gains[worst].sum(axis=1) - chance
+
+
+@lru_cache(maxsize=2)
+def _auc_gains(n: int) -> tuple[FloatArray, float]:
+    """Return what a point adds to the area that is common from K on, at K = 0..n-1, and the area of chance."""
     K = np.arange(1, n - 1)
     norm = np.sum(1.0 / K)
-    # A point common from K = r on adds (n - 1) / K to (n - 1) Q_NX at all K >= r.
-    steps = (n - 1) / (K**2 * (n - 1.0 - K) * norm)
+    # It adds (n - 1) / K to (n - 1) Q_NX at this K and all larger ones.
+    steps = (n - 1) / (K.astype(float) ** 2 * (n - 1 - K) * norm)
     gains = np.concatenate([[0.0], np.cumsum(steps[::-1])[::-1], [0.0]])
-    return gains[worst].sum(axis=1) - np.sum(1.0 / (n - 1.0 - K)) / norm
+    return gains, float(np.sum(1.0 / (n - 1 - K)) / norm)
 
 
 def _curve(X: Any, Y: Any, metric: str, sample: int | None, random_state: Any, n_jobs: int | None) -> FloatArray:
     X, Y = as_pair(X, Y, metric)
     n = len(Y)
-    if n < 3:
-        raise ValueError(f"Ranks of the other points need at least 3 points; got {n}.")
+    check.enough_points(n, 3)
     rows = sample_rows(n, sample, random_state)
     counts = _counts(distance_rows(X, metric), distance_rows(Y), rows, n, Run(n_jobs=n_jobs))
     return q_of_counts(counts, len(rows))

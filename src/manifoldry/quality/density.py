@@ -15,7 +15,7 @@ from manifoldry.neighbors.pairwise import (
     nearest,
     sample_rows,
 )
-from manifoldry.quality.correlation import correlation
+from manifoldry.quality.correlation import EQUAL_SHARE, correlation
 from manifoldry.run import Run
 from manifoldry.values import FloatArray
 
@@ -96,10 +96,10 @@ def log_radii(radii: FloatArray) -> FloatArray:
 
 def density_correlation(radii_x: FloatArray, radii_y: FloatArray) -> float:
     """Return the correlation of the logarithms of local radii; 0 if all are equal in Y, refused if they are in X."""
-    found = correlation(log_radii(radii_x), log_radii(radii_y))
-    if np.isnan(found):
+    in_x, in_y = log_radii(radii_x), log_radii(radii_y)
+    if np.ptp(in_x) <= EQUAL_SHARE:
         raise ValueError(
             f"All {len(radii_x)} points have the same local radius in X, so there is no density to keep; take another "
             "n_neighbors."
         )
-    return found
+    return correlation(in_x, in_y) if np.ptp(in_y) > EQUAL_SHARE else 0.0

@@ -12,7 +12,13 @@ from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.pairwise import as_pair, block_rows, distance_rows, sample_rows
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
-from manifoldry.quality.correlation import correlation, correlation_of_sums, correlation_sums, jackknife_error
+from manifoldry.quality.correlation import (
+    EQUAL_SHARE,
+    correlation,
+    correlation_of_sums,
+    correlation_sums,
+    jackknife_error,
+)
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray
 
@@ -81,7 +87,7 @@ class GeodesicCorrelation:
     spearman_error: float
 
 
-def shepard(
+def shepard_diagram(
     X: Any,
     Y: Any,
     *,
@@ -116,7 +122,7 @@ def shepard(
     --------
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(50, 3))
-    >>> shepard(X, 2 * X)
+    >>> shepard_diagram(X, 2 * X)
     Shepard(1,225 pairs: pearson=1.0000, spearman=1.0000, nonmetric_stress_1=0.0000)
     """
     X, Y = as_pair(X, Y, metric)
@@ -275,7 +281,7 @@ def geodesic_of(geodesics: FloatArray, distances: FloatArray, sources: IntArray)
 
 
 def _require_spread(lengths: FloatArray) -> None:
-    if not lengths.size or lengths.max() == lengths.min():
+    if not lengths.size or lengths.max() - lengths.min() <= EQUAL_SHARE * lengths.max():
         raise ValueError(
             f"The {lengths.size:,} distances in X are all equal, so there is nothing to correlate with; check X or "
             "take more points."

@@ -208,7 +208,7 @@ def nonmetric_stress_1(
     if n_pairs > MAX_MONOTONE_PAIRS:
         raise ValueError(
             f"The monotone regression would sort {n_pairs:,} pairs; it is limited to {MAX_MONOTONE_PAIRS:,}: "
-            f"take sample={MAX_MONOTONE_PAIRS // n} points or fewer, or the pairs of shepard."
+            f"take sample={MAX_MONOTONE_PAIRS // n} points or fewer, or the pairs of shepard_diagram."
         )
     in_x, in_y = distance_rows(X, metric), distance_rows(Y)
     run = Run(n_jobs=n_jobs)

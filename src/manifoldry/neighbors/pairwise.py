@@ -98,6 +98,26 @@ def nearest(distances: FloatArray, k: int) -> IntArray:
     return columns[order[starts[:, None] + np.arange(k)]]
 
 
+def listed_distances(points: Any, metric: str, rows: IntArray, columns: IntArray, run: Run) -> FloatArray:
+    """Return the distances (m, c) from the points ``rows`` (m,) to the points listed for each, ``columns`` (m, c)."""
+    mapped = row_map(metric, None, points)
+    if mapped is not None:
+        points, metric = mapped(points), "euclidean"
+    if metric == "euclidean" and not issparse(points):
+        grain = max(1, BLOCK_DISTANCES // (columns.shape[1] * points.shape[1]))
+
+        def block(lo: int, hi: int) -> FloatArray:
+            difference = points[columns[lo:hi]] - points[rows[lo:hi], None]
+            return np.sqrt(np.einsum("ijk,ijk->ij", difference, difference))
+    else:
+        distances, grain = distance_rows(points, metric), block_rows(points.shape[0])
+
+        def block(lo: int, hi: int) -> FloatArray:
+            return np.take_along_axis(distances(rows[lo:hi]), columns[lo:hi], axis=1)
+
+    return np.concatenate(run.map(block, run.ranges(len(rows), grain), blas=True))
+
+
 def block_rows(n: int) -> int:
     """Rows of n distances that make one block."""
     return max(1, BLOCK_DISTANCES // n)

@@ -258,7 +258,9 @@ def local_global_quality(
     .. math:: Q_{local} = \frac{1}{K_{max}} \sum_{K=1}^{K_{max}} Q_{NX}(K), \qquad
               Q_{global} = \frac{1}{n - K_{max}} \sum_{K=K_{max}}^{n-1} Q_{NX}(K)
 
-    Of several largest values the smallest K counts. Parameters are those of `q_nx`.
+    Of several largest values the smallest K counts. A random embedding has small q_local and, because Q_NX(K) is about
+    K / (n - 1), a q_global of one half and more: compare q_global between embeddings only. Parameters are
+    those of `q_nx`.
 
     References: lee2010
 

@@ -99,9 +99,8 @@ def coranking_matrix(X: Any, Y: Any, *, metric: str = "euclidean", n_jobs: int |
         return (places + np.take_along_axis(ranks, order, axis=1) - 1).ravel()
 
     matrix = np.zeros((n - 1) ** 2, dtype=np.int64)
-    # A few blocks at a time, so that what waits to be counted stays smaller than the matrix.
     tasks = run.ranges(n, block_rows(n))
-    for lo, hi in run.ranges(len(tasks), max(1, 2 * run.n_jobs)):
+    for lo, hi in run.ranges(len(tasks), 2 * run.n_jobs):  # few, so that what waits to be counted stays small
         for entries in run.map(block, tasks[lo:hi], blas=True):
             np.add.at(matrix, entries, 1)
     return matrix.reshape(n - 1, n - 1)
@@ -338,8 +337,7 @@ def _counts(in_x: DistanceRows, in_y: DistanceRows, rows: IntArray, n: int, run:
 
     total = np.zeros(n - 1, dtype=np.int64)
     tasks = run.ranges(len(rows), block_rows(n))
-    # The counts of all blocks together could be larger than the data: add them up a few blocks at a time.
-    for lo, hi in run.ranges(len(tasks), 4 * run.n_jobs):
+    for lo, hi in run.ranges(len(tasks), 4 * run.n_jobs):  # the counts of all blocks could be larger than the data
         total += sum(run.map(block, tasks[lo:hi], blas=True))
     return total
 

@@ -99,7 +99,7 @@ def coranking_matrix(X: Any, Y: Any, *, metric: str = "euclidean", n_jobs: int |
         return (places + np.take_along_axis(ranks, order, axis=1) - 1).ravel()
 
     matrix = np.zeros((n - 1) ** 2, dtype=np.int64)
-    tasks = run.ranges(n, block_rows(n))
+    tasks = run.ranges(n, block_rows(n, X.shape[1]))
     for lo, hi in run.ranges(len(tasks), 2 * run.n_jobs):  # few, so that what waits to be counted stays small
         for entries in run.map(block, tasks[lo:hi], blas=True):
             np.add.at(matrix, entries, 1)
@@ -325,20 +325,20 @@ def _curve(X: Any, Y: Any, metric: str, sample: int | None, random_state: Any, n
     n = len(Y)
     check.enough_points(n, 3)
     rows = sample_rows(n, sample, random_state)
-    counts = _counts(distance_rows(X, metric), distance_rows(Y), rows, n, Run(n_jobs=n_jobs))
-    return q_of_counts(counts, len(rows))
+    spaces = distance_rows(X, metric), distance_rows(Y)
+    return q_of_counts(_counts(*spaces, rows, block_rows(n, X.shape[1]), Run(n_jobs=n_jobs)), len(rows))
 
 
-def _counts(in_x: DistanceRows, in_y: DistanceRows, rows: IntArray, n: int, run: Run) -> IntArray:
-    def block(lo: int, hi: int) -> Array:
+def _counts(in_x: DistanceRows, in_y: DistanceRows, rows: IntArray, grain: int, run: Run) -> IntArray:
+    def block(lo: int, hi: int) -> IntArray:
         order = sorted_ranks(distances_to_others(in_x, rows[lo:hi]))[0]
         ranks = sorted_ranks(distances_to_others(in_y, rows[lo:hi]))[1]
-        return rank_counts(worst_ranks(order, ranks), n)
+        return rank_counts(worst_ranks(order, ranks), ranks.shape[1])
 
-    total = np.zeros(n - 1, dtype=np.int64)
-    tasks = run.ranges(len(rows), block_rows(n))
+    tasks = run.ranges(len(rows), grain)
+    total: Any = 0
     for lo, hi in run.ranges(len(tasks), 4 * run.n_jobs):  # the counts of all blocks could be larger than the data
-        total += sum(run.map(block, tasks[lo:hi], blas=True))
+        total = total + sum(run.map(block, tasks[lo:hi], blas=True))
     return total
 
 

@@ -20,7 +20,7 @@ from manifoldry.neighbors.pairwise import (
 from manifoldry.quality.full_ranks import sorted_ranks, worst_ranks
 from manifoldry.quality.ranks import Measure, Sizes, neighborhood_sizes
 from manifoldry.run import Run
-from manifoldry.values import Array, FloatArray, IntArray
+from manifoldry.values import FloatArray, IntArray
 
 MAX_CORANKING_POINTS = 10_000
 """Maximum number of points for the whole matrix: 800 MB of counts. The curves need no matrix."""

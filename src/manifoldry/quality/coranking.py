@@ -20,7 +20,7 @@ from manifoldry.neighbors.pairwise import (
 from manifoldry.quality.full_ranks import sorted_ranks, worst_ranks
 from manifoldry.quality.ranks import Measure, Sizes, neighborhood_sizes
 from manifoldry.run import Run
-from manifoldry.values import Array, FloatArray, IntArray
+from manifoldry.values import FloatArray, IntArray
 
 MAX_CORANKING_POINTS = 10_000
 """Maximum number of points for the whole matrix: 800 MB of counts. The curves need no matrix."""
@@ -99,9 +99,8 @@ def coranking_matrix(X: Any, Y: Any, *, metric: str = "euclidean", n_jobs: int |
         return (places + np.take_along_axis(ranks, order, axis=1) - 1).ravel()
 
     matrix = np.zeros((n - 1) ** 2, dtype=np.int64)
-    # A few blocks at a time, so that what waits to be counted stays smaller than the matrix.
-    tasks = run.ranges(n, block_rows(n))
-    for lo, hi in run.ranges(len(tasks), max(1, 2 * run.n_jobs)):
+    tasks = run.ranges(n, block_rows(n, X.shape[1]))
+    for lo, hi in run.ranges(len(tasks), 2 * run.n_jobs):  # few, so that what waits to be counted stays small
         for entries in run.map(block, tasks[lo:hi], blas=True):
             np.add.at(matrix, entries, 1)
     return matrix.reshape(n - 1, n - 1)
@@ -258,7 +257,9 @@ def local_global_quality(
     .. math:: Q_{local} = \frac{1}{K_{max}} \sum_{K=1}^{K_{max}} Q_{NX}(K), \qquad
               Q_{global} = \frac{1}{n - K_{max}} \sum_{K=K_{max}}^{n-1} Q_{NX}(K)
 
-    Of several largest values the smallest K counts. Parameters are those of `q_nx`.
+    Of several largest values the smallest K counts. A random embedding has small q_local and, because Q_NX(K) is about
+    K / (n - 1), a q_global of one half and more: compare q_global between embeddings only. Parameters are
+    those of `q_nx`.
 
     References: lee2010
 
@@ -324,21 +325,20 @@ def _curve(X: Any, Y: Any, metric: str, sample: int | None, random_state: Any, n
     n = len(Y)
     check.enough_points(n, 3)
     rows = sample_rows(n, sample, random_state)
-    counts = _counts(distance_rows(X, metric), distance_rows(Y), rows, n, Run(n_jobs=n_jobs))
-    return q_of_counts(counts, len(rows))
+    spaces = distance_rows(X, metric), distance_rows(Y)
+    return q_of_counts(_counts(*spaces, rows, block_rows(n, X.shape[1]), Run(n_jobs=n_jobs)), len(rows))
 
 
-def _counts(in_x: DistanceRows, in_y: DistanceRows, rows: IntArray, n: int, run: Run) -> IntArray:
-    def block(lo: int, hi: int) -> Array:
+def _counts(in_x: DistanceRows, in_y: DistanceRows, rows: IntArray, grain: int, run: Run) -> IntArray:
+    def block(lo: int, hi: int) -> IntArray:
         order = sorted_ranks(distances_to_others(in_x, rows[lo:hi]))[0]
         ranks = sorted_ranks(distances_to_others(in_y, rows[lo:hi]))[1]
-        return rank_counts(worst_ranks(order, ranks), n)
+        return rank_counts(worst_ranks(order, ranks), ranks.shape[1])
 
-    total = np.zeros(n - 1, dtype=np.int64)
-    tasks = run.ranges(len(rows), block_rows(n))
-    # The counts of all blocks together could be larger than the data: add them up a few blocks at a time.
-    for lo, hi in run.ranges(len(tasks), 4 * run.n_jobs):
-        total += sum(run.map(block, tasks[lo:hi], blas=True))
+    tasks = run.ranges(len(rows), grain)
+    total: Any = 0
+    for lo, hi in run.ranges(len(tasks), 4 * run.n_jobs):  # the counts of all blocks could be larger than the data
+        total = total + sum(run.map(block, tasks[lo:hi], blas=True))
     return total
 
 

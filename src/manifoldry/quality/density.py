@@ -77,7 +77,7 @@ def density_preservation(
         blocks = (distances_to_others(space, rows[lo:hi]) for space in spaces)
         return np.stack([squared_radii(np.take_along_axis(D, nearest(D, k), axis=1)) for D in blocks])
 
-    in_x, in_y = np.concatenate(run.map(block, run.ranges(len(rows), block_rows(n)), blas=True), axis=1)
+    in_x, in_y = np.concatenate(run.map(block, run.ranges(len(rows), block_rows(n, X.shape[1])), blas=True), axis=1)
     return density_correlation(in_x, in_y)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from manifoldry import check
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import symmetrize
-from manifoldry.neighbors.pairwise import as_pair, block_rows, distance_rows, sample_rows
+from manifoldry.neighbors.pairwise import as_pair, block_rows, distance_rows, listed_distances, sample_rows
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.quality.correlation import (
     EQUAL_SHARE,
@@ -25,8 +25,8 @@ from manifoldry.values import FloatArray, IntArray
 N_SHEPARD_POINTS = 1000
 """Number of points whose pairs are drawn: more than any picture needs, and as in `quality.score`."""
 
-MAX_GEODESIC_PAIRS = 20_000_000
-"""Maximum number of pairs of a geodesic correlation, which ranks them together: about 1 GB."""
+MAX_GEODESIC_PAIRS = 10_000_000
+"""Maximum number of pairs of a geodesic correlation, which ranks them together: about 700 MB."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -132,13 +132,7 @@ def shepard_diagram(
     rows = sample_rows(n, None if whole else min(N_SHEPARD_POINTS, n_pairs), random_state)
     run = Run(random_state, n_jobs)
     columns = pair_columns(n, rows, n - 1 if whole else -(-n_pairs // len(rows)), run.rng("pairs"))
-    in_x, in_y = distance_rows(X, metric), distance_rows(Y)
-
-    def block(lo: int, hi: int) -> FloatArray:
-        taken = columns[lo:hi]
-        return np.stack([np.take_along_axis(d(rows[lo:hi]), taken, axis=1) for d in (in_x, in_y)])
-
-    before, after = np.concatenate(run.map(block, run.ranges(len(rows), block_rows(n)), blas=True), axis=1)
+    before, after = (listed_distances(*space, rows, columns, run) for space in ((X, metric), (Y, "euclidean")))
     pairs = np.broadcast_to(rows[:, None], columns.shape), columns
     once = columns > rows[:, None] if whole else np.ones(columns.shape, dtype=bool)
     return shepard_of(before[once], after[once], pairs[0][once], pairs[1][once])
@@ -170,7 +164,7 @@ def geodesic_correlation(
     metric : str
         Metric of X, as in scikit-learn.
     sample : int, optional
-        Number of sources, drawn without replacement; None for all points. At most 20,000,000 pairs.
+        Number of sources, drawn without replacement; None for all points. At most 10,000,000 pairs.
     random_state : None, int, numpy Generator or RandomState
         Seed of the sources.
     n_jobs : int, optional

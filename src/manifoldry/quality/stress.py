@@ -218,7 +218,7 @@ def nonmetric_stress_1(
         taken = np.arange(n) > points if whole else np.arange(n) != points
         return np.stack([in_x(rows[lo:hi])[taken], in_y(rows[lo:hi])[taken]])
 
-    before, after = np.concatenate(run.map(block, run.ranges(len(rows), block_rows(n)), blas=True), axis=1)
+    before, after = np.concatenate(run.map(block, run.ranges(len(rows), block_rows(n, X.shape[1])), blas=True), axis=1)
     _require_apart(float(before.max()))
     order, fitted = monotone_regression(before, after)
     return monotone_stress(after[order], fitted)
@@ -306,7 +306,7 @@ def _sums(
     def block(lo: int, hi: int) -> FloatArray:
         return pair_sums(distances_to_others(in_x, rows[lo:hi]), in_y(rows[lo:hi]), pilot)
 
-    sums = np.concatenate(run.map(block, run.ranges(len(rows), block_rows(len(Y))), blas=True))
+    sums = np.concatenate(run.map(block, run.ranges(len(rows), block_rows(len(Y), X.shape[1])), blas=True))
     _require_apart(float(sums[:, SUMS.index("xx")].max()))
     return sums, len(Y)
 

@@ -102,8 +102,8 @@ def test_a_cluster_moved_as_a_whole_keeps_its_neighbors():
     Y2[:80] += [30.0, 30.0]
     found = quality.agreement(Y1, Y2)
     assert not found.disagree.any()
-    # The median ratio of distances, by which they are scaled, is 1: nearly two thirds of the pairs stayed. What is below
-    # a hundredth of the spread weighs the same, so that the moved points pull by that much at the most.
+    # The median ratio of distances, by which they are scaled, is 1: nearly two thirds of the pairs stayed. What is
+    # below a hundredth of the spread weighs the same, so that the moved points pull by that much at the most.
     assert found.displacements[80:].max() < 0.01
     assert found.displacements[:80].min() > 1.0
     assert quality.agreement(Y2, Y1).displacements[80:].max() < 0.01

@@ -80,7 +80,7 @@ def main() -> None:
 
     caption = (
         "The score of a layout of MNIST, 15 neighbors: seconds by the clock and of the processor, imports and the "
-        "loading of compiled loops included, and the peak memory of the whole process, with the data in double precision."
+        "loading of compiled loops included, and the peak memory of the whole process, the data in double precision."
     )
     columns = {"library": "", "computes": "", "rows": ",", "columns": ",", "seconds": ".1f", "processor": ".1f"}
     table = Table("scoring", caption, {**columns, "peak GB": ".2f", "trustworthiness": ".4f"})

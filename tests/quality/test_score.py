@@ -132,10 +132,10 @@ def test_sample_auto_is_all_of_few_points_and_says_how_many_of_many():
     X, Y, _ = curved()
     assert score(X, Y) == score(X, Y, sample=None) == score(X, Y, sample=120)
     assert "120 points in 2 dimensions" in score(X, Y).heading
-    assert "±" not in str(score(X, Y, figures=["continuity", "spearman"]))
+    assert "± error" not in str(score(X, Y, figures=["continuity", "spearman"]))
     X, Y, _ = curved(3200)
     many = score(X, Y, figures=["knn_kept"], n_neighbors=3)
-    assert "3,200 points in 2 dimensions, 3 neighbors; 1,000 of them" in str(many)
+    assert "3,200 points in 2 dimensions, 3 neighbors; 1,000 drawn" in str(many)
     assert many == score(X, Y, figures=["knn_kept"], n_neighbors=3, sample=1000)
     assert many.errors["knn_kept"] > 0
     with pytest.raises(ValueError, match="sample must be one of 'auto'"):

@@ -76,7 +76,7 @@ def score(  # noqa: PLR0913
     Returns
     -------
     Score
-        A dict of str to float, in groups: neighbors, distances, labels, truth, and units: those that only say
+        A dict of str to float, in groups: neighbors, distances, layout, labels, truth, and units, which only say
         something about an embedding in the units of X. ``errors`` has the standard errors of the sample, ``pca`` the
         same figures of the first p principal components (of the classical scaling of precomputed distances).
         ``to_frame()`` and ``to_dict()`` add the range, best value and meaning of each.
@@ -187,7 +187,11 @@ def _required(name: str) -> str:
 def _heading(task: Task, Y: FloatArray, paths: Geodesics | None) -> str:
     n, p = Y.shape
     m = len(task.rows)
-    which = "all compared" if m == n else f"{m:,} of them, drawn at random, compared with all: ± standard error"
+    which = (
+        "all compared (± where pairs or paths were drawn)"
+        if m == n
+        else f"{m:,} drawn and compared with all (± standard error)"
+    )
     joined = 1.0 if paths is None else paths.joined
     apart = f" Paths join {joined:.0%} of the pairs: geodesic_correlation is theirs." if joined < 1 else ""
     return f"{n:,} points in {p} dimension{'s' * (p > 1)}, {task.n_neighbors} neighbors; {which}.{apart}"

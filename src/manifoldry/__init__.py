@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from manifoldry.embedders.wrapped_factors import NMF, FactorAnalysis, FastICA
     from manifoldry.embedders.wrapped_random import GaussianRandomProjection, SparseRandomProjection
     from manifoldry.patches.align import PatchAlignment, align_patches
+    from manifoldry.quality import score
     from manifoldry.run import Progress
     from manifoldry.values import Certificate, Embedding, NeighborGraph, Spectrum, Stop, Trace
     from manifoldry.warnings import DisconnectedWarning, EmbeddingWarning
@@ -71,6 +72,7 @@ _PLACES = {
     "Stop": "manifoldry.values",
     "Trace": "manifoldry.values",
     "align_patches": "manifoldry.patches.align",
+    "score": "manifoldry.quality",
 }
 _MODULES = ("datasets", "quality")
 
@@ -140,6 +142,7 @@ __all__ = [
     "datasets",
     "methods",
     "quality",
+    "score",
 ]
 
 

@@ -122,6 +122,20 @@ def listed_distances(points: Any, metric: str, rows: IntArray, columns: IntArray
     return np.concatenate(run.map(block, run.ranges(len(rows), grain), blas=True))
 
 
+def nearest_of(points: Any, rows: IntArray, k: int, run: Run, metric: str = "euclidean") -> tuple[IntArray, FloatArray]:
+    """Return the k nearest other points (m, k) of the points ``rows``, exactly, and the distances to them."""
+    distances = distance_rows(points, metric)
+
+    def block(lo: int, hi: int) -> tuple[IntArray, FloatArray]:
+        away = distances_to_others(distances, rows[lo:hi])
+        near = nearest(away, k)
+        return near, np.take_along_axis(away, near, axis=1)
+
+    found = run.map(block, run.ranges(len(rows), block_rows(*points.shape)), blas=True)
+    near, lengths = (np.concatenate(part) for part in zip(*found, strict=True))
+    return near, lengths
+
+
 def block_rows(n: int, width: int = 1) -> int:
     """Rows of n distances that make one block; more of points of many columns, whose products else wait for memory."""
     products = min(N_PRODUCT_ROWS, MAX_PRODUCT_DISTANCES // n) if width > MAX_DIFFERENCE_COLUMNS else 1

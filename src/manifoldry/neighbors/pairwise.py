@@ -102,6 +102,20 @@ def nearest(distances: FloatArray, k: int) -> IntArray:
     return columns[order[starts[:, None] + np.arange(k)]]
 
 
+def nearest_of(points: Any, rows: IntArray, k: int, run: Run, metric: str = "euclidean") -> tuple[IntArray, FloatArray]:
+    """Return the k nearest other points (m, k) of the points ``rows``, exactly, and the distances to them."""
+    distances = distance_rows(points, metric)
+
+    def block(lo: int, hi: int) -> tuple[IntArray, FloatArray]:
+        away = distances_to_others(distances, rows[lo:hi])
+        near = nearest(away, k)
+        return near, np.take_along_axis(away, near, axis=1)
+
+    found = run.map(block, run.ranges(len(rows), block_rows(*points.shape)), blas=True)
+    near, lengths = (np.concatenate(part) for part in zip(*found, strict=True))
+    return near, lengths
+
+
 def listed_distances(points: Any, metric: str, rows: IntArray, columns: IntArray, run: Run) -> FloatArray:
     """Return the distances (m, c) from the points ``rows`` (m,) to the points listed for each, ``columns`` (m, c)."""
     mapped = row_map(metric, None, points)
@@ -120,20 +134,6 @@ def listed_distances(points: Any, metric: str, rows: IntArray, columns: IntArray
             return np.take_along_axis(distances(rows[lo:hi]), columns[lo:hi], axis=1)
 
     return np.concatenate(run.map(block, run.ranges(len(rows), grain), blas=True))
-
-
-def nearest_of(points: Any, rows: IntArray, k: int, run: Run, metric: str = "euclidean") -> tuple[IntArray, FloatArray]:
-    """Return the k nearest other points (m, k) of the points ``rows``, exactly, and the distances to them."""
-    distances = distance_rows(points, metric)
-
-    def block(lo: int, hi: int) -> tuple[IntArray, FloatArray]:
-        away = distances_to_others(distances, rows[lo:hi])
-        near = nearest(away, k)
-        return near, np.take_along_axis(away, near, axis=1)
-
-    found = run.map(block, run.ranges(len(rows), block_rows(*points.shape)), blas=True)
-    near, lengths = (np.concatenate(part) for part in zip(*found, strict=True))
-    return near, lengths
 
 
 def block_rows(n: int, width: int = 1) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from manifoldry.quality.agreement import Agreement, agreement
 from manifoldry.quality.clusters import nmi, nonlocalized, purity, subspace_error
 from manifoldry.quality.coranking import (
     LocalGlobal,
@@ -35,6 +36,7 @@ from manifoldry.solve.spectrum import residual_variance
 
 __all__ = [
     "TABLE",
+    "Agreement",
     "Crowding",
     "Entry",
     "GeodesicCorrelation",
@@ -45,6 +47,7 @@ __all__ = [
     "RuledAxis",
     "Score",
     "Shepard",
+    "agreement",
     "continuity",
     "coranking_matrix",
     "crowding",

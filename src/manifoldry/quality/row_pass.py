@@ -80,7 +80,7 @@ class RowPass:
             pieces = run.ranges(hi - lo, grain)
             return [self._piece(away[a:b], slice(lo + a, lo + b), in_y, scales) for a, b in pieces]
 
-        blocks = run.map(block, run.ranges(len(self.rows), max(grain, N_PRODUCT_ROWS)), blas=True)
+        blocks = run.map(block, run.ranges(len(self.rows), block_rows(n, X.shape[1])), blas=True)
         pieces = [piece for found in blocks for piece in found]
         return [_joined([piece[i] for piece in pieces]) for i in range(1 + len(layouts))]
 

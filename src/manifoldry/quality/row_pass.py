@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from manifoldry.neighbors.pairwise import (
-    N_PRODUCT_ROWS,
     DistanceRows,
     block_rows,
     distance_rows,

@@ -9,7 +9,7 @@ from sklearn.manifold import Isomap
 from helpers import distances_by_differences
 from manifoldry import quality
 from manifoldry.neighbors.pairwise import sample_rows
-from manifoldry.quality import coranking
+from manifoldry.quality import coranking, full_ranks
 from manifoldry.quality.full_ranks import sorted_ranks, worst_ranks
 
 ROUNDING = 1e-12  # sums of at most 4000 terms of size 1, then divided to at most 1: 4000 eps = 9e-13
@@ -136,12 +136,12 @@ def test_a_reversed_order_is_worse_than_chance():
     order = np.tile(np.arange(n - 1), (n, 1))
     ranks = np.tile(np.r_[np.arange(n - 1, 0, -1), n], (n, 1))
     worst = worst_ranks(order, ranks)
-    q = coranking.q_of_counts(coranking.rank_counts(worst, n), n)
+    q = full_ranks.q_of_counts(full_ranks.rank_counts(worst, n), n)
     K = np.arange(1, n)
     np.testing.assert_allclose(q, np.maximum(0, 2 * K - (n - 1)) / K, atol=ROUNDING)
-    areas = coranking.auc_rows(worst, n)
+    areas = full_ranks.auc_rows(worst, n)
     assert areas[0] < 0
-    assert areas[0] == pytest.approx(coranking.auc_of_r(coranking.r_of_q(q)), abs=ROUNDING)
+    assert areas[0] == pytest.approx(full_ranks.auc_of_r(full_ranks.r_of_q(q)), abs=ROUNDING)
 
 
 @pytest.mark.parametrize("data", [folded, with_duplicates])
@@ -152,7 +152,7 @@ def test_the_mean_of_the_areas_of_rows_is_the_area(data):
         D = distances_by_differences(points)
         np.fill_diagonal(D, np.inf)
         blocks.append(sorted_ranks(D))
-    areas = coranking.auc_rows(worst_ranks(blocks[0][0], blocks[1][1]), len(X))
+    areas = full_ranks.auc_rows(worst_ranks(blocks[0][0], blocks[1][1]), len(X))
     assert areas.shape == (len(X),)
     assert areas.mean() == pytest.approx(quality.r_nx_auc(X, Y), abs=ROUNDING)
     assert areas.std() > 0.01
@@ -252,6 +252,10 @@ def test_bad_input_is_refused_in_a_sentence(monkeypatch):
         quality.q_nx(X, Y, n_neighbors=20)
     with pytest.raises(ValueError, match=r"Y must be finite"):
         quality.r_nx_auc(X, np.where(Y > 1, np.nan, Y))
+    with pytest.raises(ValueError, match=r"empty sequence"):
+        quality.r_nx(X, Y, n_neighbors=[])
+    with pytest.raises(ValueError, match=r"n_neighbors must be an integer; got 2.5"):
+        quality.lcmc(X, Y, n_neighbors=2.5)
     monkeypatch.setattr(coranking, "MAX_CORANKING_POINTS", 10)
     with pytest.raises(ValueError, match=r"20 points would hold 361 counts; it is limited to 10 points: take q_nx"):
         quality.coranking_matrix(X, Y)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,15 @@ from manifoldry.neighbors.pairwise import (
     distances_to_others,
     sample_rows,
 )
-from manifoldry.quality.full_ranks import sorted_ranks, worst_ranks
+from manifoldry.quality.full_ranks import (
+    auc_of_r,
+    lcmc_of_q,
+    q_of_counts,
+    r_of_q,
+    rank_counts,
+    sorted_ranks,
+    worst_ranks,
+)
 from manifoldry.quality.ranks import Measure, Sizes, neighborhood_sizes
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray
@@ -155,6 +162,7 @@ def q_nx(
     >>> q_nx([[0.0], [1.0], [3.0], [7.0]], [[0.0], [1.0], [7.0], [3.0]])
     array([0.5, 0.5, 1. ])
     """
+    X, Y = _checked(X, Y, metric, n_neighbors)
     return _at(_curve(X, Y, metric, sample, random_state, n_jobs), n_neighbors)
 
 
@@ -182,10 +190,8 @@ def r_nx(
     >>> r_nx([[0.0], [1.0], [3.0], [7.0]], [[0.0], [1.0], [7.0], [3.0]])
     array([ 0.25, -0.5 ])
     """
-    r = r_of_q(_curve(X, Y, metric, sample, random_state, n_jobs))
-    if n_neighbors is not None and np.max(n_neighbors) == len(r) + 1:
-        raise ValueError(f"R_NX needs K below n - 1 = {len(r) + 1}, at which any embedding keeps all neighbors.")
-    return _at(r, n_neighbors)
+    X, Y = _checked(X, Y, metric, n_neighbors, 2)
+    return _at(r_of_q(_curve(X, Y, metric, sample, random_state, n_jobs)), n_neighbors)
 
 
 def r_nx_auc(
@@ -212,6 +218,7 @@ def r_nx_auc(
     >>> round(r_nx_auc(X, 2 * X), 12)
     1.0
     """
+    X, Y = _checked(X, Y, metric)
     return auc_of_r(r_of_q(_curve(X, Y, metric, sample, random_state, n_jobs)))
 
 
@@ -240,6 +247,7 @@ def lcmc(
     >>> round(lcmc(X, 2 * X, n_neighbors=5), 12)
     0.9
     """
+    X, Y = _checked(X, Y, metric, n_neighbors)
     return _at(lcmc_of_q(_curve(X, Y, metric, sample, random_state, n_jobs)), n_neighbors)
 
 
@@ -270,60 +278,23 @@ def local_global_quality(
     >>> local_global_quality(X, 2 * X)
     LocalGlobal(k_max=1, q_local=1.0, q_global=1.0)
     """
+    X, Y = _checked(X, Y, metric)
     q = _curve(X, Y, metric, sample, random_state, n_jobs)
     k_max = int(np.argmax(lcmc_of_q(q))) + 1
     return LocalGlobal(k_max, float(q[:k_max].mean()), float(q[k_max - 1 :].mean()))
 
 
-def rank_counts(worst: IntArray, n: int) -> IntArray:
-    """Return how many pairs have the larger rank 1..n-1; counts of blocks of rows add up."""
-    return np.bincount(worst.ravel(), minlength=n)[1:]
-
-
-def q_of_counts(counts: IntArray, n_rows: int) -> FloatArray:
-    """Return the curve Q_NX from the counts of the larger ranks over ``n_rows`` rows."""
-    return np.cumsum(counts) / (n_rows * np.arange(1, len(counts) + 1))
-
-
-def r_of_q(q: FloatArray) -> FloatArray:
-    """Return R_NX (n - 2,) from Q_NX (n - 1,)."""
-    n_others = len(q)
-    K = np.arange(1, n_others)
-    return (n_others * q[:-1] - K) / (n_others - K)
-
-
-def lcmc_of_q(q: FloatArray) -> FloatArray:
-    """Return the LCMC from Q_NX."""
-    return q - np.arange(1, len(q) + 1) / len(q)
-
-
-def auc_of_r(r: FloatArray) -> float:
-    """Return the area under R_NX over the logarithm of K."""
-    weights = 1.0 / np.arange(1, len(r) + 1)
-    return float(weights @ r / weights.sum())
-
-
-def auc_rows(worst: IntArray, n: int) -> FloatArray:
-    """Return each row's area under its own R_NX (b,); the area is linear in Q_NX, so their mean is the area of all."""
-    gains, chance = _auc_gains(n)
-    return gains[worst].sum(axis=1) - chance
-
-
-@lru_cache(maxsize=2)
-def _auc_gains(n: int) -> tuple[FloatArray, float]:
-    """Return what a point adds to the area that is common from K on, at K = 0..n-1, and the area of chance."""
-    K = np.arange(1, n - 1)
-    norm = np.sum(1.0 / K)
-    # It adds (n - 1) / K to (n - 1) Q_NX at this K and all larger ones.
-    steps = (n - 1) / (K.astype(float) ** 2 * (n - 1 - K) * norm)
-    gains = np.concatenate([[0.0], np.cumsum(steps[::-1])[::-1], [0.0]])
-    return gains, float(np.sum(1.0 / (n - 1 - K)) / norm)
-
-
-def _curve(X: Any, Y: Any, metric: str, sample: int | None, random_state: Any, n_jobs: int | None) -> FloatArray:
+def _checked(X: Any, Y: Any, metric: str, n_neighbors: Sizes | None = None, beyond: int = 1) -> tuple[Any, FloatArray]:
     X, Y = as_pair(X, Y, metric)
     n = len(Y)
     check.enough_points(n, 3)
+    if n_neighbors is not None and neighborhood_sizes(n_neighbors, n).max() > n - beyond:
+        raise ValueError(f"R_NX needs K below n - 1 = {n - 1}, at which any embedding keeps all neighbors.")
+    return X, Y
+
+
+def _curve(X: Any, Y: Any, metric: str, sample: int | None, random_state: Any, n_jobs: int | None) -> FloatArray:
+    n = len(Y)
     rows = sample_rows(n, sample, random_state)
     spaces = distance_rows(X, metric), distance_rows(Y)
     return q_of_counts(_counts(*spaces, rows, block_rows(n, X.shape[1]), Run(n_jobs=n_jobs)), len(rows))

@@ -7,14 +7,7 @@ from typing import Any
 import numpy as np
 
 from manifoldry import check
-from manifoldry.neighbors.pairwise import (
-    as_pair,
-    block_rows,
-    distance_rows,
-    distances_to_others,
-    nearest,
-    sample_rows,
-)
+from manifoldry.neighbors.pairwise import as_pair, nearest_of, sample_rows
 from manifoldry.quality.correlation import EQUAL_SHARE, correlation
 from manifoldry.run import Run
 from manifoldry.values import FloatArray
@@ -70,15 +63,9 @@ def density_preservation(
     check.enough_points(n, 3)
     k = check.integer("n_neighbors", n_neighbors, 1, n - 1, f" for {n} points (a point is not its own neighbor)")
     rows = sample_rows(n, None if sample is None else check.integer("sample", sample, 3), random_state)
-    spaces = distance_rows(X, metric), distance_rows(Y)
     run = Run(n_jobs=n_jobs)
-
-    def block(lo: int, hi: int) -> FloatArray:
-        blocks = (distances_to_others(space, rows[lo:hi]) for space in spaces)
-        return np.stack([squared_radii(np.take_along_axis(D, nearest(D, k), axis=1)) for D in blocks])
-
-    in_x, in_y = np.concatenate(run.map(block, run.ranges(len(rows), block_rows(n, X.shape[1])), blas=True), axis=1)
-    return density_correlation(in_x, in_y)
+    spaces = (nearest_of(X, rows, k, run, metric), nearest_of(Y, rows, k, run))
+    return density_correlation(*(squared_radii(lengths) for _, lengths in spaces))
 
 
 def squared_radii(lengths: FloatArray) -> FloatArray:

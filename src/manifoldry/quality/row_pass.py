@@ -15,9 +15,8 @@ from manifoldry.neighbors.pairwise import (
     distances_to_others,
     nearest,
 )
-from manifoldry.quality.coranking import auc_rows
 from manifoldry.quality.correlation import correlation_sums
-from manifoldry.quality.full_ranks import sorted_ranks, worst_ranks
+from manifoldry.quality.full_ranks import auc_rows, sorted_ranks, worst_ranks
 from manifoldry.quality.ranks import ranks_of
 from manifoldry.quality.shepard import pair_columns
 from manifoldry.quality.stress import pair_sums, pilot_scale

@@ -94,13 +94,12 @@ def score(  # noqa: PLR0913
     >>> found["trustworthiness"], round(found.pca["trustworthiness"], 12), found.errors["trustworthiness"]
     (1.0, 1.0, 0.0)
     """
-    X, Y = as_pair(X, Y, metric)
+    X, Y, truth = _checked(X, Y, truth, metric)
     n, p = Y.shape
     k = check.integer("n_neighbors", n_neighbors, 1)
     require_below_half(k, n)
     rows = sample_rows(n, _sample_size(sample, n), random_state)
     known = None if labels is None else read_labels(labels, n)
-    truth = None if truth is None else as_points("truth", truth)
     possible = _possible(X, p, metric, k, labeled=known is not None, true=truth is not None)
     task = Task(X, metric, rows, k, truth, known, _wanted(figures, possible), Run(random_state, n_jobs))
     layouts = Y, _baseline(X, p, metric, task.run)
@@ -113,6 +112,24 @@ def score(  # noqa: PLR0913
     )
     values, baseline = ({name: figure[0] for name, figure in layout.items()} for layout in (ours, pca))
     return Score(values, baseline, {name: figure[1] for name, figure in ours.items()}, _heading(task, Y, paths))
+
+
+def _checked(X: Any, Y: Any, truth: Any, metric: str) -> tuple[Any, FloatArray, FloatArray | None]:
+    """Return the input as arrays, or refuse it."""
+    check.metric(metric, ("precomputed",))
+    X, Y = as_pair(X, Y, metric)
+    if metric != "precomputed":
+        check.distinct_points(X)
+        check.representable_scale(X, spread=check.column_spread(X))
+    check.representable_scale(Y, what="Y")
+    if truth is None:
+        return X, Y, None
+    truth = as_points("truth", truth)
+    if len(truth) != len(Y):
+        raise ValueError(f"truth must have one row per point; got {len(truth)} rows for {len(Y)} points.")
+    if not np.any(truth != truth[:1]):
+        raise ValueError(f"All {len(truth)} points of the truth coincide, so no error can be relative to it.")
+    return X, Y, truth
 
 
 def _distortions(task: Task, layouts: Sequence[FloatArray], near: IntArray) -> Sequence[LocalDistortion | None]:

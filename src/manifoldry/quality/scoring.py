@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 from manifoldry import check
 from manifoldry.neighbors.pairwise import as_pair, as_points, sample_rows
 from manifoldry.quality.distortion import LocalDistortion, distortions_of, tangent_dimension
-from manifoldry.quality.figures import DISTORTION_FIGURES, LABEL_FIGURES, TRUTH_FIGURES, Geodesics, Layout, Task
+from manifoldry.quality.figures import DISTORTION_FIGURES, LABEL_FIGURES, TRUTH_FIGURES, PathLengths, Layout, Task
 from manifoldry.quality.labels import read_labels
 from manifoldry.quality.ranks import require_below_half
 from manifoldry.quality.row_pass import RowPass
@@ -138,11 +138,11 @@ def _distortions(task: Task, layouts: Sequence[FloatArray], near: IntArray) -> S
     return distortions_of(task.X, layouts, task.rows, near, task.metric, task.run)
 
 
-def _geodesics(task: Task) -> Geodesics:
+def _geodesics(task: Task) -> PathLengths:
     n = task.X.shape[0]
     most = min(len(task.rows), MAX_GEODESIC_SOURCES, max(2, MAX_SCORED_LENGTHS // n))
     sources = task.rows[sample_rows(len(task.rows), most, task.run.rng("geodesic sources"))]
-    return Geodesics(sources, geodesic_rows(task.X, sources, task.n_neighbors, task.metric, task.run))
+    return PathLengths(sources, geodesic_rows(task.X, sources, task.n_neighbors, task.metric, task.run))
 
 
 def _baseline(X: Any, n_components: int, metric: str, run: Run) -> FloatArray:
@@ -201,7 +201,7 @@ def _required(name: str) -> str:
     return "metric='euclidean' or 'precomputed', and more neighbors than dimensions"
 
 
-def _heading(task: Task, Y: FloatArray, paths: Geodesics | None) -> str:
+def _heading(task: Task, Y: FloatArray, paths: PathLengths | None) -> str:
     n, p = Y.shape
     m = len(task.rows)
     which = (

@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 from manifoldry import check
 from manifoldry.neighbors.pairwise import as_pair, as_points, sample_rows
 from manifoldry.quality.distortion import LocalDistortion, distortions_of, tangent_dimension
-from manifoldry.quality.figures import DISTORTION_FIGURES, LABEL_FIGURES, TRUTH_FIGURES, PathLengths, Layout, Task
+from manifoldry.quality.figures import DISTORTION_FIGURES, LABEL_FIGURES, TRUTH_FIGURES, Layout, PathLengths, Task
 from manifoldry.quality.labels import read_labels
 from manifoldry.quality.ranks import require_below_half
 from manifoldry.quality.row_pass import RowPass

@@ -21,12 +21,14 @@ from manifoldry.quality.fit import FITS, Procrustes, procrustes
 from manifoldry.quality.layout import Crowding, RuledAxis, crowding, distinct_places, ruled_axes
 from manifoldry.quality.neighborhoods import continuity, knn_error, knn_kept, mrre, trustworthiness
 from manifoldry.quality.ranks import RankMeasures, measures_of, neighbor_ranks, rank_measures, require_below_half
+from manifoldry.quality.reliability import Reliability, reliability
 from manifoldry.solve.spectrum import residual_variance
 
 __all__ = [
     "Crowding",
     "Procrustes",
     "RankMeasures",
+    "Reliability",
     "RuledAxis",
     "Score",
     "continuity",
@@ -43,6 +45,7 @@ __all__ = [
     "procrustes",
     "purity",
     "rank_measures",
+    "reliability",
     "residual_variance",
     "ruled_axes",
     "scaled_distance_error",

@@ -19,6 +19,7 @@ from manifoldry.quality.distances import (
 )
 from manifoldry.quality.fit import FITS, Procrustes, procrustes
 from manifoldry.quality.layout import Crowding, RuledAxis, crowding, distinct_places, ruled_axes
+from manifoldry.quality.map_continuity import MapContinuity, map_continuity
 from manifoldry.quality.neighborhoods import continuity, knn_error, knn_kept, mrre, trustworthiness
 from manifoldry.quality.ranks import RankMeasures, measures_of, neighbor_ranks, rank_measures, require_below_half
 from manifoldry.quality.reliability import Reliability, reliability
@@ -26,6 +27,7 @@ from manifoldry.solve.spectrum import residual_variance
 
 __all__ = [
     "Crowding",
+    "MapContinuity",
     "Procrustes",
     "RankMeasures",
     "Reliability",
@@ -39,6 +41,7 @@ __all__ = [
     "graph_distance_error",
     "knn_error",
     "knn_kept",
+    "map_continuity",
     "mrre",
     "nmi",
     "nonlocalized",

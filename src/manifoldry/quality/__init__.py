@@ -25,6 +25,7 @@ from manifoldry.quality.distortion import LocalDistortion, local_distortion
 from manifoldry.quality.fit import Procrustes, procrustes
 from manifoldry.quality.labels import label_accuracy, neighborhood_hit, silhouette
 from manifoldry.quality.layout import Crowding, RuledAxis, crowding, distinct_places, ruled_axes
+from manifoldry.quality.map_continuity import MapContinuity, map_continuity
 from manifoldry.quality.neighborhoods import continuity, knn_error, knn_kept, mrre, trustworthiness
 from manifoldry.quality.ranks import RankMeasures, rank_measures
 from manifoldry.quality.scoring import score
@@ -32,6 +33,8 @@ from manifoldry.quality.shepard import GeodesicCorrelation, Shepard, geodesic_co
 from manifoldry.quality.stress import nonmetric_stress_1, normalized_stress, raw_stress, sammon_stress, stress_1
 from manifoldry.quality.table import TABLE, Entry, Score
 from manifoldry.quality.triplets import triplet_accuracy
+from manifoldry.quality.ranks import RankMeasures, measures_of, neighbor_ranks, rank_measures, require_below_half
+from manifoldry.quality.reliability import Reliability, reliability
 from manifoldry.solve.spectrum import residual_variance
 
 __all__ = [
@@ -42,8 +45,10 @@ __all__ = [
     "GeodesicCorrelation",
     "LocalDistortion",
     "LocalGlobal",
+    "MapContinuity",
     "Procrustes",
     "RankMeasures",
+    "Reliability",
     "RuledAxis",
     "Score",
     "Shepard",
@@ -63,6 +68,7 @@ __all__ = [
     "lcmc",
     "local_distortion",
     "local_global_quality",
+    "map_continuity",
     "mrre",
     "neighborhood_hit",
     "nmi",
@@ -76,6 +82,7 @@ __all__ = [
     "r_nx_auc",
     "rank_measures",
     "raw_stress",
+    "reliability",
     "residual_variance",
     "ruled_axes",
     "sammon_stress",

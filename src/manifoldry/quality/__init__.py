@@ -20,15 +20,21 @@ from manifoldry.quality.distances import (
 from manifoldry.quality.fit import FITS, Procrustes, procrustes
 from manifoldry.quality.layout import Crowding, RuledAxis, crowding, distinct_places, ruled_axes
 from manifoldry.quality.neighborhoods import continuity, knn_error, knn_kept, mrre, trustworthiness
+from manifoldry.quality.null_comparison import NullComparison, null_comparison
+from manifoldry.quality.picture_clusters import picture_clusters
 from manifoldry.quality.ranks import RankMeasures, measures_of, neighbor_ranks, rank_measures, require_below_half
+from manifoldry.quality.stability import Stability, stability
+from manifoldry.quality.structureless import structureless
 from manifoldry.solve.spectrum import residual_variance
 
 __all__ = [
     "Crowding",
+    "NullComparison",
     "Procrustes",
     "RankMeasures",
     "RuledAxis",
     "Score",
+    "Stability",
     "continuity",
     "crowding",
     "distance_deviation",
@@ -40,6 +46,8 @@ __all__ = [
     "mrre",
     "nmi",
     "nonlocalized",
+    "null_comparison",
+    "picture_clusters",
     "procrustes",
     "purity",
     "rank_measures",
@@ -47,7 +55,9 @@ __all__ = [
     "ruled_axes",
     "scaled_distance_error",
     "score",
+    "stability",
     "stretch",
+    "structureless",
     "subspace_error",
     "trustworthiness",
 ]

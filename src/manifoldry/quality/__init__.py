@@ -35,6 +35,11 @@ from manifoldry.quality.table import TABLE, Entry, Score
 from manifoldry.quality.triplets import triplet_accuracy
 from manifoldry.quality.ranks import RankMeasures, measures_of, neighbor_ranks, rank_measures, require_below_half
 from manifoldry.quality.reliability import Reliability, reliability
+from manifoldry.quality.null_comparison import NullComparison, null_comparison
+from manifoldry.quality.picture_clusters import picture_clusters
+from manifoldry.quality.ranks import RankMeasures, measures_of, neighbor_ranks, rank_measures, require_below_half
+from manifoldry.quality.stability import Stability, stability
+from manifoldry.quality.structureless import structureless
 from manifoldry.solve.spectrum import residual_variance
 
 __all__ = [
@@ -46,6 +51,7 @@ __all__ = [
     "LocalDistortion",
     "LocalGlobal",
     "MapContinuity",
+    "NullComparison",
     "Procrustes",
     "RankMeasures",
     "Reliability",
@@ -53,6 +59,7 @@ __all__ = [
     "Score",
     "Shepard",
     "agreement",
+    "Stability",
     "continuity",
     "coranking_matrix",
     "crowding",
@@ -75,6 +82,8 @@ __all__ = [
     "nonlocalized",
     "nonmetric_stress_1",
     "normalized_stress",
+    "null_comparison",
+    "picture_clusters",
     "procrustes",
     "purity",
     "q_nx",
@@ -91,7 +100,9 @@ __all__ = [
     "shepard_diagram",
     "silhouette",
     "stress_1",
+    "stability",
     "stretch",
+    "structureless",
     "subspace_error",
     "triplet_accuracy",
     "trustworthiness",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
@@ -52,6 +53,9 @@ MIN_SENTINEL_GAP = 1.0
 MIN_ZEROS_SHARE = 0.3
 """Least share of zeros among counts."""
 
+MAX_COUNT_SHARE = 0.1
+"""Maximum size of a typical count, over the largest: half for gray values, a thousandth for genes in cells."""
+
 MIN_BATCH_LIFT = 0.5
 """How far neighbors must share a column's value beyond chance, from 0 (chance) to 1 (always)."""
 
@@ -75,12 +79,13 @@ def missing(subject: Subject) -> Iterator[Finding]:
 
 
 def _sentinels(subject: Subject) -> Iterator[Finding]:
+    high, low = _extremes(subject)
     found: dict[float, list[int]] = {}
     for value in SENTINELS:
-        same = subject.X == value
-        for column in np.flatnonzero(same.sum(axis=0) >= 2):
-            rest = subject.X[~same[:, column], column]
-            if len(rest) and abs(value) >= np.abs(rest).max() and _apart(value, rest):
+        for column in np.flatnonzero((high == value) | (low == value)):
+            same = subject.X[:, column] == value
+            rest = subject.X[~same, column]
+            if same.sum() > 1 and len(rest) and abs(value) > np.abs(rest).max() and _apart(value, rest):
                 found.setdefault(value, []).append(int(column))
     if not found:
         yield Finding("placeholders", "No column holds a number that looks like a missing value.", 0.0)
@@ -106,7 +111,8 @@ def constant(subject: Subject) -> Iterator[Finding]:
     """Columns that are the same in every row."""
     if subject.pairwise:
         return
-    still = np.flatnonzero(_ranges(subject) == 0)
+    high, low = _extremes(subject)
+    still = np.flatnonzero(high == low)
     if len(still):
         every = f"{len(still):,} of {subject.X.shape[1]:,} columns are"
         sentence = f"{every if len(still) > N_COLUMNS_NAMED else capital(_named(subject, still)) + (' is' if len(still) == 1 else ' are')} constant."
@@ -119,6 +125,8 @@ def scales(subject: Subject) -> Iterator[Finding]:
     """Few columns that rule all distances, because of their units."""
     if subject.pairwise or not isinstance(subject.metric, str) or subject.metric in ("cosine", "correlation"):
         return
+    if _are_counts(subject):
+        return  # they need another cure
     deviations = _deviations(subject)
     widths = np.sort(deviations[deviations > 0])[::-1]
     if len(widths) < 2:
@@ -145,25 +153,35 @@ def scales(subject: Subject) -> Iterator[Finding]:
 
 
 def counts(subject: Subject) -> Iterator[Finding]:
-    """Counts, mostly zeros and ones, whose large entries rule distances."""
-    if subject.pairwise:
+    """Counts, mostly small, whose large entries rule distances."""
+    if subject.pairwise or not _are_counts(subject):
         return
     rows = _some_rows(subject)
-    entries = rows.data[rows.data != 0] if issparse(rows) else rows[rows != 0]
-    zeros = 1.0 - len(entries) / (rows.shape[0] * rows.shape[1])
-    if zeros < MIN_ZEROS_SHARE or not len(entries) or entries.min() < 0 or (entries != np.floor(entries)).any():
-        return
-    ones, twos, threes = (int((entries == value).sum()) for value in (1, 2, 3))
-    if not (ones > twos > threes > 0 and entries.max() > MAX_CODES):
-        return  # bits, codes or pixels
+    zeros = 1.0 - _nonzero(rows).size / (rows.shape[0] * rows.shape[1])
     yield Finding(
         "counts",
-        f"The entries are counts: whole numbers up to {entries.max():,.0f}, {zeros:.0%} of them 0; the largest rule all "
+        f"The entries are counts: whole numbers up to {rows.max():,.0f}, {zeros:.0%} of them 0; the largest rule all "
         "distances, and rows with large totals lie far out.",
         zeros,
         "divide each row by its total and take log1p of a multiple (for example 10,000 times it)",
         "problem",
     )
+
+
+def _are_counts(subject: Subject) -> bool:
+    """Tell counts from codes, bits and pixels: zeros, then ones, twos and threes, and a few that are very large."""
+    rows = _some_rows(subject)
+    entries = _nonzero(rows)
+    zeros = 1.0 - entries.size / (rows.shape[0] * rows.shape[1])
+    if zeros < MIN_ZEROS_SHARE or not entries.size or entries.min() < 0 or (entries != np.floor(entries)).any():
+        return False
+    ones, twos, threes = (int((entries == value).sum()) for value in (1, 2, 3))
+    return ones > twos > threes and float(np.median(entries)) < MAX_COUNT_SHARE * float(entries.max())
+
+
+def _nonzero(rows: Any) -> FloatArray:
+    entries = rows.data if issparse(rows) else rows
+    return np.asarray(entries[entries != 0])
 
 
 def codes(subject: Subject) -> Iterator[Finding]:
@@ -187,7 +205,7 @@ def codes(subject: Subject) -> Iterator[Finding]:
 
 def _coded(subject: Subject) -> IntArray | None:
     """Return the columns of 3 to 20 consecutive whole numbers, none if many are; None where there are no columns."""
-    if subject.pairwise or issparse(subject.X):
+    if subject.pairwise or issparse(subject.X) or _are_counts(subject):
         return None
     few = _few_valued(subject)
     codes = [column for column in few if len(values := np.unique(subject.X[:, column])) > 2 and _consecutive(values)]
@@ -238,15 +256,18 @@ def numbering(subject: Subject) -> Iterator[Finding]:
 
 def _numbered(X: FloatArray) -> tuple[list[int], list[int]]:
     """Return the columns of distinct whole numbers with few gaps, and others that rise or fall throughout."""
+    steps = np.diff(X[:MIN_ROWS_NUMBERED], axis=0)  # most columns are neither, which a few rows show
+    distinct = (np.diff(np.sort(X[:MIN_ROWS_NUMBERED], axis=0), axis=0) > 0).all(axis=0)
     ids, growing = [], []
-    for place, column in enumerate(X.T):
-        steps = np.diff(column)
-        if (steps > 0).all() or (steps < 0).all():
-            whole = (column == np.floor(column)).all()
-            (ids if whole and np.ptp(steps) == 0 else growing).append(place)
-        elif column[0] == np.floor(column[0]) and (column == np.floor(column)).all():
-            if np.ptp(column) < 2 * len(column) and len(np.unique(column)) == len(column):
-                ids.append(place)
+    for place in np.flatnonzero(distinct):
+        column, whole = X[:, place], bool((X[:, place] == np.floor(X[:, place])).all())
+        if (steps[:, place] > 0).all() or (steps[:, place] < 0).all():
+            rises = np.diff(column)
+            if (rises > 0).all() or (rises < 0).all():
+                (ids if whole and np.ptp(rises) == 0 else growing).append(int(place))
+                continue
+        if whole and np.ptp(column) < 2 * len(column) and len(np.unique(column)) == len(column):
+            ids.append(int(place))
     return ids, growing
 
 
@@ -308,11 +329,11 @@ def _deviations(subject: Subject) -> FloatArray:
     return np.where(np.ptp(rows, axis=0) == 0, 0.0, rows.std(axis=0, dtype=np.float64))
 
 
-def _ranges(subject: Subject) -> FloatArray:
-    """Return the range of every column, over all rows."""
+def _extremes(subject: Subject) -> tuple[FloatArray, FloatArray]:
+    """Return the largest and the smallest entry of every column, over all rows."""
     extremes = (subject.X.max(axis=0), subject.X.min(axis=0))
     high, low = (np.ravel(each.toarray() if issparse(each) else each).astype(np.float64) for each in extremes)
-    return high - low
+    return high, low
 
 
 def _some_rows(subject: Subject) -> FloatArray:

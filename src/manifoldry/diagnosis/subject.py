@@ -86,7 +86,12 @@ class Subject:
         if self.pairwise:  # a point at distance 0 is a duplicate of the first such point
             inverse = np.argmax(self.X == 0, axis=1)
             return np.unique(inverse), np.unique(inverse, return_inverse=True)[1]
-        return distinct_rows(self.X)
+        if issparse(self.X):
+            return distinct_rows(self.X)
+        keys = np.array([hash((row + 0.0).tobytes()) for row in self.X])  # -0.0 is 0.0
+        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        return first[order], np.argsort(order)[inverse]
 
     @cached_property
     def chosen(self) -> IntArray:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from manifoldry.registry import CLUSTERINGS, METHODS, Card, clusterings, methods
 
 if TYPE_CHECKING:
-    from manifoldry import datasets, quality
+    from manifoldry import datasets, dimension, quality
     from manifoldry.clusters.ldlc import LDLC
     from manifoldry.clusters.medoids import GeodesicKMedoids
     from manifoldry.clusters.mixtures import MFA, MPPCA
@@ -72,7 +72,7 @@ _PLACES = {
     "Trace": "manifoldry.values",
     "align_patches": "manifoldry.patches.align",
 }
-_MODULES = ("datasets", "quality")
+_MODULES = ("datasets", "dimension", "quality")
 
 __all__ = [
     "DPP",
@@ -138,6 +138,7 @@ __all__ = [
     "align_patches",
     "clusterings",
     "datasets",
+    "dimension",
     "methods",
     "quality",
 ]

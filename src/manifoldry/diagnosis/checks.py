@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from manifoldry.diagnosis import columns, graph, points
+from manifoldry.diagnosis import columns, graph, points, shape
 from manifoldry.diagnosis.finding import Finding
 from manifoldry.diagnosis.subject import Subject
 
@@ -29,5 +29,8 @@ CHECKS: tuple[Check, ...] = (
     graph.density,
     graph.contrast,
     graph.recall,
+    shape.dimension,
+    shape.noise,
+    shape.shape,
 )
 """What is looked at before a fit, in the order of a report. Topics are told apart: no two checks share one."""

@@ -12,7 +12,7 @@ from manifoldry.diagnosis.finding import Finding
 from manifoldry.diagnosis.subject import Subject
 from manifoldry.neighbors.graph import MAX_GAP_RATIO, bridge, components, local_scale
 from manifoldry.neighbors.pairwise import distance_rows
-from manifoldry.neighbors.short_circuits import MIN_AFFECTED_SHARE, MIN_NEIGHBORS_ADVISED
+from manifoldry.neighbors.short_circuits import MIN_NEIGHBORS_ADVISED
 from manifoldry.values import IntArray
 
 MIN_PIECE_SHARE = 0.01
@@ -100,10 +100,9 @@ def shortcuts(subject: Subject) -> Iterator[Finding]:
     if not subject.enough:
         return
     found = subject.short
-    if found.affected < MIN_AFFECTED_SHARE:
-        few = f"{len(found):,} edges may be, which change {found.affected:.0%} of the distances along it" if len(found) else ""
-        sentence = f"No edge of the graph of {subject.k} neighbors is a short circuit."
-        yield Finding("short circuits", f"Hardly any edge is a short circuit ({few})." if few else sentence, len(found))
+    if not subject.is_short_circuited:
+        sentence = f"No short circuits rule the graph of {subject.k} neighbors."
+        yield Finding("short circuits", sentence, 0.0)
         return
     fewer = MIN_NEIGHBORS_ADVISED <= found.n_neighbors < subject.k
     yield Finding(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,12 +13,14 @@ from sklearn.utils.validation import check_array
 from manifoldry import check
 from manifoldry.base.estimator import CONVERSION_ERRORS
 from manifoldry.base.rows import as_table, name_bad_entry
-from manifoldry.geometry.dimension import IntrinsicDimension, intrinsic_dimension
+from manifoldry.diagnosis.outline import Outline, outline_of
+from manifoldry.diagnosis.sheet import N_PLANE_NEIGHBORS, along_surface
+from manifoldry.dimension import Consensus, UndecidedError, consensus
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.lists import distinct_rows
 from manifoldry.neighbors.metrics import row_map
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph, unit_rows
-from manifoldry.neighbors.short_circuits import ShortCircuits, short_circuits
+from manifoldry.neighbors.short_circuits import MIN_AFFECTED_SHARE, ShortCircuits, affected_share, short_circuits
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
@@ -33,6 +35,16 @@ MIN_DIAGNOSED_POINTS = 30
 
 N_LISTED_NEIGHBORS = 30
 """Neighbors that are found at least, whatever ``n_neighbors``: the connecting number is sought among them."""
+
+MAX_SHAPE_POINTS = 3000
+"""Maximum number of points whose loops and borders are looked for; of more a sample stands for all."""
+
+N_SHAPE_NEIGHBORS = 10
+"""Neighbors along which loops are sought at most, whatever ``n_neighbors``: a shape belongs to the data."""
+
+MIN_ALONG = 0.7
+"""Share of their length in the tangent planes from which on edges lie along the data: above 0.95 on rings, Moebius strips and
+around holes, below 0.4 between the sheets of rolls, noisy ones too."""
 
 
 @dataclass(frozen=True)
@@ -166,13 +178,55 @@ class Subject:
 
     @cached_property
     def short(self) -> ShortCircuits:
-        """The short circuits of the graph."""
-        return short_circuits(self.graph, self.run)
+        """The short circuits of the graph that leave the data, such as from one sheet to the next.
+
+        An edge with a long way around that lies along the data is none: it closes a ring, or passes a hole.
+        """
+        found = short_circuits(self.graph, self.run)
+        d = 0 if self.dimension is None else self.dimension.value
+        if not len(found) or self.euclidean is None or not 0 < 2 * d <= N_PLANE_NEIGHBORS:
+            return found
+        steep = along_surface(self.euclidean, self.neighbors, found.pairs, d) < MIN_ALONG
+        if steep.all():
+            return found
+        left = replace(found, pairs=found.pairs[steep], lengths=found.lengths[steep], detours=found.detours[steep])
+        if not steep.any():
+            return replace(left, affected=0.0, n_neighbors=self.k)
+        affected = affected_share(self.graph, left.removed_from(self.graph), self.run)
+        return replace(left, affected=affected, n_neighbors=self._least_rank(left.pairs))
+
+    def _least_rank(self, pairs: IntArray) -> int:
+        """Return the largest number of neighbors with which none of the pairs is in the graph."""
+        i, j = pairs.T
+        ranks = [np.argmax(self.neighbors[a] == b[:, None], axis=1) for a, b in ((i, j), (j, i))]
+        listed = [(self.neighbors[a] == b[:, None]).any(axis=1) for a, b in ((i, j), (j, i))]
+        return int(min(rank[known].min(initial=self.k) for rank, known in zip(ranks, listed, strict=True)))
+
+    @property
+    def is_short_circuited(self) -> bool:
+        """Whether short circuits change the distances along the graph."""
+        return self.short.affected >= MIN_AFFECTED_SHARE
 
     @cached_property
-    def dimension(self) -> IntrinsicDimension:
-        """The measured dimension."""
-        return intrinsic_dimension(self.points, self.metric)
+    def outline(self) -> Outline:
+        """The shape of the chosen points, or of some of them, by so few neighbors as it takes."""
+        chosen = self.chosen
+        if len(chosen) > MAX_SHAPE_POINTS:
+            chosen = np.sort(self.run.rng("points of the shape").choice(chosen, MAX_SHAPE_POINTS, replace=False))
+        where = self.where if len(chosen) == len(self.chosen) else f" (seen in {len(chosen):,} of {self.n:,} rows)"
+        k = min(N_SHAPE_NEIGHBORS, len(chosen) - 1)
+        if len(chosen) == self.n and k == self.n_neighbors:
+            return outline_of(self, where)
+        rows = self.X[np.ix_(chosen, chosen)] if self.pairwise else self.X[chosen]
+        return outline_of(Subject(rows, self.metric, k, self.names, None, self.run), where)
+
+    @cached_property
+    def dimension(self) -> Consensus | None:
+        """The dimension of the data, None where it cannot be told."""
+        try:
+            return consensus(self.points, metric=self.metric, random_state=self.run.rng("dimension"), n_jobs=self.run.n_jobs)
+        except UndecidedError:
+            return None
 
 
 def take(X: Any, n_neighbors: Any, metric: Any, labels: Any, run: Run) -> Subject:

@@ -19,6 +19,7 @@ from manifoldry.registry import CLUSTERINGS, METHODS, Card, clusterings, methods
 
 if TYPE_CHECKING:
     from manifoldry import datasets, quality
+    from manifoldry.choosing.neighbors import NeighborSuggestion, suggest_neighbors
     from manifoldry.clusters.ldlc import LDLC
     from manifoldry.clusters.medoids import GeodesicKMedoids
     from manifoldry.clusters.mixtures import MFA, MPPCA
@@ -62,6 +63,7 @@ _PLACES = {
     **CLUSTERINGS,
     "DisconnectedWarning": "manifoldry.warnings",
     "EmbeddingWarning": "manifoldry.warnings",
+    "NeighborSuggestion": "manifoldry.choosing.neighbors",
     "PatchAlignment": "manifoldry.patches.align",
     "Progress": "manifoldry.run",
     "Certificate": "manifoldry.values",
@@ -71,6 +73,7 @@ _PLACES = {
     "Stop": "manifoldry.values",
     "Trace": "manifoldry.values",
     "align_patches": "manifoldry.patches.align",
+    "suggest_neighbors": "manifoldry.choosing.neighbors",
 }
 _MODULES = ("datasets", "quality")
 
@@ -122,6 +125,7 @@ __all__ = [
     "LinearLTSA",
     "ModifiedLLE",
     "NeighborGraph",
+    "NeighborSuggestion",
     "NonmetricMDS",
     "NonnegativeLLE",
     "PatchAlignment",
@@ -140,6 +144,7 @@ __all__ = [
     "datasets",
     "methods",
     "quality",
+    "suggest_neighbors",
 ]
 
 

@@ -19,7 +19,8 @@ from manifoldry.registry import CLUSTERINGS, METHODS, Card, clusterings, methods
 
 if TYPE_CHECKING:
     from manifoldry import datasets, quality
-    from manifoldry.choosing.neighbors import NeighborSuggestion, suggest_neighbors
+    from manifoldry.choosing.neighbor_suggestion import NeighborSuggestion
+    from manifoldry.choosing.neighbors import suggest_neighbors
     from manifoldry.clusters.ldlc import LDLC
     from manifoldry.clusters.medoids import GeodesicKMedoids
     from manifoldry.clusters.mixtures import MFA, MPPCA
@@ -63,7 +64,7 @@ _PLACES = {
     **CLUSTERINGS,
     "DisconnectedWarning": "manifoldry.warnings",
     "EmbeddingWarning": "manifoldry.warnings",
-    "NeighborSuggestion": "manifoldry.choosing.neighbors",
+    "NeighborSuggestion": "manifoldry.choosing.neighbor_suggestion",
     "PatchAlignment": "manifoldry.patches.align",
     "Progress": "manifoldry.run",
     "Certificate": "manifoldry.values",

@@ -8,6 +8,16 @@ from manifoldry import check
 from manifoldry.neighbors.pairwise import as_pair, sample_rows
 from manifoldry.quality.beside import MEANINGS, Score, principal_components
 from manifoldry.quality.clusters import nmi, nonlocalized, purity, subspace_error
+from manifoldry.quality.coranking import (
+    LocalGlobal,
+    coranking_matrix,
+    lcmc,
+    local_global_quality,
+    q_nx,
+    r_nx,
+    r_nx_auc,
+)
+from manifoldry.quality.density import density_preservation
 from manifoldry.quality.distances import (
     distance_deviation,
     distance_error,
@@ -21,34 +31,55 @@ from manifoldry.quality.fit import FITS, Procrustes, procrustes
 from manifoldry.quality.layout import Crowding, RuledAxis, crowding, distinct_places, ruled_axes
 from manifoldry.quality.neighborhoods import continuity, knn_error, knn_kept, mrre, trustworthiness
 from manifoldry.quality.ranks import RankMeasures, measures_of, neighbor_ranks, rank_measures, require_below_half
+from manifoldry.quality.shepard import GeodesicCorrelation, Shepard, geodesic_correlation, shepard
+from manifoldry.quality.stress import nonmetric_stress_1, normalized_stress, raw_stress, sammon_stress, stress_1
+from manifoldry.quality.triplets import triplet_accuracy
 from manifoldry.solve.spectrum import residual_variance
 
 __all__ = [
     "Crowding",
+    "GeodesicCorrelation",
+    "LocalGlobal",
     "Procrustes",
     "RankMeasures",
     "RuledAxis",
     "Score",
+    "Shepard",
     "continuity",
+    "coranking_matrix",
     "crowding",
+    "density_preservation",
     "distance_deviation",
     "distance_error",
     "distinct_places",
+    "geodesic_correlation",
     "graph_distance_error",
     "knn_error",
     "knn_kept",
+    "lcmc",
+    "local_global_quality",
     "mrre",
     "nmi",
     "nonlocalized",
+    "nonmetric_stress_1",
+    "normalized_stress",
     "procrustes",
     "purity",
+    "q_nx",
+    "r_nx",
+    "r_nx_auc",
     "rank_measures",
+    "raw_stress",
     "residual_variance",
     "ruled_axes",
+    "sammon_stress",
     "scaled_distance_error",
     "score",
+    "shepard",
+    "stress_1",
     "stretch",
     "subspace_error",
+    "triplet_accuracy",
     "trustworthiness",
 ]
 

@@ -19,6 +19,8 @@ from manifoldry.registry import CLUSTERINGS, METHODS, Card, clusterings, methods
 
 if TYPE_CHECKING:
     from manifoldry import datasets, quality
+    from manifoldry.choosing.compare import compare
+    from manifoldry.choosing.comparison import Comparison
     from manifoldry.choosing.neighbor_suggestion import NeighborSuggestion
     from manifoldry.choosing.neighbors import suggest_neighbors
     from manifoldry.clusters.ldlc import LDLC
@@ -62,6 +64,7 @@ __version__ = "0.1.0"
 _PLACES = {
     **METHODS,
     **CLUSTERINGS,
+    "Comparison": "manifoldry.choosing.comparison",
     "DisconnectedWarning": "manifoldry.warnings",
     "EmbeddingWarning": "manifoldry.warnings",
     "NeighborSuggestion": "manifoldry.choosing.neighbor_suggestion",
@@ -74,6 +77,7 @@ _PLACES = {
     "Stop": "manifoldry.values",
     "Trace": "manifoldry.values",
     "align_patches": "manifoldry.patches.align",
+    "compare": "manifoldry.choosing.compare",
     "suggest_neighbors": "manifoldry.choosing.neighbors",
 }
 _MODULES = ("datasets", "quality")
@@ -103,6 +107,7 @@ __all__ = [
     "Certificate",
     "ClassicalMDS",
     "CommuteTime",
+    "Comparison",
     "ConformalIsomap",
     "DiffusionMaps",
     "DisconnectedWarning",
@@ -142,6 +147,7 @@ __all__ = [
     "Trace",
     "align_patches",
     "clusterings",
+    "compare",
     "datasets",
     "methods",
     "quality",

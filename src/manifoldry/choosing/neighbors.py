@@ -61,9 +61,9 @@ def suggest_neighbors(
 
     The range of k ends where a tenth of the distances do, or where pieces of the graph are joined across a gap of
     three times the distance between neighbors, or that had stayed apart while k grew threefold. It begins with the
-    first k that has as few pieces, in which short circuits affect less than a tenth of the distances, and from which half of
-    them no longer fall by a tenth. The suggestion is the middle of the range on a logarithmic
-    scale, or the next k there without any short circuit.
+    first k that has as few pieces, in which short circuits affect less than a tenth of the distances, and from which
+    half of them no longer fall by a tenth. The suggestion is the middle of the range on a logarithmic scale, or the
+    next k there without any short circuit.
 
     Parameters
     ----------

@@ -19,6 +19,7 @@ from manifoldry.registry import CLUSTERINGS, METHODS, Card, clusterings, methods
 
 if TYPE_CHECKING:
     from manifoldry import datasets, quality
+    from manifoldry.choosing.auto import AutoEmbedding
     from manifoldry.choosing.compare import compare
     from manifoldry.choosing.comparison import Comparison
     from manifoldry.choosing.neighbor_suggestion import NeighborSuggestion
@@ -64,6 +65,7 @@ __version__ = "0.1.0"
 _PLACES = {
     **METHODS,
     **CLUSTERINGS,
+    "AutoEmbedding": "manifoldry.choosing.auto",
     "Comparison": "manifoldry.choosing.comparison",
     "DisconnectedWarning": "manifoldry.warnings",
     "EmbeddingWarning": "manifoldry.warnings",
@@ -103,6 +105,7 @@ __all__ = [
     "UMAP",
     "VQPCA",
     "AffinityPropagation",
+    "AutoEmbedding",
     "Card",
     "Certificate",
     "ClassicalMDS",

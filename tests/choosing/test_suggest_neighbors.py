@@ -122,8 +122,8 @@ def test_many_points_get_fewer_candidates(monkeypatch):
 
 def test_few_points():
     assert suggest_neighbors(np.random.default_rng(0).standard_normal((6, 2))).n_neighbors == 2
-    with pytest.raises(ValueError, match="At least 5"):
-        suggest_neighbors(np.eye(4))
+    with pytest.raises(ValueError, match="At least 3"):
+        suggest_neighbors(np.eye(2))
 
 
 @pytest.mark.parametrize(

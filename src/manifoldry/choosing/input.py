@@ -13,8 +13,8 @@ from manifoldry.neighbors.lists import distinct_rows
 from manifoldry.neighbors.pairwise import as_points
 from manifoldry.values import IntArray
 
-MIN_POINTS_CHOSEN = 5
-"""Fewer points have no three neighborhood sizes to choose among, and no neighbors worth keeping."""
+MIN_POINTS_CHOSEN = 3
+"""Two points have no neighborhoods, and no ranks to keep."""
 
 
 def checked_input(X: Any, metric: Any, params: dict[str, Any] | None = None) -> Any:

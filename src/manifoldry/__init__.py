@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from manifoldry.registry import CLUSTERINGS, METHODS, Card, clusterings, methods
 
 if TYPE_CHECKING:
-    from manifoldry import datasets, quality
+    from manifoldry import datasets, dimension, quality
     from manifoldry.choosing.auto import AutoEmbedding
     from manifoldry.choosing.compare import compare
     from manifoldry.choosing.comparison import Comparison
@@ -82,7 +82,7 @@ _PLACES = {
     "compare": "manifoldry.choosing.compare",
     "suggest_neighbors": "manifoldry.choosing.neighbors",
 }
-_MODULES = ("datasets", "quality")
+_MODULES = ("datasets", "dimension", "quality")
 
 __all__ = [
     "DPP",
@@ -152,6 +152,7 @@ __all__ = [
     "clusterings",
     "compare",
     "datasets",
+    "dimension",
     "methods",
     "quality",
     "suggest_neighbors",

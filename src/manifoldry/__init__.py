@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from manifoldry.choosing.auto import AutoEmbedding
     from manifoldry.choosing.compare import compare
     from manifoldry.choosing.comparison import Comparison
+    from manifoldry.choosing.n_components import suggest_n_components
     from manifoldry.choosing.neighbor_suggestion import NeighborSuggestion
     from manifoldry.choosing.neighbors import suggest_neighbors
     from manifoldry.clusters.ldlc import LDLC
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from manifoldry.embedders.wrapped_factors import NMF, FactorAnalysis, FastICA
     from manifoldry.embedders.wrapped_random import GaussianRandomProjection, SparseRandomProjection
     from manifoldry.patches.align import PatchAlignment, align_patches
+    from manifoldry.quality import score
     from manifoldry.run import Progress
     from manifoldry.values import Certificate, Embedding, NeighborGraph, Spectrum, Stop, Trace
     from manifoldry.warnings import DisconnectedWarning, EmbeddingWarning
@@ -80,6 +82,8 @@ _PLACES = {
     "Trace": "manifoldry.values",
     "align_patches": "manifoldry.patches.align",
     "compare": "manifoldry.choosing.compare",
+    "score": "manifoldry.quality",
+    "suggest_n_components": "manifoldry.choosing.n_components",
     "suggest_neighbors": "manifoldry.choosing.neighbors",
 }
 _MODULES = ("datasets", "dimension", "quality")
@@ -155,6 +159,8 @@ __all__ = [
     "dimension",
     "methods",
     "quality",
+    "score",
+    "suggest_n_components",
     "suggest_neighbors",
 ]
 

@@ -12,7 +12,7 @@ from manifoldry.base import Embedder, estimator, fitted
 from manifoldry.base.embedder import Metric
 from manifoldry.choosing.budget import Clock
 from manifoldry.choosing.candidates import checked_methods
-from manifoldry.choosing.compare import Task, checked_labels, run_comparison, target_dimension
+from manifoldry.choosing.compare import ComparisonTask, checked_labels, run_comparison, target_dimension
 from manifoldry.choosing.comparison import Comparison
 from manifoldry.choosing.input import MIN_POINTS_CHOSEN
 from manifoldry.choosing.purposes import PURPOSES, purpose_of
@@ -103,7 +103,7 @@ class AutoEmbedding(Embedder):
         labels = self._labels(y, X.shape[0])
         purpose = purpose_of(self.purpose, labels is not None)
         wanted = checked_methods(self.methods, purpose)
-        task = Task(X, purpose, labels, wanted, self.n_components, self.metric)
+        task = ComparisonTask(X, purpose, labels, wanted, self.n_components, self.metric)
         with run.stage("compare"):
             found = run_comparison(task, Clock(self.budget), run)
             best = found.best.estimator

@@ -94,13 +94,15 @@ def compare(  # noqa: PLR0913
         budget = check.number("budget", budget, 0.0, open_low=True)
     points = checked_input(X, metric)
     d = target_dimension(chosen, n_components, points.shape[0])
-    task = Task(points, chosen, checked_labels(labels, points.shape[0]), checked_methods(methods, chosen), d, metric)
+    task = ComparisonTask(
+        points, chosen, checked_labels(labels, points.shape[0]), checked_methods(methods, chosen), d, metric
+    )
     run = Run(random_state, n_jobs)
     return run_comparison(task, Clock(budget), run)
 
 
 @dataclass(frozen=True)
-class Task:
+class ComparisonTask:
     """What is to be compared: checked points and labels, purpose, methods, dimension, metric."""
 
     X: Any
@@ -126,12 +128,14 @@ def checked_labels(labels: Any, n: int) -> Array | None:
     values = np.asarray(labels)
     if values.shape != (n,):
         raise ValueError(f"labels must have one entry for each of the {n} points; got shape {values.shape}.")
+    if any(value is None or value != value for value in values.tolist()):  # noqa: PLR0124
+        raise ValueError("labels must be known for every point; got None or NaN: pass the rows that have one.")
     if len(np.unique(values)) < 2:
         raise ValueError("labels must name at least two classes; all of them are the same: leave them out.")
     return values
 
 
-def run_comparison(task: Task, clock: Clock, run: Run) -> Comparison:
+def run_comparison(task: ComparisonTask, clock: Clock, run: Run) -> Comparison:
     """Return the ranking of a task; ``run`` has the seed, and hears of every method that is done."""
     n = task.X.shape[0]
     sampled = n > MAX_RANKED_ROWS
@@ -147,7 +151,7 @@ def _some(labels: Array | None, rows: IntArray) -> Array | None:
     return None if labels is None else labels[rows]
 
 
-def _ranked(task: Task, clock: Clock, run: Run, rows: IntArray, n_points: int) -> Comparison:
+def _ranked(task: ComparisonTask, clock: Clock, run: Run, rows: IntArray, n_points: int) -> Comparison:
     suggestion = suggest_neighbors(task.X, metric=task.metric, random_state=0, n_jobs=run.n_jobs)
     judge = LayoutJudge(task.X, task.metric, int(suggestion), task.labels, Run(0, run.n_jobs))
     seed = int(run.rng("compared fits").integers(2**31 - 1))
@@ -190,7 +194,7 @@ def _stopping(clock: Clock, run: Run) -> Callable[..., Any] | None:
     return lambda progress: clock.over() or bool(run.callback is not None and run.callback(progress))
 
 
-def _refused(candidate: Candidate, task: Task, clock: Clock, place: int) -> str:
+def _refused(candidate: Candidate, task: ComparisonTask, clock: Clock, place: int) -> str:
     """Return why a candidate is not run; the baseline, which is the first, always is."""
     n_fits = 4 if task.purpose.needs else 1
     if place == 0:
@@ -201,7 +205,9 @@ def _refused(candidate: Candidate, task: Task, clock: Clock, place: int) -> str:
         return f"it failed on some of the points: {error}"
 
 
-def _fitted(candidate: Candidate, task: Task, judge: LayoutJudge, seed: int) -> ComparedMethod | SkippedMethod:
+def _fitted(
+    candidate: Candidate, task: ComparisonTask, judge: LayoutJudge, seed: int
+) -> ComparedMethod | SkippedMethod:
     """Return a candidate fitted and judged, or why it could not be."""
     began, model = time.perf_counter(), candidate.model
     with warnings.catch_warnings():
@@ -224,7 +230,7 @@ def _fitted(candidate: Candidate, task: Task, judge: LayoutJudge, seed: int) -> 
     )
 
 
-def _held_out(candidate: Candidate, task: Task, seed: int) -> dict[str, float]:
+def _held_out(candidate: Candidate, task: ComparisonTask, seed: int) -> dict[str, float]:
     """Return the figures by rows left out of the fit, if the purpose has any."""
     if not task.purpose.needs or is_precomputed(task.metric):
         return {}
@@ -252,7 +258,7 @@ def _about(judge: LayoutJudge, why: str) -> list[str]:
     return [f"The neighbor graph is in {len(judge.bridges) + 1} pieces, joined by shortest bridges. {why}"]
 
 
-def _fitted_to_all(found: Comparison, task: Task, clock: Clock) -> Comparison:
+def _fitted_to_all(found: Comparison, task: ComparisonTask, clock: Clock) -> Comparison:
     """Return the comparison with its best method fitted to all rows, if there is time for that."""
     best = found.best
     card = next(each for each in registered() if each.name == best.name)

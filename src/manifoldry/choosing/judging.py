@@ -13,6 +13,7 @@ from manifoldry.neighbors.pairwise import distance_rows, distances_to_others, sa
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.quality.coranking import r_nx_auc
 from manifoldry.quality.ranks import measures_of, neighbor_ranks
+from manifoldry.quality.triplets import triplet_accuracy
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray
 
@@ -67,6 +68,7 @@ class LayoutJudge:
         figures = {
             "r_nx_auc": r_nx_auc(self.X, Y, metric=self.metric, sample=MAX_AREA_ROWS, n_jobs=self.n_jobs),
             **{name: float(getattr(ranks, name)) for name in ("knn_kept", "trustworthiness", "continuity")},
+            "triplet_accuracy": triplet_accuracy(self.X, Y, metric=self.metric, n_jobs=self.n_jobs),
             **self._distances(Y, found.x_neighbors, found.x_lengths),
         }
         if self.labels is not None:
@@ -80,7 +82,8 @@ class LayoutJudge:
         """Return by how much distances change, near and far, at the one scale between that of both."""
         near = np.linalg.norm(Y[self.rows][:, None] - Y[neighbors], axis=2)[lengths > 0] / lengths[lengths > 0]
         apart = self.far > 0
-        far = np.linalg.norm(Y[self.sources][:, None] - Y, axis=2)[apart] / self.far[apart]
+        away = np.linalg.norm(Y[self.sources][:, None] - Y, axis=2)
+        far = away[apart] / self.far[apart]
         if not (near.size and far.size) or min(np.median(near), np.median(far)) == 0:
             return {"worse_deviation": 1.0, "near_deviation": 1.0, "far_deviation": 1.0}
         scale = float(np.sqrt(np.median(near) * np.median(far)))
@@ -89,7 +92,8 @@ class LayoutJudge:
             "near_deviation": changes[0],
             "far_deviation": changes[1],
             "worse_deviation": max(changes),
-            "scale": scale,
+            "geodesic_correlation": _correlation(away[apart], self.far[apart]),
+            "scale": float(np.median(near)),
             "scale_error": abs(float(np.log(scale))),
         }
 

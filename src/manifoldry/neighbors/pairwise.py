@@ -98,6 +98,20 @@ def nearest(distances: FloatArray, k: int) -> IntArray:
     return columns[order[starts[:, None] + np.arange(k)]]
 
 
+def nearest_of(points: Any, rows: IntArray, k: int, run: Run, metric: str = "euclidean") -> tuple[IntArray, FloatArray]:
+    """Return the k nearest other points (m, k) of the points ``rows``, exactly, and the distances to them."""
+    distances = distance_rows(points, metric)
+
+    def block(lo: int, hi: int) -> tuple[IntArray, FloatArray]:
+        away = distances_to_others(distances, rows[lo:hi])
+        near = nearest(away, k)
+        return near, np.take_along_axis(away, near, axis=1)
+
+    found = run.map(block, run.ranges(len(rows), block_rows(points.shape[0])), blas=True)
+    near, lengths = (np.concatenate(part) for part in zip(*found, strict=True))
+    return near, lengths
+
+
 def block_rows(n: int) -> int:
     """Rows of n distances that make one block."""
     return max(1, BLOCK_DISTANCES // n)

@@ -81,7 +81,7 @@ def refusal(card: Card, model: Any, X: Any, clock: Clock, n_fits: int) -> str:
     n = X.shape[0]
     if clock.budget is None:
         most = ROWS_WITHOUT_CLOCK.get(card.name, n)
-        return "" if n <= most else f"too slow for {n:,} points ({card.cost}); given a budget, it is estimated"
+        return "" if n <= most else f"too slow for {n:,} points without a budget: {card.cost}"
     if clock.over():
         return f"the budget of {clock.budget:g} s was used up"
     if n < MIN_ESTIMATED_ROWS:

@@ -19,8 +19,9 @@ from manifoldry.choosing.held_out import Fold, accuracies, folds, reconstruction
 from manifoldry.choosing.input import checked_input, is_precomputed, some_points
 from manifoldry.choosing.judging import LayoutJudge
 from manifoldry.choosing.neighbors import suggest_neighbors
+from manifoldry.choosing.peaks import N_DENSITY_NEIGHBORS, density_peaks
 from manifoldry.choosing.purposes import Purpose, purpose_of, ranked
-from manifoldry.choosing.reasons import reasons, verdicts
+from manifoldry.choosing.reasons import Evidence, reasons, verdicts
 from manifoldry.geometry.dimension import intrinsic_dimension
 from manifoldry.neighbors.shared import shared_neighbors
 from manifoldry.registry import methods as registered
@@ -128,7 +129,7 @@ def checked_labels(labels: Any, n: int) -> Array | None:
     values = np.asarray(labels)
     if values.shape != (n,):
         raise ValueError(f"labels must have one entry for each of the {n} points; got shape {values.shape}.")
-    if any(value is None or value != value for value in values.tolist()):  # noqa: PLR0124
+    if any(value is None or value != value for value in values.tolist()):
         raise ValueError("labels must be known for every point; got None or NaN: pass the rows that have one.")
     if len(np.unique(values)) < 2:
         raise ValueError("labels must name at least two classes; all of them are the same: leave them out.")
@@ -182,8 +183,7 @@ def _ranked(task: ComparisonTask, clock: Clock, run: Run, rows: IntArray, n_poin
     explained = (
         replace(entry, reasons=reasons(task.purpose, figures, place)) for place, (_, entry) in enumerate(ranking)
     )
-    dimension = intrinsic_dimension(task.X, task.metric).value
-    said = [*verdicts(task.purpose, figures, baseline_name(task.metric), dimension), *_about(judge, suggestion.why)]
+    said = [*verdicts(task.purpose, figures, _evidence(task, judge, seed)), *_about(judge, suggestion.why)]
     return Comparison(task.purpose, tuple(explained), tuple(skipped), tuple(said), int(suggestion), rows, n_points)
 
 
@@ -234,7 +234,7 @@ def _held_out(candidate: Candidate, task: ComparisonTask, seed: int) -> dict[str
     """Return the figures by rows left out of the fit, if the purpose has any."""
     if not task.purpose.needs or is_precomputed(task.metric):
         return {}
-    parts: list[Fold] = folds(task.X.shape[0], task.labels, seed % 2**31)
+    parts: list[Fold] = folds(task.X.shape[0], task.labels, seed)
     if task.purpose.name == "reconstruct":
         return reconstruction(candidate.model, task.X, parts)
     assert task.labels is not None
@@ -249,6 +249,16 @@ def _warnings(model: Any) -> tuple[str, ...]:
     if diagnostics.get("stopped"):
         advice.insert(0, "It was stopped when the budget was used up: more time would improve it.")
     return tuple(dict.fromkeys(advice))
+
+
+def _evidence(task: ComparisonTask, judge: LayoutJudge, seed: int) -> Evidence:
+    """Return what is known of the data beside the figures of the embeddings, as far as the purpose needs it."""
+    dimension, columns, n_groups = float(intrinsic_dimension(task.X, task.metric).value), {}, None
+    if task.purpose.name == "see clusters":
+        n_groups = density_peaks(judge.nearest(N_DENSITY_NEIGHBORS), dimension).n_groups
+    if task.purpose.name == "features for a classifier" and task.labels is not None:
+        columns = accuracies(None, task.X, task.labels, folds(task.X.shape[0], task.labels, seed))
+    return Evidence(baseline_name(task.metric), dimension, n_groups, columns)
 
 
 def _about(judge: LayoutJudge, why: str) -> list[str]:

@@ -119,12 +119,9 @@ class Comparison:
     def __repr__(self) -> str:
         """Return the ranking, why the first is first, what each loses, what was skipped."""
         whole = "" if len(self.rows) == self.n_points else f" (a sample of {self.n_points:,})"
-        title = (
-            f"To {self.purpose.name}"
-            if self.purpose.name.split()[0] in ("keep", "see", "order", "reconstruct")
-            else (f"For {self.purpose.name}")
-        )
-        lines = [f"{title}: {len(self.rows):,} points{whole}, {self.best.embedding.shape[1]} dimensions"]
+        d = self.best.embedding.shape[1]
+        title = self.purpose.name.capitalize()
+        lines = [f"{title}: {len(self.rows):,} points{whole}, {d} dimension{'' if d == 1 else 's'}"]
         lines += [*self._figures(), *_wrapped(self.purpose.rule), ""]
         for sentence in self.verdicts:
             lines += _wrapped(sentence)

@@ -15,7 +15,7 @@ from manifoldry.quality.coranking import r_nx_auc
 from manifoldry.quality.ranks import measures_of, neighbor_ranks
 from manifoldry.quality.triplets import triplet_accuracy
 from manifoldry.run import Run
-from manifoldry.values import Array, FloatArray
+from manifoldry.values import Array, FloatArray, NeighborGraph
 
 MAX_JUDGED_NEIGHBORS = 15
 """Neighbors of each point that are compared, as in `quality.score`; of few points a tenth, as more are no
@@ -56,6 +56,12 @@ class LayoutJudge:
         self.sources = np.sort(run.rng("far sources").permutation(n)[:N_FAR_SOURCES])
         lengths = geodesic_lengths(graph, Run(0, run.n_jobs), self.sources)[0]
         self.far = lengths / _zigzag(lengths, distances_to_others(distance_rows(X, metric), self.sources), n_neighbors)
+
+    def nearest(self, n_neighbors: int) -> NeighborGraph:
+        """Return the lists of so many neighbors, or of all others."""
+        n = self.X.shape[0]
+        rule = NeighborRule(min(n_neighbors, n - 1), None, self.metric).resolve(n)
+        return neighbor_graph(self.X, rule, Run(0, self.n_jobs))[0]
 
     def figures(self, Y: FloatArray) -> dict[str, float]:
         """Return the figures of one embedding; where some points were left out of it, of the others."""

@@ -19,8 +19,9 @@ class Criterion:
         Its name.
     high : bool
         Whether more is better.
-    tolerance : float
-        Embeddings that miss the best by no more count as equally good, and the next criterion orders them.
+    tolerance, relative : float
+        Embeddings that miss the best by no more, or by no more than this share of it, count as equally good, and the
+        next criterion orders them.
     says : str
         What it measures, in words.
     """
@@ -29,6 +30,16 @@ class Criterion:
     high: bool
     tolerance: float
     says: str
+    relative: float = 0.0
+
+    def equal(self, loss: float, best: float) -> bool:
+        """Tell whether a loss is as good as the best one, within the tolerance."""
+        return loss <= best or loss - best <= max(self.tolerance, self.relative * abs(best))
+
+    @property
+    def margin(self) -> str:
+        """The tolerance in words."""
+        return f"{self.tolerance:g}" + (f" or {self.relative:.0%}" if self.relative else "")
 
     def loss(self, figures: Mapping[str, float]) -> float:
         """Return how bad an embedding is, less is better; what has no figure is worst."""
@@ -68,7 +79,7 @@ class Purpose:
         first, *others = self.criteria
         text = f"Ranked by {first.says}"
         for criterion in others:
-            text += f"; where that differs by at most {first.tolerance:g}, by {criterion.says}"
+            text += f"; where that differs by at most {first.margin}, by {criterion.says}"
             first = criterion
         return f"{text}."
 
@@ -76,7 +87,7 @@ class Purpose:
 AREA = Criterion("r_nx_auc", True, 0.01, "the neighbors kept at all scales, the small ones most (area under R_NX)")
 KEPT = Criterion("knn_kept", True, 0.01, "the share of nearest neighbors that stay nearest")
 TRUST = Criterion("trustworthiness", True, 0.002, "trustworthiness: neighbors in the picture are neighbors in the data")
-HIT = Criterion("neighborhood_hit", True, 0.01, "the share of neighbors in the picture that have a point's own label")
+HIT = Criterion("neighborhood_hit", True, 0.02, "the share of neighbors in the picture that have a point's own label")
 DEVIATION = Criterion(
     "worse_deviation",
     False,
@@ -84,14 +95,18 @@ DEVIATION = Criterion(
     "the median change of distances, to neighbors or along the data, whichever is worse",
 )
 SCALE = Criterion("scale_error", False, 0.05, "how far the scale is from that of the data")
-FAR = Criterion("far_deviation", False, 0.005, "the median change of distances along the data")
+NEAR = Criterion("near_deviation", False, 0.001, "the median change of distances to neighbors", relative=0.1)
 ORDER = Criterion("order_kept", True, 0.01, "the rank correlation of distances along the data and along the line")
 LABEL_ORDER = Criterion("label_order", True, 0.01, "the rank correlation of the line and the given numbers")
 ACCURACY = Criterion(
     "accuracy", True, 0.01, "the accuracy of a classifier of new points, the better of 5-NN and linear"
 )
 ERROR = Criterion(
-    "reconstruction_error", False, 0.005, "the share of the variance of new points that does not come back"
+    "reconstruction_error",
+    False,
+    0.005,
+    "the share of the variance of new points that does not come back",
+    relative=0.05,
 )
 
 PURPOSES: Mapping[str, Purpose] = {
@@ -100,7 +115,7 @@ PURPOSES: Mapping[str, Purpose] = {
         Purpose(
             "keep distances",
             ("IPA", "LTSA", "Isomap", "TesseraMap", "MDS", "FastMVU", "MVU"),
-            (DEVIATION, SCALE, FAR),
+            (DEVIATION, SCALE, NEAR),
         ),
         Purpose(
             "keep neighbors",
@@ -164,7 +179,7 @@ def ranked(criteria: Sequence[Criterion], figures: Sequence[Mapping[str, float]]
     left, order = list(range(len(figures))), []
     while left:
         best = min(first.loss(figures[i]) for i in left)
-        equal = [i for i in left if first.loss(figures[i]) <= best + first.tolerance]
+        equal = [i for i in left if first.equal(first.loss(figures[i]), best)]
         order += [equal[i] for i in ranked(others, [figures[i] for i in equal])]
         left = [i for i in left if i not in equal]
     return order

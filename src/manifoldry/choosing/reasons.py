@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from manifoldry.choosing.purposes import Purpose
 from manifoldry.registry import Card
@@ -13,12 +14,14 @@ MAX_FAITHFUL_DEVIATION = 0.15
 """Above this change of half of the distances no map is called one that keeps distances."""
 MIN_NEIGHBORS_KEPT = 0.3
 """Below this share of neighbors kept by the best, the data have more dimensions than the picture."""
+MAX_PATH_DIMENSION = 1.5
+"""Above this dimension points lie beside each other, not only one behind the other."""
 MIN_ORDER_KEPT = 0.8
 """Below this rank correlation with the best line, the data do not follow one path."""
 
 
 def _percent(value: float) -> str:
-    return f"{value:.1%}" if value < 0.1 else f"{value:.0%}"
+    return f"{value:.1%}" if value < 0.1 or 0.99 < value < 1.0 else f"{value:.0%}"
 
 
 def _distances(f: Figures) -> str:
@@ -29,12 +32,16 @@ def _distances(f: Figures) -> str:
 
 
 def _neighbors(f: Figures) -> str:
-    return f"keeps {f['knn_kept']:.0%} of the nearest neighbors (area under R_NX {f['r_nx_auc']:.2f})"
+    return f"keeps {_percent(f['knn_kept'])} of the nearest neighbors (area under R_NX {f['r_nx_auc']:.2f})"
 
 
 def _clusters(f: Figures) -> str:
-    hit = f"shows {f['neighborhood_hit']:.0%} neighbors of a point's own label and " if "neighborhood_hit" in f else ""
-    return f"{hit}keeps {f['knn_kept']:.0%} of the nearest neighbors, trustworthiness {f['trustworthiness']:.3f}"
+    hit = (
+        f"shows {_percent(f['neighborhood_hit'])} neighbors of a point's own label and "
+        if "neighborhood_hit" in f
+        else ""
+    )
+    return f"{hit}keeps {_percent(f['knn_kept'])} of the nearest neighbors, trustworthiness {f['trustworthiness']:.3f}"
 
 
 def _path(f: Figures) -> str:
@@ -68,36 +75,81 @@ def reasons(purpose: Purpose, ranking: Sequence[tuple[Card, Figures]], place: in
     if not figures:
         return ("It left points without coordinates, so it has no figures.",)
     phrase = PHRASES[purpose.name]
+    same = next((other.name for other, theirs in ranking[:place] if theirs == figures), None)
+    if same is not None:
+        return f"It {phrase(figures)}.", f"Its layout is that of {same} here."
     return f"It {phrase(figures)}.", f"It is known to keep {card.keeps}, and to lose {card.loses}."
 
 
-def verdicts(purpose: Purpose, ranking: Sequence[tuple[Card, Figures]], baseline: str, dimension: float) -> list[str]:
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of the data beside the figures of the embeddings.
+
+    Parameters
+    ----------
+    baseline : str
+        The linear method.
+    dimension : float
+        Dimension around the points.
+    n_groups : int, optional
+        Dense groups that valleys of the density part.
+    columns : mapping of str to float
+        Accuracies of classifiers of the columns themselves, where the purpose asks for them.
+    """
+
+    baseline: str
+    dimension: float
+    n_groups: int | None = None
+    columns: Figures = field(default_factory=dict)
+
+
+def verdicts(purpose: Purpose, ranking: Sequence[tuple[Card, Figures]], known: Evidence) -> list[str]:
     """Return what the comparison says of the data and the purpose."""
     best, figures = ranking[0]
+    if not figures:
+        return ["No method tried could be judged."]
+    phrase, first, baseline = PHRASES[purpose.name], purpose.criteria[0], known.baseline
     linear = next((theirs for card, theirs in ranking if card.name == baseline), {})
-    first = purpose.criteria[0]
-    said = []
-    if best.name == baseline or first.loss(linear) - first.loss(figures) <= first.tolerance:
-        said.append(f"Nothing tried is clearly better than {baseline} for this purpose.")
+    better = not first.equal(first.loss(linear), first.loss(figures))
+    if best.name == baseline:
+        said = [f"Nothing tried is better than {baseline} for this purpose: it {phrase(figures)}."]
+    elif better:
+        said = [f"{best.name} {phrase(figures)}; {baseline} {phrase(linear)}."]
     else:
-        said.append(f"{best.name} {PHRASES[purpose.name](figures)}; {baseline} {_short(purpose, linear)}.")
-    said += _limits(purpose, figures, dimension)
-    return said
-
-
-def _short(purpose: Purpose, figures: Figures) -> str:
-    return PHRASES[purpose.name](figures) if figures else "has no figures"
-
-
-def _limits(purpose: Purpose, best: Figures, dimension: float) -> list[str]:
-    """Return what even the best does not do."""
-    about = f"around its points the data have about {dimension:.1f} dimensions"
-    if purpose.name == "keep distances" and best.get("worse_deviation", 0.0) > MAX_FAITHFUL_DEVIATION:
-        return [
-            f"No map tried keeps the distances; {about}: do not read them off any of these, or take more dimensions."
+        said = [
+            f"Nothing tried is clearly better than {baseline} for this purpose: {best.name} {phrase(figures)}, and "
+            f"{baseline} {phrase(linear)}."
         ]
-    if purpose.name in ("keep neighbors", "see clusters") and best.get("knn_kept", 1.0) < MIN_NEIGHBORS_KEPT:
-        return [f"Even the best loses most of the neighbors; {about}."]
-    if purpose.name == "order along a path" and best.get("order_kept", 1.0) < MIN_ORDER_KEPT:
-        return [f"The data do not follow one path, or the path closes; {about}."]
-    return []
+    return said + [sentence for sentence in _limits(purpose, figures, known) if sentence]
+
+
+def _limits(purpose: Purpose, best: Figures, known: Evidence) -> Iterator[str]:
+    """Yield what even the best does not do, and what the data themselves say of the purpose."""
+    about = f"around their points the data have about {known.dimension:.1f} dimensions"
+    if purpose.name == "keep distances" and best["worse_deviation"] > MAX_FAITHFUL_DEVIATION:
+        yield f"No map tried keeps the distances ({about}): do not read them off any of these, or take more dimensions."
+    if purpose.name in ("keep neighbors", "see clusters") and best["knn_kept"] < MIN_NEIGHBORS_KEPT:
+        yield f"Even the best loses most of the neighbors ({about})."
+    if purpose.name == "order along a path":
+        yield _path_limit(best, about, known.dimension)
+    if known.n_groups is not None:
+        yield _groups(known.n_groups)
+    if known.columns:
+        yield f"Without any embedding, the columns tell the labels of {known.columns['accuracy']:.1%} of new points."
+
+
+def _path_limit(best: Figures, about: str, dimension: float) -> str:
+    if best["order_kept"] < MIN_ORDER_KEPT:
+        return f"The data do not follow one path, or the path closes ({about})."
+    if dimension > MAX_PATH_DIMENSION:
+        return f"The data are wider than a path ({about}): the order is that along their longest direction."
+    return ""
+
+
+def _groups(n_groups: int) -> str:
+    if n_groups > 1:
+        return f"The data themselves have {n_groups} dense groups or more, with sparse regions between them."
+    return (
+        "The data show no dense groups with sparse regions between them (of 15 points or more): gaps in a picture may "
+        "be the method's own, and clusters need other evidence, such as labels."
+    )

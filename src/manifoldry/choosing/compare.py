@@ -21,7 +21,7 @@ from manifoldry.choosing.judging import LayoutJudge
 from manifoldry.choosing.neighbors import suggest_neighbors
 from manifoldry.choosing.peaks import N_DENSITY_NEIGHBORS, density_peaks
 from manifoldry.choosing.purposes import Purpose, purpose_of, ranked
-from manifoldry.choosing.reasons import Evidence, reasons, verdicts
+from manifoldry.choosing.reasons import DataFacts, reasons, verdicts
 from manifoldry.geometry.dimension import intrinsic_dimension
 from manifoldry.neighbors.shared import shared_neighbors
 from manifoldry.registry import methods as registered
@@ -183,7 +183,7 @@ def _ranked(task: ComparisonTask, clock: Clock, run: Run, rows: IntArray, n_poin
     explained = (
         replace(entry, reasons=reasons(task.purpose, figures, place)) for place, (_, entry) in enumerate(ranking)
     )
-    said = [*verdicts(task.purpose, figures, _evidence(task, judge, seed)), *_about(judge, suggestion.why)]
+    said = [*verdicts(task.purpose, figures, _facts(task, judge, seed)), *_about(judge, int(suggestion))]
     return Comparison(task.purpose, tuple(explained), tuple(skipped), tuple(said), int(suggestion), rows, n_points)
 
 
@@ -191,7 +191,7 @@ def _stopping(clock: Clock, run: Run) -> Callable[..., Any] | None:
     """Return the callback of the fits: it asks to stop when no time is left, or when the caller's own has."""
     if clock.budget is None and run.callback is None:
         return None
-    return lambda progress: clock.over() or bool(run.callback is not None and run.callback(progress))
+    return lambda progress: clock.over(progress) or bool(run.callback is not None and run.callback(progress))
 
 
 def _refused(candidate: Candidate, task: ComparisonTask, clock: Clock, place: int) -> str:
@@ -251,21 +251,22 @@ def _warnings(model: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(advice))
 
 
-def _evidence(task: ComparisonTask, judge: LayoutJudge, seed: int) -> Evidence:
+def _facts(task: ComparisonTask, judge: LayoutJudge, seed: int) -> DataFacts:
     """Return what is known of the data beside the figures of the embeddings, as far as the purpose needs it."""
     dimension, columns, n_groups = float(intrinsic_dimension(task.X, task.metric).value), {}, None
     if task.purpose.name == "see clusters":
         n_groups = density_peaks(judge.nearest(N_DENSITY_NEIGHBORS), dimension).n_groups
     if task.purpose.name == "features for a classifier" and task.labels is not None:
         columns = accuracies(None, task.X, task.labels, folds(task.X.shape[0], task.labels, seed))
-    return Evidence(baseline_name(task.metric), dimension, n_groups, columns)
+    return DataFacts(baseline_name(task.metric), dimension, n_groups, columns)
 
 
-def _about(judge: LayoutJudge, why: str) -> list[str]:
+def _about(judge: LayoutJudge, n_neighbors: int) -> list[str]:
     """Return what to know of the graph on which all methods were compared."""
     if not len(judge.bridges):
         return []
-    return [f"The neighbor graph is in {len(judge.bridges) + 1} pieces, joined by shortest bridges. {why}"]
+    pieces = len(judge.bridges) + 1
+    return [f"The graph of {n_neighbors} neighbors is in {pieces} pieces, which were joined by shortest bridges."]
 
 
 def _fitted_to_all(found: Comparison, task: ComparisonTask, clock: Clock) -> Comparison:

@@ -12,6 +12,7 @@ from manifoldry.neighbors.graph import bridge, symmetrize
 from manifoldry.neighbors.pairwise import distance_rows, distances_to_others, sample_rows
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.quality.coranking import r_nx_auc
+from manifoldry.quality.layout import crowding
 from manifoldry.quality.ranks import measures_of, neighbor_ranks
 from manifoldry.quality.triplets import triplet_accuracy
 from manifoldry.run import Run
@@ -75,6 +76,7 @@ class LayoutJudge:
             "r_nx_auc": r_nx_auc(self.X, Y, metric=self.metric, sample=MAX_AREA_ROWS, n_jobs=self.n_jobs),
             **{name: float(getattr(ranks, name)) for name in ("knn_kept", "trustworthiness", "continuity")},
             "triplet_accuracy": triplet_accuracy(self.X, Y, metric=self.metric, n_jobs=self.n_jobs),
+            "crowded": crowding(Y).share,
             **self._distances(Y, found.x_neighbors, found.x_lengths),
         }
         if self.labels is not None:

@@ -200,7 +200,7 @@ def _middle(sound: list[NeighborRow]) -> NeighborRow:
     middle = 0.5 * np.log(sound[0].n_neighbors * sound[-1].n_neighbors)
 
     def away(row: NeighborRow) -> tuple[float, int]:
-        return round(abs(float(np.log(row.n_neighbors)) - middle), 9), row.n_neighbors
+        return round(abs(float(np.log(row.n_neighbors)) - middle), 9), -row.n_neighbors  # more neighbors zigzag less
 
     fewest = min(row.n_pieces for row in sound)
     clean = [row for row in sound if not row.n_short_circuits]

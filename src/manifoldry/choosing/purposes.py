@@ -87,12 +87,14 @@ class Purpose:
 AREA = Criterion("r_nx_auc", True, 0.01, "the neighbors kept at all scales, the small ones most (area under R_NX)")
 KEPT = Criterion("knn_kept", True, 0.01, "the share of nearest neighbors that stay nearest")
 TRUST = Criterion("trustworthiness", True, 0.002, "trustworthiness: neighbors in the picture are neighbors in the data")
+SEEN = Criterion("crowded", False, 0.2, "the share of points that lie on top of others in the plot")
 HIT = Criterion("neighborhood_hit", True, 0.02, "the share of neighbors in the picture that have a point's own label")
 DEVIATION = Criterion(
     "worse_deviation",
     False,
     0.005,
     "the median change of distances, to neighbors or along the data, whichever is worse",
+    relative=0.1,
 )
 SCALE = Criterion("scale_error", False, 0.05, "how far the scale is from that of the data")
 NEAR = Criterion("near_deviation", False, 0.001, "the median change of distances to neighbors", relative=0.1)
@@ -125,7 +127,7 @@ PURPOSES: Mapping[str, Purpose] = {
         Purpose(
             "see clusters",
             ("TSNE", "UMAP", "SymmetricSNE", "LaplacianEigenmaps", "DiffusionMaps", "Isomap"),
-            (HIT, KEPT, TRUST),
+            (SEEN, HIT, KEPT, TRUST),
         ),
         Purpose(
             "order along a path",

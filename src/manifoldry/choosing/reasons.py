@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isclose
 
-from manifoldry.choosing.purposes import Purpose
+from manifoldry.choosing.purposes import SEEN, Purpose
 from manifoldry.registry import Card
 
 Figures = Mapping[str, float]
@@ -14,6 +15,8 @@ MAX_FAITHFUL_DEVIATION = 0.15
 """Above this change of half of the distances no map is called one that keeps distances."""
 MIN_NEIGHBORS_KEPT = 0.3
 """Below this share of neighbors kept by the best, the data have more dimensions than the picture."""
+SAME_FIGURES = 1e-6
+"""Layouts whose figures all agree so far are the same, turned or mirrored."""
 MAX_PATH_DIMENSION = 1.5
 """Above this dimension points lie beside each other, not only one behind the other."""
 MIN_ORDER_KEPT = 0.8
@@ -75,14 +78,19 @@ def reasons(purpose: Purpose, ranking: Sequence[tuple[Card, Figures]], place: in
     if not figures:
         return ("It left points without coordinates, so it has no figures.",)
     phrase = PHRASES[purpose.name]
-    same = next((other.name for other, theirs in ranking[:place] if theirs == figures), None)
+    same = next((other.name for other, theirs in ranking[:place] if _alike(theirs, figures)), None)
     if same is not None:
         return f"It {phrase(figures)}.", f"Its layout is that of {same} here."
     return f"It {phrase(figures)}.", f"It is known to keep {card.keeps}, and to lose {card.loses}."
 
 
+def _alike(one: Figures, other: Figures) -> bool:
+    """Tell whether figures are those of the same layout, up to rounding."""
+    return one.keys() == other.keys() and all(isclose(one[name], other[name], rel_tol=SAME_FIGURES) for name in one)
+
+
 @dataclass(frozen=True)
-class Evidence:
+class DataFacts:
     """What is known of the data beside the figures of the embeddings.
 
     Parameters
@@ -103,14 +111,14 @@ class Evidence:
     columns: Figures = field(default_factory=dict)
 
 
-def verdicts(purpose: Purpose, ranking: Sequence[tuple[Card, Figures]], known: Evidence) -> list[str]:
+def verdicts(purpose: Purpose, ranking: Sequence[tuple[Card, Figures]], known: DataFacts) -> list[str]:
     """Return what the comparison says of the data and the purpose."""
     best, figures = ranking[0]
     if not figures:
         return ["No method tried could be judged."]
-    phrase, first, baseline = PHRASES[purpose.name], purpose.criteria[0], known.baseline
+    phrase, baseline = PHRASES[purpose.name], known.baseline
     linear = next((theirs for card, theirs in ranking if card.name == baseline), {})
-    better = not first.equal(first.loss(linear), first.loss(figures))
+    better = _beaten(purpose, linear, figures)
     if best.name == baseline:
         said = [f"Nothing tried is better than {baseline} for this purpose: it {phrase(figures)}."]
     elif better:
@@ -123,7 +131,13 @@ def verdicts(purpose: Purpose, ranking: Sequence[tuple[Card, Figures]], known: E
     return said + [sentence for sentence in _limits(purpose, figures, known) if sentence]
 
 
-def _limits(purpose: Purpose, best: Figures, known: Evidence) -> Iterator[str]:
+def _beaten(purpose: Purpose, linear: Figures, best: Figures) -> bool:
+    """Tell whether the best is better than the baseline by more than the tolerance of a criterion of quality."""
+    first = next(criterion for criterion in purpose.criteria if criterion is not SEEN)
+    return not first.equal(first.loss(linear), first.loss(best))
+
+
+def _limits(purpose: Purpose, best: Figures, known: DataFacts) -> Iterator[str]:
     """Yield what even the best does not do, and what the data themselves say of the purpose."""
     about = f"around their points the data have about {known.dimension:.1f} dimensions"
     if purpose.name == "keep distances" and best["worse_deviation"] > MAX_FAITHFUL_DEVIATION:
@@ -135,7 +149,11 @@ def _limits(purpose: Purpose, best: Figures, known: Evidence) -> Iterator[str]:
     if known.n_groups is not None:
         yield _groups(known.n_groups)
     if known.columns:
-        yield f"Without any embedding, the columns tell the labels of {known.columns['accuracy']:.1%} of new points."
+        better = known.columns["accuracy"] >= best["accuracy"]
+        yield (
+            f"Without any embedding, the columns tell the labels of {known.columns['accuracy']:.1%} of new points"
+            + (": for accuracy alone, keep them or take more dimensions." if better else ".")
+        )
 
 
 def _path_limit(best: Figures, about: str, dimension: float) -> str:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from manifoldry import SymmetricSNE, UMAP
+from manifoldry import UMAP, SymmetricSNE
 from manifoldry.run import Run
 from manifoldry.solve.leave_one_out import JointLeftOut, LeftOut, SampledLeftOut, place_left_out
 from manifoldry.solve.negative_sampling import LayoutParameters

@@ -27,19 +27,17 @@ from manifoldry.quality.labels import label_accuracy, neighborhood_hit, silhouet
 from manifoldry.quality.layout import Crowding, RuledAxis, crowding, distinct_places, ruled_axes
 from manifoldry.quality.map_continuity import MapContinuity, map_continuity
 from manifoldry.quality.neighborhoods import continuity, knn_error, knn_kept, mrre, trustworthiness
-from manifoldry.quality.ranks import RankMeasures, rank_measures
-from manifoldry.quality.scoring import score
-from manifoldry.quality.shepard import GeodesicCorrelation, Shepard, geodesic_correlation, shepard_diagram
-from manifoldry.quality.stress import nonmetric_stress_1, normalized_stress, raw_stress, sammon_stress, stress_1
-from manifoldry.quality.table import TABLE, Entry, Score
-from manifoldry.quality.triplets import triplet_accuracy
-from manifoldry.quality.ranks import RankMeasures, measures_of, neighbor_ranks, rank_measures, require_below_half
-from manifoldry.quality.reliability import Reliability, reliability
 from manifoldry.quality.null_comparison import NullComparison, null_comparison
 from manifoldry.quality.picture_clusters import picture_clusters
-from manifoldry.quality.ranks import RankMeasures, measures_of, neighbor_ranks, rank_measures, require_below_half
+from manifoldry.quality.ranks import RankMeasures, measures_of, neighbor_ranks, rank_measures
+from manifoldry.quality.reliability import Reliability, reliability
+from manifoldry.quality.scoring import score
+from manifoldry.quality.shepard import GeodesicCorrelation, Shepard, geodesic_correlation, shepard_diagram
 from manifoldry.quality.stability import Stability, stability
+from manifoldry.quality.stress import nonmetric_stress_1, normalized_stress, raw_stress, sammon_stress, stress_1
 from manifoldry.quality.structureless import structureless
+from manifoldry.quality.table import TABLE, Entry, Score
+from manifoldry.quality.triplets import triplet_accuracy
 from manifoldry.solve.spectrum import residual_variance
 
 __all__ = [
@@ -58,8 +56,8 @@ __all__ = [
     "RuledAxis",
     "Score",
     "Shepard",
-    "agreement",
     "Stability",
+    "agreement",
     "continuity",
     "coranking_matrix",
     "crowding",
@@ -99,8 +97,8 @@ __all__ = [
     "score",
     "shepard_diagram",
     "silhouette",
-    "stress_1",
     "stability",
+    "stress_1",
     "stretch",
     "structureless",
     "subspace_error",

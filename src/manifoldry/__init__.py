@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Any
 from manifoldry.registry import CLUSTERINGS, METHODS, Card, clusterings, methods
 
 if TYPE_CHECKING:
-    from manifoldry import datasets, quality
+    from manifoldry import datasets, dimension, quality
+    from manifoldry.choosing.auto import AutoEmbedding
+    from manifoldry.choosing.compare import compare
+    from manifoldry.choosing.comparison import Comparison
+    from manifoldry.choosing.n_components import suggest_n_components
+    from manifoldry.choosing.neighbor_suggestion import NeighborSuggestion
+    from manifoldry.choosing.neighbors import suggest_neighbors
     from manifoldry.clusters.ldlc import LDLC
     from manifoldry.clusters.medoids import GeodesicKMedoids
     from manifoldry.clusters.mixtures import MFA, MPPCA
@@ -61,8 +67,11 @@ __version__ = "0.1.0"
 _PLACES = {
     **METHODS,
     **CLUSTERINGS,
+    "AutoEmbedding": "manifoldry.choosing.auto",
+    "Comparison": "manifoldry.choosing.comparison",
     "DisconnectedWarning": "manifoldry.warnings",
     "EmbeddingWarning": "manifoldry.warnings",
+    "NeighborSuggestion": "manifoldry.choosing.neighbor_suggestion",
     "PatchAlignment": "manifoldry.patches.align",
     "Progress": "manifoldry.run",
     "Certificate": "manifoldry.values",
@@ -72,9 +81,12 @@ _PLACES = {
     "Stop": "manifoldry.values",
     "Trace": "manifoldry.values",
     "align_patches": "manifoldry.patches.align",
+    "compare": "manifoldry.choosing.compare",
     "score": "manifoldry.quality",
+    "suggest_n_components": "manifoldry.choosing.n_components",
+    "suggest_neighbors": "manifoldry.choosing.neighbors",
 }
-_MODULES = ("datasets", "quality")
+_MODULES = ("datasets", "dimension", "quality")
 
 __all__ = [
     "DPP",
@@ -97,10 +109,12 @@ __all__ = [
     "UMAP",
     "VQPCA",
     "AffinityPropagation",
+    "AutoEmbedding",
     "Card",
     "Certificate",
     "ClassicalMDS",
     "CommuteTime",
+    "Comparison",
     "ConformalIsomap",
     "DiffusionMaps",
     "DisconnectedWarning",
@@ -124,6 +138,7 @@ __all__ = [
     "LinearLTSA",
     "ModifiedLLE",
     "NeighborGraph",
+    "NeighborSuggestion",
     "NonmetricMDS",
     "NonnegativeLLE",
     "PatchAlignment",
@@ -139,10 +154,14 @@ __all__ = [
     "Trace",
     "align_patches",
     "clusterings",
+    "compare",
     "datasets",
+    "dimension",
     "methods",
     "quality",
     "score",
+    "suggest_n_components",
+    "suggest_neighbors",
 ]
 
 

@@ -9,17 +9,19 @@ import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry import check
+from manifoldry.neighbors.geodesic import geodesic_lengths
+from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.pairwise import as_pair, as_points, sample_rows
 from manifoldry.quality.distortion import LocalDistortion, distortions_of, tangent_dimension
 from manifoldry.quality.figures import DISTORTION_FIGURES, LABEL_FIGURES, TRUTH_FIGURES, Layout, PathLengths, Task
 from manifoldry.quality.labels import read_labels
 from manifoldry.quality.ranks import require_below_half
-from manifoldry.quality.row_pass import RowPass
+from manifoldry.quality.row_pass import RowPass, Statistics
 from manifoldry.quality.shepard import geodesic_rows
 from manifoldry.quality.table import TABLE, Score
 from manifoldry.run import Run
 from manifoldry.solve.scaling import classical_scaling
-from manifoldry.values import FloatArray, IntArray
+from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
 MAX_SCORED_POINTS = 3000
 """Points up to which a score uses all of them by default: a second or two."""
@@ -104,7 +106,7 @@ def score(  # noqa: PLR0913
     task = Task(X, metric, rows, k, truth, known, _wanted(figures, possible), Run(random_state, n_jobs))
     layouts = Y, _baseline(X, p, metric, task.run)
     data, *found = RowPass.draw(n, rows, k, task.needs, task.run)(X, layouts, metric, task.run)
-    paths = _geodesics(task) if "geodesic_correlation" in task.wanted else None
+    paths = _geodesics(task, data) if "geodesic_correlation" in task.wanted else None
     bent = _distortions(task, layouts, data["neighbors"])
     ours, pca = (
         Layout(task, layouts[i], data, found[i], paths, bent[i], errors).figures()
@@ -138,10 +140,13 @@ def _distortions(task: Task, layouts: Sequence[FloatArray], near: IntArray) -> S
     return distortions_of(task.X, layouts, task.rows, near, task.metric, task.run)
 
 
-def _geodesics(task: Task) -> PathLengths:
+def _geodesics(task: Task, data: Statistics) -> PathLengths:
     n = task.X.shape[0]
     most = min(len(task.rows), MAX_GEODESIC_SOURCES, max(2, MAX_SCORED_LENGTHS // n))
     sources = task.rows[sample_rows(len(task.rows), most, task.run.rng("geodesic sources"))]
+    if len(task.rows) == n:  # all neighbors are known
+        graph = NeighborGraph.from_rows(data["neighbors"], data["lengths"])
+        return PathLengths(sources, geodesic_lengths(symmetrize(graph), task.run, sources)[0])
     return PathLengths(sources, geodesic_rows(task.X, sources, task.n_neighbors, task.metric, task.run))
 
 

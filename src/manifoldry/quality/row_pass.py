@@ -136,7 +136,8 @@ class Side:
     def of(cls, away: FloatArray, k: int, needs: Needs) -> Side:
         """Find the k nearest points."""
         order, ranking = sorted_ranks(away) if needs.curves else (np.empty((len(away), 0), dtype=np.int64),) * 2
-        near = order[:, :k] if needs.curves else nearest(away, k)
+        # A copy: a view would keep the whole order, and those of all rows are as large as all distances.
+        near = order[:, :k].copy() if needs.curves else nearest(away, k)
         return cls(away, near, np.take_along_axis(away, near, axis=1), order, ranking)
 
     def ranks(self, wanted: IntArray) -> IntArray:

@@ -12,11 +12,12 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from dimension_sets import BENCHMARK, HELD_OUT, REAL, manifold, real
 from manifoldry import dimension
-from tables import RESULTS, Table
+from tables import Table
 
 ESTIMATORS: dict[str, Callable[[Any], Any]] = {
     "ML": dimension.maximum_likelihood,
@@ -29,7 +30,7 @@ ESTIMATORS: dict[str, Callable[[Any], Any]] = {
     "charts": dimension.charts,
 }
 THEIRS = {"sk MLE": "MLE", "sk TwoNN": "TwoNN", "sk lPCA": "lPCA", "sk CorrInt": "CorrInt", "sk ESS": "ESS"}
-COLUMNS = {"set": "", "truth": "", "consensus": "", "low": ".1f", "high": ".1f", "kind": ""}
+COLUMNS = {"set": "", "judged": "", "truth": "", "consensus": "", "low": ".1f", "high": ".1f", "kind": ""}
 COLUMNS |= dict.fromkeys(ESTIMATORS, ".1f") | dict.fromkeys(THEIRS, ".1f") | {"CPU s": ".2f"}
 
 
@@ -50,18 +51,25 @@ def row(X: Any, truth: int | None, peers: dict[str, float]) -> dict[str, Any]:
 def main() -> None:
     """Measure and store the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sizes", type=int, nargs="+", default=[500, 2500])
+    parser.add_argument("--sizes", type=int, nargs="+", choices=(500, 2500), default=[500, 2500])
     sizes = parser.parse_args().sizes
-    path = RESULTS / "dimension_peers.json"
+    path = Path(__file__).with_name("dimension_peers.json")
     stored = json.loads(path.read_text(encoding="utf-8"))["values"] if path.exists() else {}
+    captions = {n: f"Dimensions of manifolds, {n:,} points each." for n in (500, 2500)}
+    tables = {
+        500: lambda: Table("dimension_500", captions[500], COLUMNS),
+        2500: lambda: Table("dimension_2500", captions[2500], COLUMNS),
+    }
     for n in sizes:
-        for label, sets in (("benchmark", BENCHMARK), ("held_out", HELD_OUT)):
-            table = Table(f"dimension_{label}_{n}", f"Dimensions of manifolds, {n:,} points each.", COLUMNS)
+        table = tables[n]()
+        for label, sets in (("", BENCHMARK), ("held out", HELD_OUT)):
             for name, (truth, _) in sets.items():
-                table.add(set=name, **row(manifold(name, n), truth, stored.get(name, {}).get(str(n), {})))
+                peers = stored.get(name, {}).get(str(n), {})
+                table.add(set=name, judged=label, **row(manifold(name, n), truth, peers))
     table = Table("dimension_real", "Dimensions of real sets, at most 3,000 rows each.", COLUMNS)
     for name, truth in REAL.items():
-        table.add(set=name, **row(real(name), truth, stored.get(name, {}).get("real", {})))
+        peers = stored.get(name, {}).get("real", {})
+        table.add(set=name, judged="", **row(real(name), truth, peers))
 
 
 if __name__ == "__main__":

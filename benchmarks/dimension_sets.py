@@ -1,6 +1,6 @@
 """Manifolds of known dimension: those of Hein and Audibert and of Campadelli et al., and some more.
 
-``BENCHMARK`` holds the sets that the thresholds of the consensus were chosen on, ``HELD_OUT`` those it is judged on. Each
+``BENCHMARK`` holds the sets that thresholds of the consensus were chosen on, ``HELD_OUT`` those it is judged on. Each
 maps a name to the dimension and a function of n and a generator. They need numpy only, so that a peer's environment can
 make them too.
 """

@@ -135,6 +135,10 @@ def consensus(X: Any, *, metric: Any = "euclidean", random_state: Any = 0, n_job
     n_jobs : int, optional
         Number of threads, None for all; the result does not depend on it.
 
+    Notes
+    -----
+    Thresholds were chosen on known manifolds (References: hein2005, campadelli2015) and judged on others.
+
     Examples
     --------
     >>> import numpy as np

@@ -2,7 +2,7 @@
 
     python benchmarks/dimension_peers.py      (in an environment that has scikit-dimension)
 
-Its own defaults, but for expected simplex skewness and local PCA: of 40 neighborhoods of 40 points the mean, as the former
+Its own defaults, but for expected simplex skewness and local PCA: the mean over 40 neighborhoods of 40 points, as it
 compares directions one pair at a time.
 """
 

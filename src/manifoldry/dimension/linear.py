@@ -14,7 +14,7 @@ from manifoldry.values import FloatArray
 
 N_PLANE_NEIGHBORS = 40
 """Neighbors of which principal components are taken: twice the dimension is needed to see it, so 40 see 20."""
-MIN_VARIANCE_SHARE = 0.05
+MIN_DIRECTION_SHARE = 0.05
 """A direction counts if its variance is more than this share of the largest (Fukunaga and Olsen)."""
 RULES = ("threshold", "gap", "participation")
 """What counts as a dimension."""
@@ -25,7 +25,7 @@ def local_pca(
     *,
     n_neighbors: int | None = None,
     rule: str = "threshold",
-    share: float = MIN_VARIANCE_SHARE,
+    share: float = MIN_DIRECTION_SHARE,
     metric: Any = "euclidean",
     sample: int | None = 500,
     random_state: Any = 0,
@@ -75,7 +75,7 @@ def local_pca(
 
 
 def planes_of(
-    found: Measured, k: int, run: Run, *, rule: str = "threshold", share: float = MIN_VARIANCE_SHARE
+    found: Measured, k: int, run: Run, *, rule: str = "threshold", share: float = MIN_DIRECTION_SHARE
 ) -> DimensionEstimate:
     """Return the estimate from the k nearest of measured points."""
     variances = np.maximum(np.linalg.eigvalsh(found.grams(k, run))[:, ::-1], 0.0)

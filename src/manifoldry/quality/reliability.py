@@ -19,8 +19,8 @@ from manifoldry.values import Array, FloatArray, IntArray
 RELIABILITY_NEIGHBORS, MAX_RELIABILITY_NEIGHBORS, MIN_RELIABILITY_POINTS = 100, 200, 20
 """The largest neighborhood that is compared by default (a quarter of fewer than 400 points, a hundredth of more than
 10,000 up to the second number, which the search finds fast), and the fewest points of which it has several sizes.
-Against classes of digits, MNIST and Fashion MNIST areas under the curve rise until about 100 and hardly beyond; those of
-COIL-20, with 72 views of a thing, begin to fall."""
+Against classes of digits, MNIST and Fashion MNIST areas under the curve rise until about 100 and hardly beyond; that of
+COIL-20, with 72 views of a thing, begins to fall."""
 
 LEAST_SCALE = 5
 """The smallest neighborhood that is compared: who is the very nearest is settled by noise. With sizes from 1 the area
@@ -93,13 +93,13 @@ class Reliability:
         counts = self.counts
         against = "the method keeps in columns permuted" if self.refitted else "it would at a place next door"
         return (
-            f"{counts['trustworthy']:,} of {len(self.score):,} points ({self.share_trustworthy:.1%}) are trustworthy at "
-            f"{self.level:g}: each keeps more of its {self.n_neighbors} neighbors than {against}; "
+            f"{counts['trustworthy']:,} of {len(self.score):,} points ({self.share_trustworthy:.1%}) are trustworthy "
+            f"at {self.level:g}: each keeps more of its {self.n_neighbors} neighbors than {against}; "
             f"{counts['undecided']:,} are undecided, {counts['dubious']:,} dubious."
         )
 
 
-def reliability(
+def reliability(  # noqa: PLR0913
     X: Any,
     Y: Any,
     *,
@@ -130,8 +130,8 @@ def reliability(
     Y : array-like of shape (n, p)
         The embedding, of any method or library, compared by Euclidean distance.
     n_neighbors : int or "auto"
-        The largest neighborhood, below n / 2; "auto" is 100, a quarter of fewer than 400 points, a hundredth of more than
-        10,000 up to 200.
+        The largest neighborhood, below n / 2; "auto" is 100, a quarter of fewer than 400 points, a hundredth of more
+        than 10,000 up to 200.
     metric : str
         Metric of X, as in scikit-learn.
     level : float
@@ -239,7 +239,7 @@ def _sum_of_common(near_x: IntArray, near_y: IntArray, worth: FloatArray) -> Flo
     members = np.take_along_axis(both, order, axis=1)
     rows, first = np.nonzero(members[:, 1:] == members[:, :-1])
     rank = np.maximum(order[rows, first], order[rows, first + 1] - size)
-    return np.bincount(rows, worth[rank], minlength=m)
+    return np.bincount(rows, worth[rank], minlength=m).astype(np.float64, copy=False)
 
 
 def _exchanged_scores(near_x: IntArray, near_y: IntArray, run: Run) -> FloatArray:

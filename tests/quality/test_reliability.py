@@ -89,7 +89,7 @@ def test_p_values_count_null_scores_that_are_as_high():
     found = reliability(X, Y)
     expected = [(1 + np.sum(found.null >= s)) / (1 + len(found.null)) for s in found.score]
     np.testing.assert_array_equal(found.p_value, expected)
-    assert (found.trustworthy == (found.p_value <= 0.05)).all()
+    assert (found.trustworthy == ((found.p_value <= 0.05) & (found.score >= 0.25))).all()
     assert (found.dubious == (found.p_value > 0.5)).all()
 
 
@@ -154,8 +154,17 @@ def test_noise_is_no_better_than_noise_refitted():
     model = TSNE(max_iter=300)
     found = reliability(X, model.fit_transform(X), estimator=model)
     assert found.refitted
-    assert abs(found.share_trustworthy - 0.05) < 0.05
+    assert abs(np.mean(found.p_value <= 0.05) - 0.05) < 0.05
+    assert found.share_trustworthy < 0.1
     assert abs(found.dubious.mean() - 0.5) < 0.15
+
+
+def test_noise_in_many_dimensions_is_not_trustworthy():
+    """Every place next door is worse, and yet next to nothing is kept."""
+    X = np.random.default_rng(1).normal(size=(500, 50))
+    found = reliability(X, TSNE(max_iter=300).fit_transform(X))
+    assert np.mean(found.p_value <= 0.05) > 0.5
+    assert found.share_trustworthy < 0.1
 
 
 def test_a_refitted_null_is_the_method_on_permuted_columns():

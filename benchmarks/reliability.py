@@ -96,8 +96,8 @@ def main() -> None:
     warnings.simplefilter("ignore", manifoldry.EmbeddingWarning)
     caption = (
         "Verdicts of `quality.reliability` in percent of the points, default settings throughout; the points in a "
-        "foreign cluster of the map and the area under the ROC curve of a low score for them; of these the ones that only the "
-        "map has put there, and their area."
+        "foreign cluster of the map and the area under the ROC curve of a low score for them; of these the ones that "
+        "only the map has put there, and their area."
     )
     columns = {"data": "", "points": ",", "method": "", "trustworthy": ".1f", "undecided": ".1f", "dubious": ".1f"}
     areas = {"in foreign": ",", "area": ".3f", "by the map": ",", "their area": ".3f", "CPU seconds": ".1f"}

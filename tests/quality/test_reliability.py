@@ -161,10 +161,10 @@ def test_noise_is_no_better_than_noise_refitted():
 
 def test_noise_in_many_dimensions_is_not_trustworthy():
     """Every place next door is worse, and yet next to nothing is kept."""
-    X = np.random.default_rng(1).normal(size=(500, 50))
+    X = np.random.default_rng(1).normal(size=(800, 50))
     found = reliability(X, TSNE(max_iter=300).fit_transform(X))
     assert np.mean(found.p_value <= 0.05) > 0.5
-    assert found.share_trustworthy < 0.1
+    assert found.share_trustworthy < 0.2
 
 
 def test_a_refitted_null_is_the_method_on_permuted_columns():

@@ -115,7 +115,7 @@ def test_all_kinds_of_a_neighbor_embedding_and_the_same_seed_gives_the_same(heap
         assert np.array_equal(refits.spread, again.kinds[kind].spread, equal_nan=True)
         assert (refits.survival == again.kinds[kind].survival).all()
     assert (first.survival == np.min([refits.survival for refits in first.kinds.values()], axis=0)).all()
-    assert "n_neighbors 5 to 20 instead of auto" in repr(first)
+    assert "n_neighbors 8 to 30 instead of auto" in repr(first)
     assert "Of 4 clusters 4 stable" in repr(first)
 
 

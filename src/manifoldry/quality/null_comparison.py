@@ -191,7 +191,7 @@ def null_comparison(
     run = Run(random_state, n_jobs)
     metric = estimator.get_params().get("metric") or "euclidean"
     seed = int(run.rng("shown picture").integers(2**31 - 1))
-    Y = shown(estimator, X, seed)
+    Y = shown(estimator, X, seed)[0]
     labels = picture_clusters(Y) if given is None else join_noise(Y, given)
     if labels.max() < 1:
         labels = np.full(len(X), -1)

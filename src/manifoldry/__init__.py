@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from manifoldry.clusters.mixtures import MFA, MPPCA
     from manifoldry.clusters.vqpca import VQPCA
     from manifoldry.clusters.wrapped import AffinityPropagation, KMeans
+    from manifoldry.diagnosis import Diagnosis, Finding, diagnose
     from manifoldry.embedders.classical_mds import ClassicalMDS
     from manifoldry.embedders.commute import CommuteTime
     from manifoldry.embedders.curve import PrincipalCurve
@@ -60,8 +61,10 @@ __version__ = "0.1.0"
 _PLACES = {
     **METHODS,
     **CLUSTERINGS,
+    "Diagnosis": "manifoldry.diagnosis",
     "DisconnectedWarning": "manifoldry.warnings",
     "EmbeddingWarning": "manifoldry.warnings",
+    "Finding": "manifoldry.diagnosis",
     "PatchAlignment": "manifoldry.patches.align",
     "Progress": "manifoldry.run",
     "Certificate": "manifoldry.values",
@@ -71,6 +74,7 @@ _PLACES = {
     "Stop": "manifoldry.values",
     "Trace": "manifoldry.values",
     "align_patches": "manifoldry.patches.align",
+    "diagnose": "manifoldry.diagnosis",
 }
 _MODULES = ("datasets", "dimension", "quality")
 
@@ -100,6 +104,7 @@ __all__ = [
     "ClassicalMDS",
     "CommuteTime",
     "ConformalIsomap",
+    "Diagnosis",
     "DiffusionMaps",
     "DisconnectedWarning",
     "Embedding",
@@ -107,6 +112,7 @@ __all__ = [
     "FactorAnalysis",
     "FastICA",
     "FastMVU",
+    "Finding",
     "GaussianRandomProjection",
     "GeodesicKMedoids",
     "HessianEigenmaps",

@@ -148,7 +148,9 @@ def scales(subject: Subject) -> Iterator[Finding]:
         )
         return
     yield Finding(
-        "scales", f"No few columns rule the distances ({ruling:,} of {len(widths):,} hold {held:.0%}).", float(shares[0])
+        "scales",
+        f"No few columns rule the distances ({ruling:,} of {len(widths):,} hold {held:.0%}).",
+        float(shares[0]),
     )
 
 
@@ -276,7 +278,11 @@ def batches(subject: Subject) -> Iterator[Finding]:
     if subject.pairwise or issparse(subject.X) or subject.metric != "euclidean" or not subject.enough:
         return
     few = _few_valued(subject)
-    if not len(few) or len(few) == subject.X.shape[1] or len(few) > max(1, MAX_CODED_COLUMNS_SHARE * subject.X.shape[1]):
+    if (
+        not len(few)
+        or len(few) == subject.X.shape[1]
+        or len(few) > max(1, MAX_CODED_COLUMNS_SHARE * subject.X.shape[1])
+    ):
         return
     chosen = np.sort(subject.run.rng("batches").permutation(subject.n)[:MAX_BATCH_ROWS])
     rows = subject.X[chosen].astype(np.float64)

@@ -55,19 +55,27 @@ def pieces(subject: Subject) -> Iterator[Finding]:
         return
     sizes = ", ".join(f"{len(part):,}" for part in parts[:4]) + (", ..." if len(parts) > 4 else "")
     gap = _widest_gap(subject, parts)
-    enough = _connecting(subject.neighbors)
-    raising = f"raise n_neighbors to {enough}" if enough is not None else "raise n_neighbors"
-    apart = gap > MAX_GAP_RATIO
+    small = len(parts[1]) < MIN_PIECE_SHARE * len(subject.chosen)
     yield Finding(
         "components",
         f"The graph of {subject.k} neighbors is in {len(parts)} pieces ({sizes} points); the widest gap between them is "
         f"{gap:.1f} times the distance between neighbors{subject.where}.",
         len(parts),
-        "treat them as groups of their own (disconnected='apart', or a fit for each): where one lies to another is not "
-        f"in the data at this scale; to join them, {raising}"
-        if apart
-        else f"{raising}, which connects them",
-        "problem" if len(parts[1]) >= MIN_PIECE_SHARE * len(subject.chosen) else "note",
+        _about_pieces(_connecting(subject.neighbors), gap, small),
+        "note" if small else "problem",
+    )
+
+
+def _about_pieces(enough: int | None, gap: float, small: bool) -> str:
+    """Return what to do about pieces that so many neighbors connect, None for more than were looked at."""
+    raising = "raise n_neighbors" if enough is None else f"raise n_neighbors to {enough}"
+    if small:
+        return f"{raising}, or leave out the small pieces"
+    if enough is not None and gap <= MAX_GAP_RATIO:
+        return f"{raising}, which connects them"
+    return (
+        "treat them as groups of their own (disconnected='apart', or a fit for each), as where one lies to another is not "
+        f"in the data at this scale; to join them all the same, {raising}"
     )
 
 
@@ -192,5 +200,3 @@ def recall(subject: Subject) -> Iterator[Finding]:
             "set search='exact' if single neighbors matter",
             "note",
         )
-
-

@@ -144,6 +144,7 @@ __all__ = [
     "align_patches",
     "clusterings",
     "datasets",
+    "diagnose",
     "dimension",
     "methods",
     "quality",

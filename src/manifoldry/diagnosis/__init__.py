@@ -29,8 +29,8 @@ def diagnose(
 ) -> Diagnosis:
     """Return what there is to know about data before a fit, or about an estimator after it.
 
-    Every finding has a sentence, the number behind it and advice, and is a problem, a note, or fine; printed, they are a
-    short report. Nothing is changed. Of more than 20,000 rows (or 8 million entries) a sample is looked at, which the
+    Every finding has a sentence, the number behind it and advice, and is a problem, a note, or fine; printed, they are
+    a short report. Nothing is changed. Of more than 20,000 rows (or 8 million entries) a sample is looked at, which the
     findings say.
 
     Parameters

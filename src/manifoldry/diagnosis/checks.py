@@ -1,5 +1,6 @@
-"""The list of checks: a new one is a function that yields findings about a `Subject`, or a `FittedModel`, and a name here.
+"""The list of checks: a new one is a function that yields findings, and a name here.
 
+Before a fit they are about a `Subject`, after it about a `FittedModel`.
 A topic belongs to one check, and no topic is yielded twice.
 """
 
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from manifoldry.diagnosis import columns, fitted, graph, points, shape
+from manifoldry.diagnosis import codes, columns, fitted, graph, points, shape
 from manifoldry.diagnosis.finding import Finding
 from manifoldry.diagnosis.fitted import FittedModel
 from manifoldry.diagnosis.subject import Subject
@@ -20,9 +21,9 @@ CHECKS: tuple[Check, ...] = (
     columns.constant,
     columns.scales,
     columns.counts,
-    columns.codes,
-    columns.numbering,
-    columns.batches,
+    codes.categories,
+    codes.numbering,
+    codes.batches,
     points.size,
     points.duplicates,
     points.outliers,
@@ -50,7 +51,7 @@ AFTER_CHECKS: tuple[AfterCheck, ...] = (
     fitted.dimensions,
     fitted.figures,
 )
-"""What is looked at after a fit. Where the data is given, `CHECKS` follow, without the topics that were found already."""
+"""What is looked at after a fit. Where the data is given, `CHECKS` follow, without topics that were found already."""
 
 GRAPH_TOPICS = frozenset({"components", "short circuits", "hubs", "density", "contrast", "search recall", "shape"})
 """Topics that only matter to a method with a neighbor graph."""

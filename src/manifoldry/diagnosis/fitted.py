@@ -41,7 +41,7 @@ IMPERATIVES = ("Try", "Leave", "Take", "Use", "Raise", "Lower", "Set")
 """Words that a sentence of advice begins with."""
 
 MIN_CLEAR_GAP = 1.1
-"""Ratio of the eigenvalues at the last axis shown and the first one left out from which on it is clear which is which."""
+"""Ratio of the eigenvalues of the last axis shown and the first one left out from which on they are told apart."""
 
 MIN_DISTINCT_RATIO = 1.05
 """Ratio of the eigenvalues of two axes from which on they cannot be turned into each other by a small change."""
@@ -98,7 +98,7 @@ class FittedModel:
 
 
 def own_advice(fitted: FittedModel) -> Iterator[Finding]:
-    """What the fit found wrong itself, or, of another library's estimator, the same look at its layout."""
+    """Repeat what the fit found wrong itself, or look at the layout of another library's estimator in the same way."""
     if "advice" in fitted.notes:
         proven = {certificate.sentence for _, certificate in fitted.certificates}
         said = [sentence for sentence in fitted.notes["advice"] if sentence not in proven]
@@ -138,7 +138,7 @@ def _number(sentence: str) -> float:
 
 
 def proofs(fitted: FittedModel) -> Iterator[Finding]:
-    """The certificates in words."""
+    """Say what is proven."""
     for topic, certificate in fitted.certificates:
         severity: Severity = "fine" if certificate.optimal else "note"
         advice = (
@@ -159,7 +159,8 @@ def axes(fitted: FittedModel) -> Iterator[Finding]:
     if p < len(spectrum) and ratios[p - 1] < MIN_CLEAR_GAP:
         yield Finding(
             "axes",
-            f"The last axis shown and the first one left out are nearly alike (eigenvalues differ by {ratios[p - 1] - 1:.0%}): "
+            "The last axis shown and the first one left out are nearly alike (eigenvalues differ by "
+            f"{ratios[p - 1] - 1:.0%}): "
             "which of them is shown is chance.",
             float(ratios[p - 1]),
             f"look at n_components={p + 1}, or {p - 1}" if p > 1 else f"look at n_components={p + 1}",
@@ -171,7 +172,8 @@ def axes(fitted: FittedModel) -> Iterator[Finding]:
         a = int(alike[0])
         yield Finding(
             "axes",
-            f"Axes {a + 1} and {a + 2} have nearly equal eigenvalues (they differ by {ratios[a] - 1:.1%}): each alone has no "
+            f"Axes {a + 1} and {a + 2} have nearly equal eigenvalues (they differ by {ratios[a] - 1:.1%}): each "
+            "alone has no "
             "meaning, as a small change may turn them into each other.",
             float(ratios[a]),
             "read the plane that they span, not the single axes",
@@ -182,7 +184,7 @@ def axes(fitted: FittedModel) -> Iterator[Finding]:
 
 
 def _ratios(spectrum: Spectrum) -> FloatArray:
-    """Return the ratios of consecutive eigenvalues, 1 or more; values that are rounding beside the largest count as one."""
+    """Return the ratios of consecutive eigenvalues, 1 or more; rounding beside the largest counts as one value."""
     sizes = np.maximum(np.abs(spectrum.values), np.finfo(float).eps * max(float(np.abs(spectrum.values).max()), 1e-300))
     higher, lower = (sizes[:-1], sizes[1:]) if spectrum.order == "largest" else (sizes[1:], sizes[:-1])
     return np.maximum(higher / lower, 1.0)
@@ -207,7 +209,11 @@ def joined(fitted: FittedModel) -> Iterator[Finding]:
         yield Finding("components", "The neighbor graph is connected.", 1)
         return
     bridges = fitted.notes.get("bridges")
-    how = "were laid side by side" if bridges is None else f"were joined by {len(bridges)} bridge{'s' if len(bridges) != 1 else ''}"
+    how = (
+        "were laid side by side"
+        if bridges is None
+        else f"were joined by {len(bridges)} bridge{'s' if len(bridges) != 1 else ''}"
+    )
     yield Finding(
         "components",
         f"The neighbor graph is in {count} components, which {how}: how they lie to each other says little.",
@@ -244,7 +250,7 @@ def dimensions(fitted: FittedModel) -> Iterator[Finding]:
 
 
 def figures(fitted: FittedModel) -> Iterator[Finding]:
-    """The main figures of `quality.score`, beside those of PCA."""
+    """Give the main figures of `quality.score`, beside those of PCA."""
     subject = fitted.subject
     if subject is None or subject.metric != "euclidean" or len(fitted.Y) != subject.n or not subject.enough:
         return

@@ -35,8 +35,8 @@ def landmarks(graph: NeighborGraph, count: int) -> tuple[IntArray, FloatArray]:
 def loops(distances: FloatArray, most: float = np.inf) -> FloatArray:
     """Return the birth and death of every loop of the Rips complex, shape (m, 2), the longest-lived first.
 
-    An edge enters at its length and a triangle with its longest edge. Every edge that closes a cycle begins a cocycle, and
-    a triangle on which cocycles do not vanish ends the youngest of them (the others get it added). An edge holds
+    An edge enters at its length and a triangle with its longest edge. Every edge that closes a cycle begins a cocycle,
+    and a triangle on which cocycles do not vanish ends the youngest of them (the others get it added). An edge holds
     the mask of the living cocycles it is in, so that one triangle costs two exclusive ors, and all triangles of an
     edge are tested at once. Loops that outlive the longest edge, or the length ``most``, die at infinity. Loops
     that die when they are born are left out.

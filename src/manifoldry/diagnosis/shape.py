@@ -22,9 +22,9 @@ MAX_NOISE_RATIO = 0.5
 """Distance off the tangent plane, over that of neighbors, without a note."""
 
 MAX_CLOSED_BORDER, MIN_OPEN_BORDER = 0.1, 0.2
-"""Border points, over those of a disk, up to which a surface is closed, and from which on it is open: 0 to 0.02 on spheres
-and tori, noisy ones too, 0.04 to 0.2 where their density jumps by a factor of 5; 0.24 for normal numbers in two columns,
-0.3 on a tube of length 6, 0.5 on a hemisphere."""
+"""Border points, over those of a disk, up to which a surface is closed, and from which on it is open: 0 to 0.02 on
+spheres and tori, noisy ones too, 0.04 to 0.2 where their density jumps by a factor of 5; 0.24 for normal numbers in two
+columns, 0.3 on a tube three times as long as wide, 0.5 on a hemisphere."""
 
 KIND_WORDS = {
     "curved": ", and neighborhoods are curved",
@@ -35,7 +35,7 @@ KIND_WORDS = {
 
 
 def dimension(subject: Subject) -> Iterator[Finding]:
-    """The dimension of the data, with its interval and the reason."""
+    """Measure the dimension of the data."""
     if not subject.enough:
         return
     found = subject.dimension
@@ -46,7 +46,8 @@ def dimension(subject: Subject) -> Iterator[Finding]:
         return
     yield Finding(
         "dimension",
-        f"The data has about {found.value} dimension{'s' if found.value != 1 else ''} ({found.low:.1f} to {found.high:.1f})"
+        f"The data has about {found.value} dimension{'s' if found.value != 1 else ''} ({found.low:.1f} to "
+        f"{found.high:.1f})"
         f"{KIND_WORDS.get(found.kind, '')}{subject.where}.",
         found.measured,
         _as_components(found.value),
@@ -141,7 +142,8 @@ def _surface(outline: Outline, sheet: Sheet) -> Finding:
         like = "a sphere or a torus" if count == 0 else "a torus" if count == 2 else f"a torus, with {_count(count)}"
         return Finding(
             "shape",
-            f"The surface is closed, like {like}: hardly any of its points is at a border ({int(sheet.border.sum())} of "
+            f"The surface is closed, like {like}: hardly any of its points is at a border "
+            f"({int(sheet.border.sum())} of "
             f"{len(sheet.border):,}){outline.where}.",
             share,
             "no map of 2 dimensions is faithful: take n_components=3, or cut it open (IPA, TSNE)",
@@ -173,7 +175,8 @@ def _looped(outline: Outline, what: str) -> Finding:
         "shape",
         f"There {'is' if outline.n_loops == 1 else 'are'} {what}{outline.where}.",
         outline.n_loops,
-        "geodesic methods stretch holes (Isomap), IPA and neighbor embeddings do not; a tube needs one dimension more or a cut",
+        "geodesic methods stretch holes (Isomap), IPA and neighbor embeddings do not; a tube needs one dimension "
+        "more or a cut",
         "note",
     )
 

@@ -278,7 +278,8 @@ def _complete(rows: Any, pairwise: bool) -> IntArray:
     entries = rows.data if issparse(rows) else rows
     if pairwise and issparse(rows):
         raise ValueError(
-            "metric='precomputed' needs all pairwise distances; got a sparse matrix: fit a method to it and diagnose that."
+            "metric='precomputed' needs all pairwise distances; got a sparse matrix: fit a method to it and "
+            "diagnose that."
         )
     if np.isfinite(entries).all():
         return np.arange(rows.shape[0])

@@ -112,7 +112,7 @@ def simplex_skewness(
 def skewness_of(found: Measured, k: int, run: Run, *, version: str = "a", corrected: bool = True) -> DimensionEstimate:
     """Return the estimate from the k nearest of measured points."""
     grams = found.grams(k, run)
-    squares = np.diagonal(grams, axis1=1, axis2=2)
+    squares = np.maximum(np.diagonal(grams, axis1=1, axis2=2), 0.0)  # a metric need not be Euclidean
     weights = np.sqrt(squares[:, :, None] * squares[:, None, :])
     above = np.triu(np.ones((k, k), dtype=bool), 1)
     if version == "a":
@@ -128,8 +128,9 @@ def skewness_of(found: Measured, k: int, run: Run, *, version: str = "a", correc
         )
     skewness = np.where(known, sizes[:, above].sum(axis=1) / np.where(known, totals, 1.0), np.nan)
     if corrected and version == "a":
-        # E sqrt(1 - (c + m)^2) = E sqrt(1 - c^2) - m^2 / 2 + ..., with m = -1 / (k - 1) the mean of the cosines.
-        skewness = np.where(skewness > 0, skewness + 0.5 / (k - 1) ** 2, skewness)
+        # E sqrt(1 - (c + m)^2) = E sqrt(1 - c^2) - m^2 / 2 + ..., with m = -1 / (k - 1) the mean of the cosines; as a
+        # factor, so that points on a line stay at 0.
+        skewness = skewness * (1 + 0.5 / (k - 1) ** 2)
     local = _inverted(skewness, version)
     value, low, high = median_of(local)
     settings = {"n_neighbors": k, "version": version, "corrected": corrected}

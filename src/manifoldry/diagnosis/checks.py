@@ -36,6 +36,7 @@ CHECKS: tuple[Check, ...] = (
     graph.contrast,
     graph.recall,
     shape.dimension,
+    shape.varying,
     shape.flatness,
     shape.shape,
 )

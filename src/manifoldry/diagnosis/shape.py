@@ -10,7 +10,10 @@ from manifoldry.diagnosis.finding import Finding
 from manifoldry.diagnosis.outline import Outline
 from manifoldry.diagnosis.sheet import Sheet
 from manifoldry.diagnosis.subject import Subject
+from manifoldry.dimension import UndecidedError, local
+from manifoldry.geometry.dimension import N_DIMENSION_NEIGHBORS
 from manifoldry.patches.advice import MAX_LOOP_DIMENSION, is_loop
+from manifoldry.values import NeighborGraph
 
 MAX_NOISE_DIMENSION = 4
 """Maximum dimension at which noise is told from more dimensions: 20 neighbors span planes of few dimensions only."""
@@ -59,6 +62,31 @@ def _as_components(d: int) -> str:
     if d <= 2:
         return f"take n_components={d}"
     return f"a picture of 2 dimensions cannot keep distances; as features take n_components={d}"
+
+
+def varying(subject: Subject) -> Iterator[Finding]:
+    """Find parts of different dimensions."""
+    if not subject.enough:
+        return
+    width = min(N_DIMENSION_NEIGHBORS, subject.neighbors.shape[1])
+    lists = NeighborGraph.from_rows(subject.neighbors[:, :width], subject.lengths[:, :width])
+    try:
+        found = local(lists)
+    except UndecidedError:
+        return
+    if not found.varies:
+        yield Finding("parts", "The dimension is about the same everywhere.", float(np.nanmedian(found.values)))
+        return
+    shares = ", ".join(
+        f"{len(rows) / len(found.values):.0%} where it is {d}" for d, rows in sorted(found.pieces.items())
+    )
+    yield Finding(
+        "parts",
+        f"Parts of the data have different dimensions: of the points lie {shares}{subject.where}.",
+        float(np.ptp(np.array(list(found.pieces)))) if found.pieces else np.nan,
+        "look at the parts one by one; one n_components does not suit all",
+        "note",
+    )
 
 
 def flatness(subject: Subject) -> Iterator[Finding]:

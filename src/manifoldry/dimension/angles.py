@@ -112,7 +112,7 @@ def simplex_skewness(
 def skewness_of(found: Measured, k: int, run: Run, *, version: str = "a", corrected: bool = True) -> DimensionEstimate:
     """Return the estimate from the k nearest of measured points."""
     grams = found.grams(k, run)
-    squares = np.diagonal(grams, axis1=1, axis2=2)
+    squares = np.maximum(np.diagonal(grams, axis1=1, axis2=2), 0.0)  # a metric need not be Euclidean
     weights = np.sqrt(squares[:, :, None] * squares[:, None, :])
     above = np.triu(np.ones((k, k), dtype=bool), 1)
     if version == "a":

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from manifoldry.dimension.angles import skewness_of
-from manifoldry.dimension.border import expected_likelihood
+from manifoldry.dimension.border import fall_by_border
 from manifoldry.dimension.estimate import (
     DimensionEstimate,
     UndecidedError,
@@ -72,7 +72,6 @@ def gather(found: Measured, run: Run) -> Evidence:
         planes = planes_of(near, min(wide, found.n_neighbors), run)
     last, first = angles[many], angles[least]
     shares = few / found.n_points, many / found.n_points
-    expected = [expected_likelihood(round(border.value, 2), share) for share in shares]
     return Evidence(
         n_points=found.n_points,
         few=counts[few],
@@ -85,7 +84,7 @@ def gather(found: Measured, run: Run) -> Evidence:
         angles=middle,
         angles_many=last,
         planes=planes,
-        trend=float(np.log(counts[few].value / counts[many].value) - np.log(expected[0] / expected[1])),
+        trend=float(np.log(counts[few].value / counts[many].value)) - fall_by_border(border.value, *shares),
         trend_error=float(
             1 / np.sqrt(effective_count((few - 1) * len(found.points), len(found.points), found.n_points))
         ),

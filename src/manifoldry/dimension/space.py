@@ -15,7 +15,7 @@ from manifoldry.neighbors.metrics import row_map
 from manifoldry.neighbors.pairwise import as_points, block_rows, distance_rows, distances_to_others, nearest
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
-from manifoldry.values import FloatArray, IntArray, NeighborGraph
+from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
 MAX_SEARCHED_POINTS = 20_000
 """Points among which the neighbors of a sample of points are sought: 1,000 x 20,000 distances between rows of 784
@@ -52,7 +52,8 @@ class Space:
         """Return the space of some of the points."""
         if self.kind == "distances":
             return Space(self.points[np.ix_(chosen, chosen)], self.kind, self.metric)
-        return Space(self.points[chosen], self.kind, self.metric)
+        some = self.points[chosen]
+        return Space(some if issparse(some) else some.astype(float, copy=False), self.kind, self.metric)
 
     def distances(self, rows: IntArray, columns: IntArray | None = None) -> FloatArray:
         """Return distances from some points to others, or to all of them."""
@@ -85,7 +86,7 @@ class Space:
 
 @dataclass(frozen=True)
 class Measured:
-    """Distances (m, k), ascending, from measured points to their nearest, and which those are (None in a graph).
+    """Distances (m, k), ascending, from measured points to their nearest, and which those are.
 
     ``points`` are the measured ones and ``neighbors`` refers to ``space``, a sample of the given data where those are
     many; ``rows`` are the measured points' rows in the given data.
@@ -95,7 +96,7 @@ class Measured:
     points: IntArray
     rows: IntArray
     lengths: FloatArray
-    neighbors: IntArray | None
+    neighbors: IntArray
 
     @property
     def n_neighbors(self) -> int:
@@ -109,13 +110,10 @@ class Measured:
 
     def some(self, m: int) -> Measured:
         """Return the first m of the measured points, which are in random order."""
-        neighbors = None if self.neighbors is None else self.neighbors[:m]
-        return Measured(self.space, self.points[:m], self.rows[:m], self.lengths[:m], neighbors)
+        return Measured(self.space, self.points[:m], self.rows[:m], self.lengths[:m], self.neighbors[:m])
 
     def grams(self, k: int, run: Run) -> FloatArray:
         """Return inner products (m, k, k) of the k nearest of each point about their mean."""
-        if self.neighbors is None:
-            return self.space.grams(np.zeros((0, 0), dtype=np.int64))
         near = self.neighbors[:, :k]
         wide = 1 if self.space.kind == "graph" else self.space.points.shape[1]
         ranges = run.ranges(len(near), max(1, GRAM_BLOCK_ENTRIES // (k * min(wide, MAX_SEARCHED_POINTS))))
@@ -132,7 +130,7 @@ def as_space(X: Any, metric: Any = "euclidean") -> Space:
     check.metric(metric, (*OWN_METRICS, "precomputed"))
     if isinstance(metric, str) and metric == "precomputed":
         return _of_distances(X)
-    points = csr_array(X, dtype=float) if issparse(X) else as_points("X", X)
+    points = csr_array(X, dtype=float) if issparse(X) else _dense(X)
     if issparse(points) and not np.isfinite(points.data).all():
         raise ValueError("X must be finite; it holds NaN or infinity: drop or fill those rows.")
     check.enough_points(points.shape[0], MIN_POINTS)
@@ -158,6 +156,15 @@ def measure(
     if n > max(len(rows), MAX_SEARCHED_POINTS):
         space, points = space.subset(order[:MAX_SEARCHED_POINTS]), np.arange(len(rows))
     return Measured(space, points, rows, *_search(space, points, n_neighbors, run))
+
+
+def distinct(space: Space) -> Space:
+    """Return the space with one of each set of equal points; sparse rows and graphs stay as they are."""
+    if space.kind == "distances":
+        return space.subset(np.unique(np.argmax(np.asarray(space.points) == 0, axis=1)))
+    if space.kind == "graph" or issparse(space.points):
+        return space
+    return space.subset(np.sort(np.unique(space.points, axis=0, return_index=True)[1]))
 
 
 def neighbor_count(n_neighbors: int | None, usual: int, n_points: int, least: int = 2) -> int:
@@ -203,8 +210,17 @@ def _listed(space: Space, k: int) -> Measured:
         )
     order = np.lexsort((graph.lengths, rows))
     near = (np.arange(len(rows)) - graph.indptr[rows] < k) & enough[rows]
-    points = np.flatnonzero(enough)
-    return Measured(space, points, points, graph.lengths[order][near].reshape(-1, k).astype(float), None)
+    points, kept = np.flatnonzero(enough), order[near]
+    lengths = graph.lengths[kept].reshape(-1, k).astype(float)
+    return Measured(space, points, points, lengths, graph.indices[kept].reshape(-1, k))
+
+
+def _dense(X: Any) -> Array:
+    """Return finite rows in double precision, or in single as they are where only a sample of many will be used."""
+    many = isinstance(X, np.ndarray) and X.ndim == 2 and len(X) > MAX_SEARCHED_POINTS and X.dtype == np.float32
+    if many and np.isfinite(X).all():
+        return X
+    return as_points("X", X)
 
 
 def _of_distances(X: Any) -> Space:

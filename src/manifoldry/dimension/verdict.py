@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from manifoldry.dimension.estimate import DimensionEstimate
 from manifoldry.dimension.evidence import MAX_PLANE_NEIGHBORS, Evidence, gather
-from manifoldry.dimension.space import as_space, measure
+from manifoldry.dimension.scale import DimensionByScale, by_scale
+from manifoldry.dimension.space import Measured, Space, as_space, distinct, measure
 from manifoldry.run import Run
 
 MIN_CONSENSUS_POINTS = 20
@@ -19,10 +20,15 @@ MAX_CONSENSUS_POINTS = 2000
 """Points at which distances to neighbors are measured: the dimension of the smallest scale is then known to 2 %."""
 NEIGHBOR_SHARE = 0.25
 """Largest share of the points in a neighborhood; a larger one is the whole."""
+MAX_DUPLICATE_SHARE = 0.01
+"""Share of the points with a duplicate from which duplicates are left out beforehand."""
 MIN_CURVED_CHANGE = 0.05
 """Rise of the angles' dimension minus the fall of the counts' (in logarithms), beyond one standard error, from which
 neighborhoods are curved: -0.08 to 0.05 on cubes, balls, spheres and Gaussians of 2 to 20 dimensions and 500 or 2,500
 points, 0.08 to 0.3 on tori and other bent sets, 0.5 on images of turned objects."""
+MIN_ANGLE_GROWTH = 0.02
+"""And the least rise of the angles' dimension alone, as the counts' trend is known to 3 % only with 500 points: at most
+0.015 on those flat sets."""
 MIN_FALLING_CHANGE = 0.06
 """Fall of the counts' dimension (in logarithms) beyond the border's and two standard errors, from which there is noise
 at the small scale or neighborhoods are elongated at the large: at most 0.03 on flat sets, 0.16 on a noisy roll."""
@@ -35,6 +41,16 @@ MAX_REGULAR_RATIO = 1.25
 """Ratio of TwoNN to maximum likelihood, in curved data, from which points are spaced regularly, as frames of a film."""
 MIN_EXTRAPOLATED = 0.75
 """Least share of the smallest scale's dimension that an extrapolation is believed."""
+MIN_NOISE_FALL = {"falling": 1.25, "apart": 2.0}
+"""Ratio of the smallest scale's dimension to that of a plateau at larger ones, from which the plateau is taken and what
+lies below is noise. Where angles and counts are apart, it has to be as clear as noise in all columns makes it."""
+MAX_FALLEN_SHARE = 0.7
+"""Share of the dimension to which larger scales have to fall to be mentioned."""
+MAX_SCALE_POINTS = 500
+"""Points at which the plateau is sought."""
+MAX_TOLD_DIMENSION = 60
+"""Dimensions beyond which the number is not to be taken at its word: a Gaussian of 50 dimensions and 5,000 points is
+found to have 47, one of 784 between 150 and 800."""
 MODEL_ERROR = 0.05
 """Share by which intervals are widened: the least error of the estimators on flat sets of high dimension."""
 
@@ -128,22 +144,35 @@ def consensus(X: Any, *, metric: Any = "euclidean", random_state: Any = 0, n_job
     (10, 'flat')
     """
     space = as_space(X, metric)
+    found = _measured(space, random_state, n_jobs)
+    repeated: tuple[str, ...] = ()
+    if (found.lengths[:, 0] == 0).mean() > MAX_DUPLICATE_SHARE:
+        n, space = space.n_points, distinct(space)
+        found = _measured(space, random_state, n_jobs)
+        repeated = (f"{n - space.n_points:,} of {n:,} points are duplicates of others and were left out.",)
+    evidence = gather(found, Run(random_state, n_jobs))
+    estimates = _named(evidence)
+    verdict = _judge(evidence)
+    if verdict.kind in MIN_NOISE_FALL and _falls(evidence):
+        scales = by_scale(space, sample=MAX_SCALE_POINTS, random_state=random_state, n_jobs=n_jobs)
+        verdict = _above_noise(verdict, scales, estimates)
+    ends = [bound for name in verdict.used for bound in (estimates[name].low, estimates[name].high)]
+    low, high = (1 - MODEL_ERROR) * min(*ends, *verdict.reach), (1 + MODEL_ERROR) * max(*ends, *verdict.reach)
+    why = (*verdict.why, *_left_out(evidence, verdict), *repeated)
+    value = max(1, round(verdict.measured))
+    return Consensus(value, low, high, estimates, why, verdict.measured, verdict.kind, verdict.used)
+
+
+def _measured(space: Space, random_state: Any, n_jobs: int | None) -> Measured:
     if space.n_points < MIN_CONSENSUS_POINTS:
         raise ValueError(
-            f"A consensus needs at least {MIN_CONSENSUS_POINTS} points; got {space.n_points}: use one estimator, such "
-            "as maximum_likelihood, or more points."
+            f"A consensus needs at least {MIN_CONSENSUS_POINTS} different points; got {space.n_points}: use one "
+            "estimator, such as maximum_likelihood, or more points."
         )
     k = int(min(MAX_PLANE_NEIGHBORS, NEIGHBOR_SHARE * space.n_points))
     if space.kind == "graph":
-        k = min(k, int(np.median(space.points.degrees)))
-    evidence = gather(measure(space, k, MAX_CONSENSUS_POINTS, random_state, n_jobs), Run(random_state, n_jobs))
-    estimates = _named(evidence)
-    verdict = _judge(evidence)
-    ends = [bound for name in verdict.used for bound in (estimates[name].low, estimates[name].high)]
-    low, high = (1 - MODEL_ERROR) * min(*ends, *verdict.reach), (1 + MODEL_ERROR) * max(*ends, *verdict.reach)
-    why = (*verdict.why, *_left_out(evidence, verdict))
-    value = max(1, round(verdict.measured))
-    return Consensus(value, low, high, estimates, why, verdict.measured, verdict.kind, verdict.used)
+        k = max(3, min(k, int(np.median(space.points.degrees))))
+    return measure(space, k, MAX_CONSENSUS_POINTS, random_state, n_jobs)
 
 
 def _named(evidence: Evidence) -> dict[str, DimensionEstimate]:
@@ -166,15 +195,48 @@ def _judge(evidence: Evidence) -> _Verdict:
     """Return what the scales show and which estimates count."""
     if evidence.angles is None or evidence.angles_many is None:
         return _by_counts(evidence)
-    if evidence.growth - evidence.trend > MIN_CURVED_CHANGE + evidence.trend_error:
+    change = evidence.growth - evidence.trend
+    if change > MIN_CURVED_CHANGE + evidence.trend_error and evidence.growth > MIN_ANGLE_GROWTH:
         return _curved(evidence)
-    falling = evidence.trend > MIN_FALLING_CHANGE + 2 * evidence.trend_error
+    falling = _falls(evidence)
     counts, angles = (evidence.border_many, evidence.angles_many) if falling else (evidence.border, evidence.angles)
     if angles.value > MAX_APART * counts.value:
         return _apart(evidence)
     if falling:
         return _falling(evidence)
     return _flat(evidence)
+
+
+def _falls(evidence: Evidence) -> bool:
+    return evidence.trend > MIN_FALLING_CHANGE + 2 * evidence.trend_error
+
+
+def _above_noise(verdict: _Verdict, scales: DimensionByScale, estimates: dict[str, DimensionEstimate]) -> _Verdict:
+    """Return the verdict by the plateau at larger scales, if there is one and the small scales lie far above it."""
+    value = scales.value
+    if scales.plateau is None or scales.corrected[0] < MIN_NOISE_FALL[verdict.kind] * value or not scales.plateau[0]:
+        return _falling_on(verdict, scales)
+    run = slice(scales.plateau[0], scales.plateau[1] + 1)
+    low, high = float(scales.values[run].min()), float(scales.corrected[run].max())
+    estimates["by_scale"] = DimensionEstimate("by_scale", value, low, high, interval="plateau")
+    ranks = scales.n_neighbors[run]
+    why = (
+        f"With the scale the dimension falls from {scales.corrected[0]:.1f}, the border allowed for, to {value:.1f}, "
+        f"and stays there from {ranks[0]} to {ranks[-1]} neighbors: above the noise that is the data's own."
+    )
+    return _Verdict("falling", ("by_scale",), value, (why,))
+
+
+def _falling_on(verdict: _Verdict, scales: DimensionByScale) -> _Verdict:
+    """Return the verdict with what still larger scales say, where that is much less."""
+    least = int(np.argmin(scales.corrected))
+    value, k = float(scales.corrected[least]), int(scales.n_neighbors[least])
+    if value > MAX_FALLEN_SHARE * verdict.measured:
+        return verdict
+    why = (
+        f"It goes on to fall, to {value:.1f} with {k:,} neighbors: if what lies below that scale is noise, that is it."
+    )
+    return replace(verdict, why=(*verdict.why, why), reach=(*verdict.reach, float(scales.values[least])))
 
 
 def _flat(evidence: Evidence) -> _Verdict:
@@ -258,6 +320,10 @@ def _by_counts(evidence: Evidence) -> _Verdict:
 def _left_out(evidence: Evidence, verdict: _Verdict) -> tuple[str, ...]:
     """Return why the estimates that differ from the verdict do not count."""
     reasons = list(evidence.refused)
+    if verdict.measured > MAX_TOLD_DIMENSION:
+        reasons.append(
+            f"So many dimensions cannot be told from {evidence.n_points:,} points: take it for many, not for a number."
+        )
     some, two, planes = evidence.some, evidence.two_nn, evidence.planes
     if verdict.kind == "flat" and some.value < verdict.measured - 0.5:
         reasons.append(

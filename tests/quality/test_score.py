@@ -5,8 +5,10 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.stats import pearsonr, spearmanr
 
 from manifoldry import quality, score
+from manifoldry.neighbors.pairwise import sample_rows
 from manifoldry.quality.table import GROUPS, TABLE
 
 RANKS = ("trustworthiness", "continuity", "knn_kept", "mrre_x", "mrre_y")
@@ -26,7 +28,22 @@ def test_each_figure_is_the_named_measure():
     figures = quality.score(X, Y, labels, truth, **options)
     ranks = quality.rank_measures(X, Y, **options)
     few = {"sample": 50, "random_state": 3}
+    rows = sample_rows(120, 50, 3)
+    pairs = [np.linalg.norm(Z[rows, None] - Z, axis=2)[rows[:, None] != np.arange(120)] for Z in (X, Y)]
+    bent = quality.local_distortion(X, Y, **options)
     expected = {name: getattr(ranks, name) for name in RANKS} | {
+        "lcmc": quality.lcmc(X, Y, **options),
+        "r_nx_auc": quality.r_nx_auc(X, Y, **few),
+        "pearson": pearsonr(*pairs).statistic,
+        "spearman": spearmanr(*pairs).statistic,
+        "geodesic_correlation": quality.geodesic_correlation(X, Y, **options).pearson,
+        "triplet_accuracy": quality.triplet_accuracy(X, Y, **few),
+        "scaled_stress": quality.normalized_stress(X, Y, scaled=True, **few),
+        "scaled_sammon_stress": quality.sammon_stress(X, Y, scaled=True, **few),
+        "density_preservation": quality.density_preservation(X, Y, **options),
+        "conformality": np.median(bent.conformality),
+        "area_deviation": np.median(np.abs(bent.areas / np.median(bent.areas) - 1)),
+        "local_residual": np.median(bent.residuals),
         "distance_deviation": quality.distance_deviation(X, Y, **options),
         "distance_error": quality.distance_error(X, Y, **options),
         "neighborhood_hit": quality.neighborhood_hit(Y, labels, **options),
@@ -38,7 +55,7 @@ def test_each_figure_is_the_named_measure():
     }
     assert set(figures) == {*expected, "scale"} == set(TABLE)
     for name, value in expected.items():
-        assert figures[name] == pytest.approx(value, rel=1e-13, abs=1e-15), name
+        assert figures[name] == pytest.approx(value, rel=1e-12, abs=1e-14), name
     assert quality.score(X, Y, labels, truth, n_jobs=1, **options) == figures
     assert all(type(value) is float for value in [*figures.values(), *figures.pca.values(), *figures.errors.values()])
 
@@ -49,7 +66,10 @@ def test_a_perfect_embedding_has_the_best_value_of_every_figure():
     assert set(figures) == set(TABLE)
     apart = {"neighborhood_hit", "label_accuracy", "silhouette"}  # those of the labels, not of the embedding
     for name in set(figures) - apart:
-        assert figures[name] == pytest.approx(TABLE[name].best, abs=1e-12), name
+        best = 1 - 15 / 119 if name == "lcmc" else TABLE[name].best  # chance keeps 15 of 119
+        # Paths along edges are longer than the distances: that correlation is not quite 1.
+        off = 0.02 if name == "geodesic_correlation" else 1e-12
+        assert figures[name] == pytest.approx(best, abs=off), name
 
 
 def test_every_figure_lies_in_its_range_whatever_the_embedding():
@@ -73,6 +93,8 @@ def test_what_is_missing_is_left_out_and_what_is_asked_for_is_computed():
     names = set(TABLE)
     of_labels = {name for name, entry in TABLE.items() if entry.group == "labels"}
     of_truth = {name for name in TABLE if name.startswith("procrustes")}
+    of_tangents = {"conformality", "area_deviation", "local_residual"}
+    assert set(score(X, Y, metric="manhattan")) == set(score(X, Y, n_neighbors=2)) == set(score(X, Y)) - of_tangents
     assert set(score(X, Y)) == names - of_labels - of_truth
     assert set(score(X, Y, truth=truth)) == names - of_labels
     few = score(X, Y, truth=truth, figures=["continuity", "procrustes_affine"])
@@ -80,35 +102,40 @@ def test_what_is_missing_is_left_out_and_what_is_asked_for_is_computed():
     assert set(few.pca) == set(few.errors) == set(few)
     with pytest.raises(ValueError, match="figures must be one of"):
         score(X, Y, figures=["trust"])
-    with pytest.raises(ValueError, match="'silhouette' needs labels or truth"):
+    with pytest.raises(ValueError, match="'procrustes_rigid' needs truth"):
+        score(X, Y, figures=["procrustes_rigid"])
+    with pytest.raises(ValueError, match="'conformality' needs metric='euclidean' or 'precomputed', and more neigh"):
+        score(X, Y, figures=["conformality"], metric="manhattan")
+    with pytest.raises(ValueError, match="'silhouette' needs labels"):
         score(X, Y, figures=["silhouette"])
 
 
 def test_the_standard_error_is_that_of_samples():
-    """Over 300 samples of 60 of 240 points: the spread of the figures, known to 1 / sqrt(600), is the mean error."""
+    """Over 200 samples of 60 of 240 points: the spread of the figures, known to 1 / sqrt(400), is the mean error."""
     X, Y, truth = curved(240)
     labels = truth[:, 0] + 0.5 * truth[:, 1] > 0.3
-    scores = [score(X, Y, labels, sample=60, random_state=seed) for seed in range(300)]
+    scores = [score(X, Y, labels, sample=60, random_state=seed) for seed in range(200)]
     whole = score(X, Y, labels)
-    assert set(whole.errors.values()) == {0.0}
+    # Of all points, some triplets and some sources of paths are drawn.
+    assert [name for name, error in whole.errors.items() if error] == ["geodesic_correlation", "triplet_accuracy"]
     for name in whole:
         values = np.array([found[name] for found in scores])
         errors = np.array([found.errors[name] for found in scores])
         # Errors of medians scatter themselves: their density at the median is read off some thousand pairs.
         off = np.log(np.sqrt(np.mean(errors**2)) / values.std(ddof=1))
-        assert abs(off) < 5 / np.sqrt(600) + 0.1, (name, off)
+        assert abs(off) < 4 / np.sqrt(400) + 0.1, (name, off)
         bias = (values.mean() - whole[name]) / values.std(ddof=1)
-        assert abs(bias) < 0.5, (name, bias)  # what is not linear in the sample is biased by less than it spreads
+        assert abs(bias) < 1.0, (name, bias)  # what is not linear in the sample is biased by less than it spreads
 
 
 def test_sample_auto_is_all_of_few_points_and_says_how_many_of_many():
     X, Y, _ = curved()
     assert score(X, Y) == score(X, Y, sample=None) == score(X, Y, sample=120)
     assert "120 points in 2 dimensions" in score(X, Y).heading
-    assert "±" not in str(score(X, Y))
+    assert "± error" not in str(score(X, Y, figures=["continuity", "spearman"]))
     X, Y, _ = curved(3200)
     many = score(X, Y, figures=["knn_kept"], n_neighbors=3)
-    assert "1,000 sampled points" in str(many)
+    assert "3,200 points in 2 dimensions, 3 neighbors; 1,000 drawn" in str(many)
     assert many == score(X, Y, figures=["knn_kept"], n_neighbors=3, sample=1000)
     assert many.errors["knn_kept"] > 0
     with pytest.raises(ValueError, match="sample must be one of 'auto'"):
@@ -212,7 +239,7 @@ def test_the_printed_table_has_a_line_per_figure_below_its_group(sample):
     figures = score(X, Y, truth[:, 0] > 0, truth, sample=sample)
     heading, columns, *lines = str(figures).splitlines()
     assert heading == figures.heading
-    assert columns.split() == ["this", *["±", "error"] * (sample is not None), "PCA", "best", "range"]
+    assert columns.split() == ["this", *"± error".split(), "PCA", "best", "range"]
     titles = [line for line in lines if not line.startswith(" ")]
     assert titles == list(GROUPS.values())
     told = [line.replace(" ± ", " ").split() for line in lines if line.startswith(" ")]

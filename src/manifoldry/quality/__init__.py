@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from manifoldry.quality.agreement import Agreement, agreement
 from manifoldry.quality.clusters import nmi, nonlocalized, purity, subspace_error
 from manifoldry.quality.coranking import (
     LocalGlobal,
@@ -20,13 +21,14 @@ from manifoldry.quality.distances import (
     scaled_distance_error,
     stretch,
 )
+from manifoldry.quality.distortion import LocalDistortion, local_distortion
 from manifoldry.quality.fit import Procrustes, procrustes
 from manifoldry.quality.labels import label_accuracy, neighborhood_hit, silhouette
 from manifoldry.quality.layout import Crowding, RuledAxis, crowding, distinct_places, ruled_axes
 from manifoldry.quality.neighborhoods import continuity, knn_error, knn_kept, mrre, trustworthiness
 from manifoldry.quality.ranks import RankMeasures, rank_measures
 from manifoldry.quality.scoring import score
-from manifoldry.quality.shepard import GeodesicCorrelation, Shepard, geodesic_correlation, shepard
+from manifoldry.quality.shepard import GeodesicCorrelation, Shepard, geodesic_correlation, shepard_diagram
 from manifoldry.quality.stress import nonmetric_stress_1, normalized_stress, raw_stress, sammon_stress, stress_1
 from manifoldry.quality.table import TABLE, Entry, Score
 from manifoldry.quality.triplets import triplet_accuracy
@@ -34,15 +36,18 @@ from manifoldry.solve.spectrum import residual_variance
 
 __all__ = [
     "TABLE",
+    "Agreement",
     "Crowding",
     "Entry",
     "GeodesicCorrelation",
+    "LocalDistortion",
     "LocalGlobal",
     "Procrustes",
     "RankMeasures",
     "RuledAxis",
     "Score",
     "Shepard",
+    "agreement",
     "continuity",
     "coranking_matrix",
     "crowding",
@@ -56,6 +61,7 @@ __all__ = [
     "knn_kept",
     "label_accuracy",
     "lcmc",
+    "local_distortion",
     "local_global_quality",
     "mrre",
     "neighborhood_hit",
@@ -75,7 +81,7 @@ __all__ = [
     "sammon_stress",
     "scaled_distance_error",
     "score",
-    "shepard",
+    "shepard_diagram",
     "silhouette",
     "stress_1",
     "stretch",

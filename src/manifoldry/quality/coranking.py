@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry import check
 from manifoldry.neighbors.pairwise import (
     DistanceRows,
     as_pair,
@@ -15,10 +16,18 @@ from manifoldry.neighbors.pairwise import (
     distances_to_others,
     sample_rows,
 )
-from manifoldry.quality.full_ranks import sorted_ranks, worst_ranks
+from manifoldry.quality.full_ranks import (
+    auc_of_r,
+    lcmc_of_q,
+    q_of_counts,
+    r_of_q,
+    rank_counts,
+    sorted_ranks,
+    worst_ranks,
+)
 from manifoldry.quality.ranks import Measure, Sizes, neighborhood_sizes
 from manifoldry.run import Run
-from manifoldry.values import Array, FloatArray, IntArray
+from manifoldry.values import FloatArray, IntArray
 
 MAX_CORANKING_POINTS = 10_000
 """Maximum number of points for the whole matrix: 800 MB of counts. The curves need no matrix."""
@@ -97,9 +106,8 @@ def coranking_matrix(X: Any, Y: Any, *, metric: str = "euclidean", n_jobs: int |
         return (places + np.take_along_axis(ranks, order, axis=1) - 1).ravel()
 
     matrix = np.zeros((n - 1) ** 2, dtype=np.int64)
-    # A few blocks at a time, so that what waits to be counted stays smaller than the matrix.
-    tasks = run.ranges(n, block_rows(n))
-    for lo, hi in run.ranges(len(tasks), max(1, 2 * run.n_jobs)):
+    tasks = run.ranges(n, block_rows(n, X.shape[1]))
+    for lo, hi in run.ranges(len(tasks), 2 * run.n_jobs):  # few, so that what waits to be counted stays small
         for entries in run.map(block, tasks[lo:hi], blas=True):
             np.add.at(matrix, entries, 1)
     return matrix.reshape(n - 1, n - 1)
@@ -154,6 +162,7 @@ def q_nx(
     >>> q_nx([[0.0], [1.0], [3.0], [7.0]], [[0.0], [1.0], [7.0], [3.0]])
     array([0.5, 0.5, 1. ])
     """
+    X, Y = _checked(X, Y, metric, n_neighbors)
     return _at(_curve(X, Y, metric, sample, random_state, n_jobs), n_neighbors)
 
 
@@ -181,6 +190,7 @@ def r_nx(
     >>> r_nx([[0.0], [1.0], [3.0], [7.0]], [[0.0], [1.0], [7.0], [3.0]])
     array([ 0.25, -0.5 ])
     """
+    X, Y = _checked(X, Y, metric, n_neighbors, 2)
     return _at(r_of_q(_curve(X, Y, metric, sample, random_state, n_jobs)), n_neighbors)
 
 
@@ -208,6 +218,7 @@ def r_nx_auc(
     >>> round(r_nx_auc(X, 2 * X), 12)
     1.0
     """
+    X, Y = _checked(X, Y, metric)
     return auc_of_r(r_of_q(_curve(X, Y, metric, sample, random_state, n_jobs)))
 
 
@@ -236,6 +247,7 @@ def lcmc(
     >>> round(lcmc(X, 2 * X, n_neighbors=5), 12)
     0.9
     """
+    X, Y = _checked(X, Y, metric, n_neighbors)
     return _at(lcmc_of_q(_curve(X, Y, metric, sample, random_state, n_jobs)), n_neighbors)
 
 
@@ -253,7 +265,9 @@ def local_global_quality(
     .. math:: Q_{local} = \frac{1}{K_{max}} \sum_{K=1}^{K_{max}} Q_{NX}(K), \qquad
               Q_{global} = \frac{1}{n - K_{max}} \sum_{K=K_{max}}^{n-1} Q_{NX}(K)
 
-    Of several largest values the smallest K counts. Parameters are those of `q_nx`.
+    Of several largest values the smallest K counts. A random embedding has small q_local and, because Q_NX(K) is about
+    K / (n - 1), a q_global of one half and more: compare q_global between embeddings only. Parameters are
+    those of `q_nx`.
 
     References: lee2010
 
@@ -264,70 +278,38 @@ def local_global_quality(
     >>> local_global_quality(X, 2 * X)
     LocalGlobal(k_max=1, q_local=1.0, q_global=1.0)
     """
+    X, Y = _checked(X, Y, metric)
     q = _curve(X, Y, metric, sample, random_state, n_jobs)
     k_max = int(np.argmax(lcmc_of_q(q))) + 1
     return LocalGlobal(k_max, float(q[:k_max].mean()), float(q[k_max - 1 :].mean()))
 
 
-def rank_counts(worst: IntArray, n: int) -> IntArray:
-    """Return how many pairs have the larger rank 1..n-1; counts of blocks of rows add up."""
-    return np.bincount(worst.ravel(), minlength=n)[1:]
-
-
-def q_of_counts(counts: IntArray, n_rows: int) -> FloatArray:
-    """Return the curve Q_NX from the counts of the larger ranks over ``n_rows`` rows."""
-    return np.cumsum(counts) / (n_rows * np.arange(1, len(counts) + 1))
-
-
-def r_of_q(q: FloatArray) -> FloatArray:
-    """Return R_NX (n - 2,) from Q_NX (n - 1,)."""
-    n_others = len(q)
-    K = np.arange(1, n_others)
-    return (n_others * q[:-1] - K) / (n_others - K)
-
-
-def lcmc_of_q(q: FloatArray) -> FloatArray:
-    """Return the LCMC from Q_NX."""
-    return q - np.arange(1, len(q) + 1) / len(q)
-
-
-def auc_of_r(r: FloatArray) -> float:
-    """Return the area under R_NX over the logarithm of K."""
-    weights = 1.0 / np.arange(1, len(r) + 1)
-    return float(weights @ r / weights.sum())
-
-
-def auc_rows(worst: IntArray, n: int) -> FloatArray:
-    """Return each row's area under its own R_NX (b,); the area is linear in Q_NX, so their mean is the area of all."""
-    K = np.arange(1, n - 1)
-    norm = np.sum(1.0 / K)
-    # A point common from K = r on adds (n - 1) / K to (n - 1) Q_NX at all K >= r.
-    steps = (n - 1) / (K**2 * (n - 1.0 - K) * norm)
-    gains = np.concatenate([[0.0], np.cumsum(steps[::-1])[::-1], [0.0]])
-    return gains[worst].sum(axis=1) - np.sum(1.0 / (n - 1.0 - K)) / norm
+def _checked(X: Any, Y: Any, metric: str, n_neighbors: Sizes | None = None, beyond: int = 1) -> tuple[Any, FloatArray]:
+    X, Y = as_pair(X, Y, metric)
+    n = len(Y)
+    check.enough_points(n, 3)
+    if n_neighbors is not None and neighborhood_sizes(n_neighbors, n).max() > n - beyond:
+        raise ValueError(f"R_NX needs K below n - 1 = {n - 1}, at which any embedding keeps all neighbors.")
+    return X, Y
 
 
 def _curve(X: Any, Y: Any, metric: str, sample: int | None, random_state: Any, n_jobs: int | None) -> FloatArray:
-    X, Y = as_pair(X, Y, metric)
     n = len(Y)
-    if n < 3:
-        raise ValueError(f"Ranks of the other points need at least 3 points; got {n}.")
     rows = sample_rows(n, sample, random_state)
-    counts = _counts(distance_rows(X, metric), distance_rows(Y), rows, n, Run(n_jobs=n_jobs))
-    return q_of_counts(counts, len(rows))
+    spaces = distance_rows(X, metric), distance_rows(Y)
+    return q_of_counts(_counts(*spaces, rows, block_rows(n, X.shape[1]), Run(n_jobs=n_jobs)), len(rows))
 
 
-def _counts(in_x: DistanceRows, in_y: DistanceRows, rows: IntArray, n: int, run: Run) -> IntArray:
-    def block(lo: int, hi: int) -> Array:
+def _counts(in_x: DistanceRows, in_y: DistanceRows, rows: IntArray, grain: int, run: Run) -> IntArray:
+    def block(lo: int, hi: int) -> IntArray:
         order = sorted_ranks(distances_to_others(in_x, rows[lo:hi]))[0]
         ranks = sorted_ranks(distances_to_others(in_y, rows[lo:hi]))[1]
-        return rank_counts(worst_ranks(order, ranks), n)
+        return rank_counts(worst_ranks(order, ranks), ranks.shape[1])
 
-    total = np.zeros(n - 1, dtype=np.int64)
-    tasks = run.ranges(len(rows), block_rows(n))
-    # The counts of all blocks together could be larger than the data: add them up a few blocks at a time.
-    for lo, hi in run.ranges(len(tasks), 4 * run.n_jobs):
-        total += sum(run.map(block, tasks[lo:hi], blas=True))
+    tasks = run.ranges(len(rows), grain)
+    total: Any = 0
+    for lo, hi in run.ranges(len(tasks), 4 * run.n_jobs):  # the counts of all blocks could be larger than the data
+        total = total + sum(run.map(block, tasks[lo:hi], blas=True))
     return total
 
 

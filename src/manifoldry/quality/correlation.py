@@ -8,6 +8,9 @@ import numpy as np
 
 from manifoldry.values import FloatArray
 
+EQUAL_SHARE = 1e-9
+"""Differences of distances, as a share of them, that count as none: those from products of columns have few digits."""
+
 
 def correlation(first: FloatArray, second: FloatArray) -> float:
     """Return the correlation of two lists of numbers; 0 if the second is constant, NaN if the first is."""

@@ -7,15 +7,8 @@ from typing import Any
 import numpy as np
 
 from manifoldry import check
-from manifoldry.neighbors.pairwise import (
-    as_pair,
-    block_rows,
-    distance_rows,
-    distances_to_others,
-    nearest,
-    sample_rows,
-)
-from manifoldry.quality.correlation import correlation
+from manifoldry.neighbors.pairwise import as_pair, nearest_of, sample_rows
+from manifoldry.quality.correlation import EQUAL_SHARE, correlation
 from manifoldry.run import Run
 from manifoldry.values import FloatArray
 
@@ -70,15 +63,9 @@ def density_preservation(
     check.enough_points(n, 3)
     k = check.integer("n_neighbors", n_neighbors, 1, n - 1, f" for {n} points (a point is not its own neighbor)")
     rows = sample_rows(n, None if sample is None else check.integer("sample", sample, 3), random_state)
-    spaces = distance_rows(X, metric), distance_rows(Y)
     run = Run(n_jobs=n_jobs)
-
-    def block(lo: int, hi: int) -> FloatArray:
-        blocks = (distances_to_others(space, rows[lo:hi]) for space in spaces)
-        return np.stack([squared_radii(np.take_along_axis(D, nearest(D, k), axis=1)) for D in blocks])
-
-    in_x, in_y = np.concatenate(run.map(block, run.ranges(len(rows), block_rows(n)), blas=True), axis=1)
-    return density_correlation(in_x, in_y)
+    spaces = (nearest_of(X, rows, k, run, metric), nearest_of(Y, rows, k, run))
+    return density_correlation(*(squared_radii(lengths) for _, lengths in spaces))
 
 
 def squared_radii(lengths: FloatArray) -> FloatArray:
@@ -96,10 +83,10 @@ def log_radii(radii: FloatArray) -> FloatArray:
 
 def density_correlation(radii_x: FloatArray, radii_y: FloatArray) -> float:
     """Return the correlation of the logarithms of local radii; 0 if all are equal in Y, refused if they are in X."""
-    found = correlation(log_radii(radii_x), log_radii(radii_y))
-    if np.isnan(found):
+    in_x, in_y = log_radii(radii_x), log_radii(radii_y)
+    if np.ptp(in_x) <= EQUAL_SHARE:
         raise ValueError(
             f"All {len(radii_x)} points have the same local radius in X, so there is no density to keep; take another "
             "n_neighbors."
         )
-    return found
+    return correlation(in_x, in_y) if np.ptp(in_y) > EQUAL_SHARE else 0.0

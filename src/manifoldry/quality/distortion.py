@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,7 +129,7 @@ def local_distortion(
     k = check.integer("n_neighbors", n_neighbors, q + 1, n - 1, because)
     rows, run = sample_rows(n, sample, random_state), Run(n_jobs=n_jobs)
     near, _ = nearest_of(X, rows, k, run, metric)
-    found = distortion_of(X, Y, rows, near, metric, run)
+    found = distortions_of(X, [Y], rows, near, metric, run)[0]
     if np.isnan(found.residuals).all():
         raise ValueError(
             f"No point has {k} neighbors that span {q} dimensions; take more neighbors, or drop duplicate rows."
@@ -141,25 +142,30 @@ def tangent_dimension(X: Any, n_components: int, metric: str) -> int:
     return n_components if metric == "precomputed" else min(n_components, X.shape[1])
 
 
-def distortion_of(X: Any, Y: FloatArray, rows: IntArray, near: IntArray, metric: str, run: Run) -> LocalDistortion:
-    """Return the distortion at the points ``rows`` with neighbors ``near`` (m, k); NaN where they span too little."""
+def distortions_of(
+    X: Any, layouts: Sequence[FloatArray], rows: IntArray, near: IntArray, metric: str, run: Run
+) -> list[LocalDistortion]:
+    """Return the distortions of layouts of one dimension at the points ``rows`` with neighbors ``near`` (m, k).
+
+    NaN where the neighbors span too little.
+    """
     members = np.column_stack([rows, near])
-    q = tangent_dimension(X, Y.shape[1], metric)
+    q = tangent_dimension(X, layouts[0].shape[1], metric)
     width = members.shape[1] if metric == "precomputed" else X.shape[1]
 
-    def block(lo: int, hi: int) -> tuple[FloatArray, FloatArray]:
+    def block(lo: int, hi: int) -> list[tuple[FloatArray, FloatArray]]:
         part = members[lo:hi]
         if metric == "precomputed":
             grams = grams_from_distances(X, Stack(rows[lo:hi], part), about_center=False)
             values, coordinates = gram_scores(grams, q)
         else:
             values, coordinates = principal_scores(_centered(gather(X, part)), q)
-        return _jacobians(values[:, :q], coordinates, _centered(Y[part]))
+        return [_jacobians(values[:, :q], coordinates, _centered(Y[part])) for Y in layouts]
 
     grain = max(1, MAX_STACK_ENTRIES // (members.shape[1] * max(width, members.shape[1])))
-    found = run.map(block, run.ranges(len(rows), grain), blas=True)
-    stretches, residuals = (np.concatenate(part) for part in zip(*found, strict=True))
-    return LocalDistortion(rows, stretches, residuals)
+    blocks = run.map(block, run.ranges(len(rows), grain), blas=True)
+    pieces = (zip(*(found[i] for found in blocks), strict=True) for i in range(len(layouts)))
+    return [LocalDistortion(rows, *(np.concatenate(part) for part in piece)) for piece in pieces]
 
 
 def _jacobians(values: FloatArray, coordinates: FloatArray, moved: FloatArray) -> tuple[FloatArray, FloatArray]:

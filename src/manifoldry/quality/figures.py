@@ -13,7 +13,7 @@ from manifoldry.neighbors.pairwise import block_rows, distance_rows, sample_rows
 from manifoldry.quality.correlation import correlation_of_sums, correlation_sums, jackknife_error
 from manifoldry.quality.density import log_radii, squared_radii
 from manifoldry.quality.distances import scale_and_deviation, squared_ratios
-from manifoldry.quality.distortion import distortion_of
+from manifoldry.quality.distortion import LocalDistortion
 from manifoldry.quality.fit import FITS, procrustes
 from manifoldry.quality.jackknife import group_jackknife_errors
 from manifoldry.quality.labels import Labeled, label_rows
@@ -83,6 +83,7 @@ class Layout:
     data: Statistics
     found: Statistics
     geodesics: Geodesics | None
+    distortion: LocalDistortion | None
     errors: bool
 
     @property
@@ -177,8 +178,8 @@ class Layout:
         }
 
     def _distortion(self) -> Figures:
-        task = self.task
-        found = distortion_of(task.X, self.Y, task.rows, self.data["neighbors"], task.metric, task.run)
+        found = self.distortion
+        assert found is not None
         columns = np.column_stack([found.conformality, found.areas, found.residuals])
         columns = columns[~np.isnan(found.residuals)]
         names = "conformality", "area_deviation", "local_residual"

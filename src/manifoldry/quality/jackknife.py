@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isqrt
 from typing import Any
 
 import numpy as np
 
 from manifoldry.values import FloatArray, IntArray
 
-N_JACKKNIFE_GROUPS = 50
-"""Groups of points left out in turn: the standard error is known to about 1 / sqrt(2 * 50), a tenth of itself."""
+MAX_JACKKNIFE_GROUPS = 50
+"""Maximum number of groups of points left out in turn: of g groups, the error is known to 1 / sqrt(2 g) of itself."""
 
 
 def group_jackknife_errors(
@@ -18,7 +19,8 @@ def group_jackknife_errors(
 ) -> FloatArray:
     """Return the standard errors of figures that are not smooth, such as medians: groups of points are left out.
 
-    For a median, leaving out one point at a time is inconsistent and leaving out many is not.
+    For a median, leaving out one point at a time is inconsistent; groups must grow faster than their number. Here about
+    sqrt(m) groups of sqrt(m) points, at the most 50.
 
     Parameters
     ----------
@@ -36,7 +38,8 @@ def group_jackknife_errors(
     whole = figures(np.arange(m))
     if m < 2 or m >= n:
         return np.full(len(whole), 0.0 if m >= n else np.nan)
-    groups = np.array_split(rng.permutation(m), min(m, N_JACKKNIFE_GROUPS))
+    n_groups = min(max(2, isqrt(m)), MAX_JACKKNIFE_GROUPS)
+    groups = np.array_split(rng.permutation(m), n_groups)
     left = np.array([figures(np.delete(np.arange(m), group)) for group in groups])
     return _spread(left, m, n)
 

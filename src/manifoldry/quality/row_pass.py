@@ -15,9 +15,8 @@ from manifoldry.neighbors.pairwise import (
     distances_to_others,
     nearest,
 )
-from manifoldry.quality.coranking import auc_rows
 from manifoldry.quality.correlation import correlation_sums
-from manifoldry.quality.full_ranks import sorted_ranks, worst_ranks
+from manifoldry.quality.full_ranks import auc_rows, sorted_ranks, worst_ranks
 from manifoldry.quality.ranks import ranks_of
 from manifoldry.quality.shepard import pair_columns
 from manifoldry.quality.stress import pair_sums, pilot_scale
@@ -25,12 +24,8 @@ from manifoldry.quality.triplets import draw_triplets, triplet_sums
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
 
-N_PRODUCT_ROWS = 16
-"""Points whose distances in the data are computed together: a matrix product of fewer waits for memory, not arithmetic
-(70,000 rows of 784 columns)."""
-
-N_RANKED_PAIRS = 200_000
-"""Pairs of points, about, whose distances are ranked together; the rank correlation is then known to 0.002 or so."""
+N_RANKED_PAIRS = 100_000
+"""Pairs of points, about, whose distances are ranked together; the rank correlation is then known to 0.003 or so."""
 
 N_ROW_TRIPLETS = 50
 """Triplets drawn per point, as in `triplet_accuracy`."""
@@ -84,7 +79,7 @@ class RowPass:
             pieces = run.ranges(hi - lo, grain)
             return [self._piece(away[a:b], slice(lo + a, lo + b), in_y, scales) for a, b in pieces]
 
-        blocks = run.map(block, run.ranges(len(self.rows), max(grain, N_PRODUCT_ROWS)), blas=True)
+        blocks = run.map(block, run.ranges(len(self.rows), block_rows(n, X.shape[1])), blas=True)
         pieces = [piece for found in blocks for piece in found]
         return [_joined([piece[i] for piece in pieces]) for i in range(1 + len(layouts))]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 
 from manifoldry import check
 from manifoldry.neighbors.pairwise import as_pair, as_points, sample_rows
-from manifoldry.quality.distortion import tangent_dimension
+from manifoldry.quality.distortion import LocalDistortion, distortions_of, tangent_dimension
 from manifoldry.quality.figures import DISTORTION_FIGURES, LABEL_FIGURES, TRUTH_FIGURES, Geodesics, Layout, Task
 from manifoldry.quality.labels import read_labels
 from manifoldry.quality.ranks import require_below_half
@@ -19,7 +19,7 @@ from manifoldry.quality.shepard import geodesic_rows
 from manifoldry.quality.table import TABLE, Score
 from manifoldry.run import Run
 from manifoldry.solve.scaling import classical_scaling
-from manifoldry.values import FloatArray
+from manifoldry.values import FloatArray, IntArray
 
 MAX_SCORED_POINTS = 3000
 """Points up to which a score uses all of them by default: a second or two."""
@@ -27,7 +27,7 @@ MAX_SCORED_POINTS = 3000
 N_SCORED_POINTS = 1000
 """Points sampled beyond: each is compared with all others, and a share comes with a standard error below 0.016."""
 
-MAX_GEODESIC_SOURCES, MAX_SCORED_LENGTHS = 300, 7_000_000
+MAX_GEODESIC_SOURCES, MAX_SCORED_LENGTHS = 200, 7_000_000
 """Points from which paths are followed, and lengths of paths: 100 points of 70,000, whose lengths take 60 MB."""
 
 
@@ -76,7 +76,7 @@ def score(  # noqa: PLR0913
     Returns
     -------
     Score
-        A dict of str to float, in groups: neighbors, distances, labels, truth, and units: those that only say
+        A dict of str to float, in groups: neighbors, distances, layout, labels, truth, and units, which only say
         something about an embedding in the units of X. ``errors`` has the standard errors of the sample, ``pca`` the
         same figures of the first p principal components (of the classical scaling of precomputed distances).
         ``to_frame()`` and ``to_dict()`` add the range, best value and meaning of each.
@@ -106,12 +106,19 @@ def score(  # noqa: PLR0913
     layouts = Y, _baseline(X, p, metric, task.run)
     data, *found = RowPass.draw(n, rows, k, task.needs, task.run)(X, layouts, metric, task.run)
     paths = _geodesics(task) if "geodesic_correlation" in task.wanted else None
+    bent = _distortions(task, layouts, data["neighbors"])
     ours, pca = (
-        Layout(task, layout, data, statistics, paths, errors).figures()
-        for layout, statistics, errors in zip(layouts, found, (True, False), strict=True)
+        Layout(task, layouts[i], data, found[i], paths, bent[i], errors).figures()
+        for i, errors in enumerate((True, False))
     )
     values, baseline = ({name: figure[0] for name, figure in layout.items()} for layout in (ours, pca))
     return Score(values, baseline, {name: figure[1] for name, figure in ours.items()}, _heading(task, Y, paths))
+
+
+def _distortions(task: Task, layouts: Sequence[FloatArray], near: IntArray) -> Sequence[LocalDistortion | None]:
+    if not task.wanted & DISTORTION_FIGURES:
+        return [None] * len(layouts)
+    return distortions_of(task.X, layouts, task.rows, near, task.metric, task.run)
 
 
 def _geodesics(task: Task) -> Geodesics:
@@ -180,7 +187,11 @@ def _required(name: str) -> str:
 def _heading(task: Task, Y: FloatArray, paths: Geodesics | None) -> str:
     n, p = Y.shape
     m = len(task.rows)
-    which = "all compared" if m == n else f"{m:,} of them, drawn at random, compared with all: ± standard error"
+    which = (
+        "all compared (± where pairs or paths were drawn)"
+        if m == n
+        else f"{m:,} drawn and compared with all (± standard error)"
+    )
     joined = 1.0 if paths is None else paths.joined
     apart = f" Paths join {joined:.0%} of the pairs: geodesic_correlation is theirs." if joined < 1 else ""
     return f"{n:,} points in {p} dimension{'s' * (p > 1)}, {task.n_neighbors} neighbors; {which}.{apart}"

@@ -10,17 +10,23 @@ import numpy as np
 from manifoldry import check
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import symmetrize
-from manifoldry.neighbors.pairwise import as_pair, block_rows, distance_rows, sample_rows
+from manifoldry.neighbors.pairwise import as_pair, block_rows, distance_rows, listed_distances, sample_rows
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
-from manifoldry.quality.correlation import correlation, correlation_of_sums, correlation_sums, jackknife_error
+from manifoldry.quality.correlation import (
+    EQUAL_SHARE,
+    correlation,
+    correlation_of_sums,
+    correlation_sums,
+    jackknife_error,
+)
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray
 
 N_SHEPARD_POINTS = 1000
 """Number of points whose pairs are drawn: more than any picture needs, and as in `quality.score`."""
 
-MAX_GEODESIC_PAIRS = 20_000_000
-"""Maximum number of pairs of a geodesic correlation, which ranks them together: about 1 GB."""
+MAX_GEODESIC_PAIRS = 10_000_000
+"""Maximum number of pairs of a geodesic correlation, which ranks them together: about 700 MB."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,7 +87,7 @@ class GeodesicCorrelation:
     spearman_error: float
 
 
-def shepard(
+def shepard_diagram(
     X: Any,
     Y: Any,
     *,
@@ -116,7 +122,7 @@ def shepard(
     --------
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(50, 3))
-    >>> shepard(X, 2 * X)
+    >>> shepard_diagram(X, 2 * X)
     Shepard(1,225 pairs: pearson=1.0000, spearman=1.0000, nonmetric_stress_1=0.0000)
     """
     X, Y = as_pair(X, Y, metric)
@@ -126,13 +132,7 @@ def shepard(
     rows = sample_rows(n, None if whole else min(N_SHEPARD_POINTS, n_pairs), random_state)
     run = Run(random_state, n_jobs)
     columns = pair_columns(n, rows, n - 1 if whole else -(-n_pairs // len(rows)), run.rng("pairs"))
-    in_x, in_y = distance_rows(X, metric), distance_rows(Y)
-
-    def block(lo: int, hi: int) -> FloatArray:
-        taken = columns[lo:hi]
-        return np.stack([np.take_along_axis(d(rows[lo:hi]), taken, axis=1) for d in (in_x, in_y)])
-
-    before, after = np.concatenate(run.map(block, run.ranges(len(rows), block_rows(n)), blas=True), axis=1)
+    before, after = (listed_distances(*space, rows, columns, run) for space in ((X, metric), (Y, "euclidean")))
     pairs = np.broadcast_to(rows[:, None], columns.shape), columns
     once = columns > rows[:, None] if whole else np.ones(columns.shape, dtype=bool)
     return shepard_of(before[once], after[once], pairs[0][once], pairs[1][once])
@@ -164,7 +164,7 @@ def geodesic_correlation(
     metric : str
         Metric of X, as in scikit-learn.
     sample : int, optional
-        Number of sources, drawn without replacement; None for all points. At most 20,000,000 pairs.
+        Number of sources, drawn without replacement; None for all points. At most 10,000,000 pairs.
     random_state : None, int, numpy Generator or RandomState
         Seed of the sources.
     n_jobs : int, optional
@@ -275,7 +275,7 @@ def geodesic_of(geodesics: FloatArray, distances: FloatArray, sources: IntArray)
 
 
 def _require_spread(lengths: FloatArray) -> None:
-    if not lengths.size or lengths.max() == lengths.min():
+    if not lengths.size or lengths.max() - lengths.min() <= EQUAL_SHARE * lengths.max():
         raise ValueError(
             f"The {lengths.size:,} distances in X are all equal, so there is nothing to correlate with; check X or "
             "take more points."

@@ -208,7 +208,7 @@ def nonmetric_stress_1(
     if n_pairs > MAX_MONOTONE_PAIRS:
         raise ValueError(
             f"The monotone regression would sort {n_pairs:,} pairs; it is limited to {MAX_MONOTONE_PAIRS:,}: "
-            f"take sample={MAX_MONOTONE_PAIRS // n} points or fewer, or the pairs of shepard."
+            f"take sample={MAX_MONOTONE_PAIRS // n} points or fewer, or the pairs of shepard_diagram."
         )
     in_x, in_y = distance_rows(X, metric), distance_rows(Y)
     run = Run(n_jobs=n_jobs)
@@ -218,7 +218,7 @@ def nonmetric_stress_1(
         taken = np.arange(n) > points if whole else np.arange(n) != points
         return np.stack([in_x(rows[lo:hi])[taken], in_y(rows[lo:hi])[taken]])
 
-    before, after = np.concatenate(run.map(block, run.ranges(len(rows), block_rows(n)), blas=True), axis=1)
+    before, after = np.concatenate(run.map(block, run.ranges(len(rows), block_rows(n, X.shape[1])), blas=True), axis=1)
     _require_apart(float(before.max()))
     order, fitted = monotone_regression(before, after)
     return monotone_stress(after[order], fitted)
@@ -306,7 +306,7 @@ def _sums(
     def block(lo: int, hi: int) -> FloatArray:
         return pair_sums(distances_to_others(in_x, rows[lo:hi]), in_y(rows[lo:hi]), pilot)
 
-    sums = np.concatenate(run.map(block, run.ranges(len(rows), block_rows(len(Y))), blas=True))
+    sums = np.concatenate(run.map(block, run.ranges(len(rows), block_rows(len(Y), X.shape[1])), blas=True))
     _require_apart(float(sums[:, SUMS.index("xx")].max()))
     return sums, len(Y)
 

@@ -9,14 +9,15 @@ from typing import Any, Literal
 
 GROUPS = {
     "neighbors": "neighbors: who is near whom, whatever the scale",
-    "distances": "distances: how far apart, at the best scale",
+    "distances": "distances: near by and along the data, at the best scale",
+    "layout": "layout: straight distances, at the best scale; unfolding a bent sheet changes them, and rightly",
     "labels": "labels: are the classes apart in the embedding",
     "truth": "truth: the known coordinates",
     "units": "units: only for embeddings in the units of the data",
 }
 """Groups of figures, in the order in which they are shown, and their headings."""
 
-Group = Literal["neighbors", "distances", "labels", "truth", "units"]
+Group = Literal["neighbors", "distances", "layout", "labels", "truth", "units"]
 
 
 @dataclass(frozen=True)
@@ -59,17 +60,17 @@ _ENTRIES = (
     Entry("r_nx_auc", "neighbors", -1, 1, 1, "neighborhoods of all sizes kept, the small ones most; chance: 0"),
     Entry("mrre_x", "neighbors", 0, 1, 0, "relative change of the ranks of neighbors in the data"),
     Entry("mrre_y", "neighbors", 0, 1, 0, "relative change of the ranks of neighbors in the embedding"),
-    Entry("pearson", "distances", -1, 1, 1, "correlation of all distances, before and after"),
-    Entry("spearman", "distances", -1, 1, 1, "correlation of their ranks"),
-    Entry("geodesic_correlation", "distances", -1, 1, 1, "correlation with the distances along the data"),
-    Entry("triplet_accuracy", "distances", 0, 1, 1, "of two points, the nearer stays the nearer; chance: 0.5"),
-    Entry("scaled_stress", "distances", 0, 1, 0, "change of all distances (normalized and Kruskal's stress)"),
-    Entry("scaled_sammon_stress", "distances", 0, 1, 0, "the same, small distances counting more"),
     Entry("distance_deviation", "distances", 0, inf, 0, "half of the distances to neighbors change by less"),
+    Entry("geodesic_correlation", "distances", -1, 1, 1, "correlation with the lengths of paths along the data"),
     Entry("density_preservation", "distances", -1, 1, 1, "dense places stay dense; chance: 0"),
-    Entry("conformality", "distances", 0, 1, 1, "least over largest stretch around a point: angles are kept"),
+    Entry("conformality", "distances", 0, 1, 1, "angles around a point: its least stretch over its largest"),
     Entry("area_deviation", "distances", 0, inf, 0, "half of the areas around points change by less"),
     Entry("local_residual", "distances", 0, 1, 0, "share of a neighborhood that is no linear image of the data's"),
+    Entry("pearson", "layout", -1, 1, 1, "correlation of all distances, before and after"),
+    Entry("spearman", "layout", -1, 1, 1, "correlation of their ranks"),
+    Entry("triplet_accuracy", "layout", 0, 1, 1, "of two points, the nearer stays the nearer; chance: 0.5"),
+    Entry("scaled_stress", "layout", 0, 1, 0, "change of all distances (normalized and Kruskal's stress)"),
+    Entry("scaled_sammon_stress", "layout", 0, 1, 0, "the same, small distances counting more"),
     Entry("neighborhood_hit", "labels", 0, 1, 1, "share of the nearest neighbors that have the point's label"),
     Entry("label_accuracy", "labels", 0, 1, 1, "share of points whose nearest neighbor has their label"),
     Entry("silhouette", "labels", -1, 1, 1, "classes are compact and apart; below 0: nearer to another class"),

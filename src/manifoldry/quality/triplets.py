@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from manifoldry import check
-from manifoldry.neighbors.pairwise import as_pair, block_rows, distance_rows, sample_rows
+from manifoldry.neighbors.pairwise import as_pair, listed_distances, sample_rows
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray
 
@@ -67,12 +67,9 @@ def triplet_accuracy(
     run = Run(random_state, n_jobs)
     rows = sample_rows(n, sample, random_state)
     triplets = draw_triplets(n, rows, per_row, run.rng("triplets"))
-    in_x, in_y = distance_rows(X, metric), distance_rows(Y)
-
-    def block(lo: int, hi: int) -> FloatArray:
-        return triplet_sums(in_x(rows[lo:hi]), in_y(rows[lo:hi]), triplets[lo:hi])
-
-    kept, decided = np.concatenate(run.map(block, run.ranges(len(rows), block_rows(n)), blas=True)).sum(axis=0)
+    columns = triplets.reshape(len(rows), -1)
+    before, after = (listed_distances(*space, rows, columns, run) for space in ((X, metric), (Y, "euclidean")))
+    kept, decided = _sums_of_orders(before, after).sum(axis=0)
     if decided == 0:
         raise ValueError(
             f"None of the {len(rows) * per_row} triplets has two different distances in X: the points are all equally "
@@ -92,10 +89,13 @@ def draw_triplets(n: int, rows: IntArray, per_row: int, rng: np.random.Generator
 
 def triplet_sums(from_x: FloatArray, from_y: FloatArray, triplets: IntArray) -> FloatArray:
     """Return per row (b, 2) how many triplets are kept, a tie in Y as one half, and how many have an order in X."""
-    orders = []
-    for distances in (from_x, from_y):
-        near, far = (np.take_along_axis(distances, triplets[:, :, side], axis=1) for side in (0, 1))
-        orders.append(np.sign(near - far))
+    columns = triplets.reshape(len(triplets), -1)
+    return _sums_of_orders(*(np.take_along_axis(distances, columns, axis=1) for distances in (from_x, from_y)))
+
+
+def _sums_of_orders(before: FloatArray, after: FloatArray) -> FloatArray:
+    """Return the sums from the two distances of each triplet side by side, (b, 2 t) in X and in Y."""
+    in_x, in_y = (np.sign(distances[:, ::2] - distances[:, 1::2]) for distances in (before, after))
     # The product of the signs is 1 (kept), -1 (exchanged), or 0 (undecided); of those with an order in X.
-    decided = np.count_nonzero(orders[0], axis=1)
-    return np.stack([(decided + (orders[0] * orders[1]).sum(axis=1)) / 2, decided], axis=1)
+    decided = np.count_nonzero(in_x, axis=1)
+    return np.stack([(decided + (in_x * in_y).sum(axis=1)) / 2, decided], axis=1)

@@ -12,10 +12,10 @@ from manifoldry.values import FloatArray, IntArray, NeighborGraph
 N_DENSITY_NEIGHBORS = 15
 """Neighbors whose distances give the density of a point, and whose densities are averaged."""
 MIN_VALLEY_DEPTH, PLANE_VALLEY_DEPTH = 0.5, 2.0
-"""Least fall of the logarithm of the density from a peak to the saddle that leads to a higher one: the second number over
-the dimension, and no less than the first. Chance makes 1.4 on a line, 0.9 in two dimensions, 0.6 in three and 0.45 in
-four to fifteen, in 500 sets of 300 to 10,000 uniform, Gaussian and exponential points, on spheres and rolls. Digits have
-2.5, olive oils 2.5, cells in a flow cytometer 1.8."""
+"""Least fall of the logarithm of the density from a peak to the saddle that leads to a higher one: the second number
+over the dimension, and no less than the first. Chance makes 1.4 on a line, 0.9 in two dimensions, 0.6 in three and 0.45
+in four to fifteen, in 500 sets of 300 to 10,000 uniform, Gaussian and exponential points, on spheres and rolls. Digits
+have 2.5, olive oils 2.5, cells in a flow cytometer 1.8."""
 MIN_GROUP_SHARE = 0.01
 """Smaller groups are not counted: they are outliers."""
 

@@ -25,11 +25,17 @@ from manifoldry.quality.distortion import LocalDistortion, local_distortion
 from manifoldry.quality.fit import Procrustes, procrustes
 from manifoldry.quality.labels import label_accuracy, neighborhood_hit, silhouette
 from manifoldry.quality.layout import Crowding, RuledAxis, crowding, distinct_places, ruled_axes
+from manifoldry.quality.map_continuity import MapContinuity, map_continuity
 from manifoldry.quality.neighborhoods import continuity, knn_error, knn_kept, mrre, trustworthiness
-from manifoldry.quality.ranks import RankMeasures, rank_measures
+from manifoldry.quality.null_comparison import NullComparison, null_comparison
+from manifoldry.quality.picture_clusters import picture_clusters
+from manifoldry.quality.ranks import RankMeasures, measures_of, neighbor_ranks, rank_measures
+from manifoldry.quality.reliability import Reliability, reliability
 from manifoldry.quality.scoring import score
 from manifoldry.quality.shepard import GeodesicCorrelation, Shepard, geodesic_correlation, shepard_diagram
+from manifoldry.quality.stability import Stability, stability
 from manifoldry.quality.stress import nonmetric_stress_1, normalized_stress, raw_stress, sammon_stress, stress_1
+from manifoldry.quality.structureless import structureless
 from manifoldry.quality.table import TABLE, Entry, Score
 from manifoldry.quality.triplets import triplet_accuracy
 from manifoldry.solve.spectrum import residual_variance
@@ -42,11 +48,15 @@ __all__ = [
     "GeodesicCorrelation",
     "LocalDistortion",
     "LocalGlobal",
+    "MapContinuity",
+    "NullComparison",
     "Procrustes",
     "RankMeasures",
+    "Reliability",
     "RuledAxis",
     "Score",
     "Shepard",
+    "Stability",
     "agreement",
     "continuity",
     "coranking_matrix",
@@ -63,12 +73,15 @@ __all__ = [
     "lcmc",
     "local_distortion",
     "local_global_quality",
+    "map_continuity",
     "mrre",
     "neighborhood_hit",
     "nmi",
     "nonlocalized",
     "nonmetric_stress_1",
     "normalized_stress",
+    "null_comparison",
+    "picture_clusters",
     "procrustes",
     "purity",
     "q_nx",
@@ -76,6 +89,7 @@ __all__ = [
     "r_nx_auc",
     "rank_measures",
     "raw_stress",
+    "reliability",
     "residual_variance",
     "ruled_axes",
     "sammon_stress",
@@ -83,8 +97,10 @@ __all__ = [
     "score",
     "shepard_diagram",
     "silhouette",
+    "stability",
     "stress_1",
     "stretch",
+    "structureless",
     "subspace_error",
     "triplet_accuracy",
     "trustworthiness",

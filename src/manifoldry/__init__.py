@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from manifoldry.clusters.mixtures import MFA, MPPCA
     from manifoldry.clusters.vqpca import VQPCA
     from manifoldry.clusters.wrapped import AffinityPropagation, KMeans
+    from manifoldry.diagnosis import Diagnosis, Finding, diagnose
     from manifoldry.embedders.classical_mds import ClassicalMDS
     from manifoldry.embedders.commute import CommuteTime
     from manifoldry.embedders.curve import PrincipalCurve
@@ -68,20 +69,23 @@ _PLACES = {
     **METHODS,
     **CLUSTERINGS,
     "AutoEmbedding": "manifoldry.choosing.auto",
+    "Certificate": "manifoldry.values",
     "Comparison": "manifoldry.choosing.comparison",
+    "Diagnosis": "manifoldry.diagnosis",
     "DisconnectedWarning": "manifoldry.warnings",
+    "Embedding": "manifoldry.values",
     "EmbeddingWarning": "manifoldry.warnings",
+    "Finding": "manifoldry.diagnosis",
+    "NeighborGraph": "manifoldry.values",
     "NeighborSuggestion": "manifoldry.choosing.neighbor_suggestion",
     "PatchAlignment": "manifoldry.patches.align",
     "Progress": "manifoldry.run",
-    "Certificate": "manifoldry.values",
-    "Embedding": "manifoldry.values",
-    "NeighborGraph": "manifoldry.values",
     "Spectrum": "manifoldry.values",
     "Stop": "manifoldry.values",
     "Trace": "manifoldry.values",
     "align_patches": "manifoldry.patches.align",
     "compare": "manifoldry.choosing.compare",
+    "diagnose": "manifoldry.diagnosis",
     "score": "manifoldry.quality",
     "suggest_n_components": "manifoldry.choosing.n_components",
     "suggest_neighbors": "manifoldry.choosing.neighbors",
@@ -116,6 +120,7 @@ __all__ = [
     "CommuteTime",
     "Comparison",
     "ConformalIsomap",
+    "Diagnosis",
     "DiffusionMaps",
     "DisconnectedWarning",
     "Embedding",
@@ -123,6 +128,7 @@ __all__ = [
     "FactorAnalysis",
     "FastICA",
     "FastMVU",
+    "Finding",
     "GaussianRandomProjection",
     "GeodesicKMedoids",
     "HessianEigenmaps",
@@ -156,6 +162,7 @@ __all__ = [
     "clusterings",
     "compare",
     "datasets",
+    "diagnose",
     "dimension",
     "methods",
     "quality",

@@ -115,6 +115,7 @@ def test_the_table_as_a_frame_and_in_print():
 
 def test_many_points_get_fewer_candidates(monkeypatch):
     monkeypatch.setattr("manifoldry.choosing.neighbors.MANY_POINTS", 250)
+    monkeypatch.setattr("manifoldry.choosing.neighbors.MAX_SHORT_CIRCUIT_POINTS", 250)
     found = suggest_neighbors(swiss_roll(300).X)
     assert [row.n_neighbors for row in found.rows] == [5, 8, 12, 20, 30]
     assert found.row().n_short_circuits is None

@@ -83,13 +83,13 @@ def refusal(card: Card, model: Any, X: Any, clock: Clock, n_fits: int) -> str:
         most = ROWS_WITHOUT_CLOCK.get(card.name, n)
         return "" if n <= most else f"too slow for {n:,} points without a budget: {card.cost}"
     if clock.over():
-        return f"the budget of {clock.budget:g} s was used up"
+        return "the budget was used up"
     if n < MIN_ESTIMATED_ROWS:
         return ""
     seconds = n_fits * estimate(model, X, growth(card))
     if seconds <= clock.left:
         return ""
-    return f"about {seconds:.0f} s for {n:,} points, and {max(clock.left, 0):.0f} s of the budget were left"
+    return f"about {seconds:.0f} s for {n:,} points, and {max(clock.left, 0):.0f} s were left"
 
 
 def estimate(model: Any, X: Any, power: float) -> float:

@@ -214,6 +214,7 @@ def _fitted(
         warnings.simplefilter("ignore")  # advice is kept with the entry
         try:
             model.fit(task.X)
+            seconds = time.perf_counter() - began
             figures = judge.figures(model.embedding_)
             figures |= _held_out(candidate, task, seed)
         except FIT_ERRORS as error:
@@ -225,7 +226,7 @@ def _fitted(
         model,
         model.embedding_,
         figures,
-        time.perf_counter() - began,
+        seconds,
         warnings=_warnings(model),
     )
 

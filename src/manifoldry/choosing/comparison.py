@@ -30,7 +30,7 @@ class ComparedMethod:
     score : mapping of str to float
         Its figures.
     seconds : float
-        What fitting and judging it took.
+        What the fit took.
     reasons : tuple of str
         What speaks for and against it, in sentences.
     warnings : tuple of str

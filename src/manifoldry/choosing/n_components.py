@@ -8,11 +8,12 @@ from manifoldry import check
 from manifoldry.base.suggestion import by_dimension, variance_left_over
 from manifoldry.choosing.input import checked_input, is_precomputed, without_copies
 from manifoldry.choosing.purposes import PURPOSES
-from manifoldry.dimension import consensus
-from manifoldry.dimension.consensus import MIN_CONSENSUS_POINTS
+from manifoldry.dimension import UndecidedError, consensus
 from manifoldry.geometry.dimension import intrinsic_dimension
 from manifoldry.solve.spectrum import MAX_LOST_VARIANCE, Suggestion
 
+MIN_AGREED_POINTS = 20
+"""Fewer points have no neighborhoods on which several estimators could agree: one of them is asked."""
 PICTURE_DIMENSIONS = 2
 """What can be looked at."""
 
@@ -73,9 +74,12 @@ def suggest_n_components(
 
 def _measured(points: Any, metric: Any, random_state: Any, n_jobs: int | None) -> Suggestion:
     """Return the dimension that the estimators agree on; of few points that of one estimator."""
-    if points.shape[0] < MIN_CONSENSUS_POINTS:
+    if points.shape[0] < MIN_AGREED_POINTS:
         return by_dimension(intrinsic_dimension(points, metric))
-    agreed = consensus(points, metric=metric, random_state=random_state, n_jobs=n_jobs)
+    try:
+        agreed = consensus(points, metric=metric, random_state=random_state, n_jobs=n_jobs)
+    except UndecidedError:
+        return by_dimension(intrinsic_dimension(points, metric))
     text = f"The estimators agree on {agreed.value} (between {agreed.low:.1f} and {agreed.high:.1f}). "
     return Suggestion(agreed.value, text + " ".join(agreed.why))
 

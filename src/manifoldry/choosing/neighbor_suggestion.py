@@ -32,7 +32,7 @@ class NeighborRow:
         How many times the distance to their nearest neighbors the shortest edges are that join large pieces of the
         graph before; 0 if none are joined. More than 3 is a gap in the data, not in the sampling.
     n_short_circuits : int or None
-        Edges that jump across a gap, by the ways around them; None if not sought, of more than 10,000 points.
+        Edges that jump across a gap, by the ways around them; None if not sought, of more than 3,000 points.
     affected : float
         Share of the geodesic distances that these edges shorten by a fifth or more; NaN if not sought.
     change : float

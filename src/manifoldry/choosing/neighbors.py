@@ -22,9 +22,9 @@ NEIGHBOR_CANDIDATES = (4, 5, 6, 8, 10, 12, 15, 20, 25, 30)
 """Numbers of neighbors tried: each a fifth to a third more than the one before, so that the steps are comparable."""
 MANY_POINTS_CANDIDATES = (5, 8, 12, 20, 30)
 """Those tried of many points, where each costs seconds."""
-MANY_POINTS = 10_000
-"""More points get fewer candidates, and short circuits are not sought: that takes a second for each, and minutes for
-70,000 images. The geodesic distances show them too."""
+MANY_POINTS, MAX_SHORT_CIRCUIT_POINTS = 10_000, 3_000
+"""More points get fewer candidates; and of more points short circuits are not sought, which takes seconds for each
+candidate and minutes for 70,000 images. The geodesic distances show them too."""
 MAX_PATH_LENGTHS, MIN_PATH_SOURCES, MAX_PATH_SOURCES = 1_000_000, 8, 64
 """Geodesic distances compared per number of neighbors, as far as the limits of the number of sources allow."""
 TORN_RATIO = 0.8
@@ -72,8 +72,8 @@ def suggest_neighbors(
     metric, metric_params
         As in scikit-learn, or "precomputed".
     candidates : sequence of int, optional
-        Numbers of neighbors to try; if None, 4 to 30 in ten steps, of more than 10,000 points in five and without
-        seeking short circuits.
+        Numbers of neighbors to try; if None, 4 to 30 in ten steps, of more than 10,000 points in five. Short circuits
+        are sought among up to 3,000 points.
     random_state : None, int, numpy Generator or RandomState
         Seed of the points from which distances are measured.
     n_jobs : int, optional
@@ -139,7 +139,7 @@ def _table(lists: NeighborGraph, sizes: IntArray, run: Run) -> tuple[NeighborRow
 
 def _short_circuits(graph: NeighborGraph, run: Run) -> tuple[int | None, float]:
     """Return the number of short circuits and the share of distances they shorten, unless the points are many."""
-    if graph.n_points > MANY_POINTS:
+    if graph.n_points > MAX_SHORT_CIRCUIT_POINTS:
         return None, np.nan
     found = short_circuits(graph, run)
     return len(found), found.affected

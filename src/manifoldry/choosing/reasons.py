@@ -119,7 +119,9 @@ def verdicts(purpose: Purpose, ranking: Sequence[tuple[Card, Figures]], known: D
     phrase, baseline = PHRASES[purpose.name], known.baseline
     linear = next((theirs for card, theirs in ranking if card.name == baseline), {})
     better = _beaten(purpose, linear, figures)
-    if best.name == baseline:
+    if len(ranking) == 1:
+        said = [f"Only {best.name} was run, so nothing is compared: it {phrase(figures)}."]
+    elif best.name == baseline:
         said = [f"Nothing tried is better than {baseline} for this purpose: it {phrase(figures)}."]
     elif better:
         said = [f"{best.name} {phrase(figures)}; {baseline} {phrase(linear)}."]
@@ -168,6 +170,6 @@ def _groups(n_groups: int) -> str:
     if n_groups > 1:
         return f"The data themselves have {n_groups} dense groups or more, with sparse regions between them."
     return (
-        "The data show no dense groups with sparse regions between them (of 15 points or more): gaps in a picture may "
-        "be the method's own, and clusters need other evidence, such as labels."
+        "The data show no dense groups of 15 points or more with sparse regions between them: gaps in a picture may be "
+        "the method's own, and clusters need other evidence, such as labels."
     )

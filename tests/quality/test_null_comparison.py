@@ -40,6 +40,13 @@ def test_islands_of_a_uniform_square_are_not_real(method, seed):
     assert "do not believe" in found.sentence
 
 
+def test_copies_of_rows_make_no_cluster_real():
+    square = np.repeat(np.random.default_rng(25).random((100, 2)), 4, axis=0)
+    found = null_comparison(TSNE(perplexity=10), square)
+    assert found.n_clusters >= 5
+    assert len(found.real) == 0
+
+
 def test_a_roll_is_one_surface():
     rng = np.random.default_rng(22)
     turn = 1.5 * np.pi * (1 + 2 * rng.random(400))

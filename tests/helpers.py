@@ -8,11 +8,29 @@ import numpy as np
 import pytest
 
 from manifoldry.base.look import CERTIFICATES
+from manifoldry.choosing.auto import AutoEmbedding
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.quality import procrustes
+from manifoldry.registry import Card
 from manifoldry.run import Run
+
+AUTO = Card(
+    name="AutoEmbedding",
+    cls=AutoEmbedding,
+    family="choosing",
+    problem="eigen",
+    papers=("tenenbaum2000",),
+    gives=("transform", "inverse"),
+    keeps="what the best method keeps",
+    loses="what the best method loses",
+    use_when="a pipeline should choose",
+    fails_when="no method does",
+    cost="the sum of several methods",
+    test_params={"n_components": 2, "purpose": "keep distances", "methods": ("Isomap",)},
+)
+"""The card of the estimator that chooses among methods, which is in no table, for the tests of the contract."""
 
 DEADLINE = 50.0  # seconds after which a wait counts as a hang; nothing that waits for it takes more than a few
 

@@ -18,12 +18,19 @@ from typing import TYPE_CHECKING, Any
 from manifoldry.registry import CLUSTERINGS, METHODS, Card, clusterings, methods
 
 if TYPE_CHECKING:
-    from manifoldry import datasets, quality
+    from manifoldry import datasets, dimension, quality
+    from manifoldry.choosing.auto import AutoEmbedding
+    from manifoldry.choosing.compare import compare
+    from manifoldry.choosing.comparison import Comparison
+    from manifoldry.choosing.n_components import suggest_n_components
+    from manifoldry.choosing.neighbor_suggestion import NeighborSuggestion
+    from manifoldry.choosing.neighbors import suggest_neighbors
     from manifoldry.clusters.ldlc import LDLC
     from manifoldry.clusters.medoids import GeodesicKMedoids
     from manifoldry.clusters.mixtures import MFA, MPPCA
     from manifoldry.clusters.vqpca import VQPCA
     from manifoldry.clusters.wrapped import AffinityPropagation, KMeans
+    from manifoldry.diagnosis import Diagnosis, Finding, diagnose
     from manifoldry.embedders.classical_mds import ClassicalMDS
     from manifoldry.embedders.commute import CommuteTime
     from manifoldry.embedders.curve import PrincipalCurve
@@ -51,6 +58,7 @@ if TYPE_CHECKING:
     from manifoldry.embedders.wrapped_factors import NMF, FactorAnalysis, FastICA
     from manifoldry.embedders.wrapped_random import GaussianRandomProjection, SparseRandomProjection
     from manifoldry.patches.align import PatchAlignment, align_patches
+    from manifoldry.quality import score
     from manifoldry.run import Progress
     from manifoldry.values import Certificate, Embedding, NeighborGraph, Spectrum, Stop, Trace
     from manifoldry.warnings import DisconnectedWarning, EmbeddingWarning
@@ -60,19 +68,29 @@ __version__ = "0.1.0"
 _PLACES = {
     **METHODS,
     **CLUSTERINGS,
+    "AutoEmbedding": "manifoldry.choosing.auto",
+    "Certificate": "manifoldry.values",
+    "Comparison": "manifoldry.choosing.comparison",
+    "Diagnosis": "manifoldry.diagnosis",
     "DisconnectedWarning": "manifoldry.warnings",
+    "Embedding": "manifoldry.values",
     "EmbeddingWarning": "manifoldry.warnings",
+    "Finding": "manifoldry.diagnosis",
+    "NeighborGraph": "manifoldry.values",
+    "NeighborSuggestion": "manifoldry.choosing.neighbor_suggestion",
     "PatchAlignment": "manifoldry.patches.align",
     "Progress": "manifoldry.run",
-    "Certificate": "manifoldry.values",
-    "Embedding": "manifoldry.values",
-    "NeighborGraph": "manifoldry.values",
     "Spectrum": "manifoldry.values",
     "Stop": "manifoldry.values",
     "Trace": "manifoldry.values",
     "align_patches": "manifoldry.patches.align",
+    "compare": "manifoldry.choosing.compare",
+    "diagnose": "manifoldry.diagnosis",
+    "score": "manifoldry.quality",
+    "suggest_n_components": "manifoldry.choosing.n_components",
+    "suggest_neighbors": "manifoldry.choosing.neighbors",
 }
-_MODULES = ("datasets", "quality")
+_MODULES = ("datasets", "dimension", "quality")
 
 __all__ = [
     "DPP",
@@ -95,11 +113,14 @@ __all__ = [
     "UMAP",
     "VQPCA",
     "AffinityPropagation",
+    "AutoEmbedding",
     "Card",
     "Certificate",
     "ClassicalMDS",
     "CommuteTime",
+    "Comparison",
     "ConformalIsomap",
+    "Diagnosis",
     "DiffusionMaps",
     "DisconnectedWarning",
     "Embedding",
@@ -107,6 +128,7 @@ __all__ = [
     "FactorAnalysis",
     "FastICA",
     "FastMVU",
+    "Finding",
     "GaussianRandomProjection",
     "GeodesicKMedoids",
     "HessianEigenmaps",
@@ -122,6 +144,7 @@ __all__ = [
     "LinearLTSA",
     "ModifiedLLE",
     "NeighborGraph",
+    "NeighborSuggestion",
     "NonmetricMDS",
     "NonnegativeLLE",
     "PatchAlignment",
@@ -137,9 +160,15 @@ __all__ = [
     "Trace",
     "align_patches",
     "clusterings",
+    "compare",
     "datasets",
+    "diagnose",
+    "dimension",
     "methods",
     "quality",
+    "score",
+    "suggest_n_components",
+    "suggest_neighbors",
 ]
 
 

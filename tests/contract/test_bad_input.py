@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import manifoldry
-from helpers import among
+from helpers import AUTO, among
 from manifoldry.run import Run
 
-CARDS = manifoldry.methods()
+CARDS = (*manifoldry.methods(), AUTO)
 OWN = [card for card in CARDS if not card.wrapped]
 GRAPHS = [card for card in OWN if "graph" in card.gives]
 MEASURED = [card for card in OWN if "metric" in inspect.signature(card.cls).parameters]

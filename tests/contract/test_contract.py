@@ -18,10 +18,10 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import manifoldry
-from helpers import among, bent_sheet, make
+from helpers import AUTO, among, bent_sheet, make
 from manifoldry import quality
 
-CARDS = manifoldry.methods()
+CARDS = (*manifoldry.methods(), AUTO)
 OWN = [card for card in CARDS if not card.wrapped]
 MEASURED = [card for card in OWN if "metric" in inspect.signature(card.cls).parameters]
 SPARSE = [card for card in OWN if card.cls().__sklearn_tags__().input_tags.sparse]
@@ -76,7 +76,7 @@ def agreement(model):
     return ROUNDING
 
 
-@parametrize_with_checks([card.cls() for card in OWN] + [make(card) for card in CARDS])
+@parametrize_with_checks([card.cls() for card in OWN if card is not AUTO] + [make(card) for card in CARDS])
 def test_scikit_learn_checks(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", manifoldry.DisconnectedWarning)

@@ -2,8 +2,16 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
-from manifoldry.neighbors.pairwise import distance_rows, distances_to_others, nearest, sample_rows
+from manifoldry.neighbors.pairwise import (
+    distance_rows,
+    distances_to_others,
+    listed_distances,
+    nearest,
+    sample_rows,
+)
+from manifoldry.run import Run
 
 
 @pytest.mark.parametrize("levels", [3, 50, 10**6])
@@ -45,3 +53,19 @@ def test_a_sample_as_large_as_the_data_is_the_data():
     np.testing.assert_array_equal(sample_rows(10, 10, 0), np.arange(10))
     np.testing.assert_array_equal(sample_rows(10, None, 0), np.arange(10))
     np.testing.assert_array_equal(sample_rows(100, 9, 5), sample_rows(100, 9, 5))
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cityblock", "seuclidean", "precomputed"])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_listed_distances_are_entries_of_the_rows(metric, n_jobs, monkeypatch):
+    monkeypatch.setattr("manifoldry.neighbors.pairwise.BLOCK_DISTANCES", 100)
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(40, 40))
+    X = X @ X.T if metric == "precomputed" else X
+    rows, columns = rng.integers(40, size=7), rng.integers(40, size=(7, 9))
+    expected = np.take_along_axis(distance_rows(X, metric)(rows), columns, axis=1)
+    kinds = (X, csr_array(X)) if metric == "euclidean" else (X,)
+    for points in kinds:
+        found = listed_distances(points, metric, rows, columns, Run(0, n_jobs))
+        # Products lose half of the digits near 0: 2 * 40 * 1e-16 of squared norms of about 80 count as zero.
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-6)

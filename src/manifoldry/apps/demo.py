@@ -96,7 +96,7 @@ def unfold(data: Dataset, cards: Sequence[Card]) -> Iterator[Result]:
             card.name,
             quality.procrustes(Y, data.truth, kind="similarity").aligned,
             seconds,
-            quality.score(data.X, Y, truth=data.truth),
+            quality.score(data.X, Y, truth=data.truth, figures=FIGURES.values()),
             tuple(f"{card.name}: {str(warning.message).removeprefix(f'{card.name}: ')}" for warning in caught),
         )
 

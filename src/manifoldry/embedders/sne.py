@@ -208,7 +208,7 @@ def _embed_gaussian(model: NeighborEmbedding, X: Any, objective: type[Divergence
         layout,
         graph=graph,
         trace=trace,
-        extension=DivergencePlacement.of(index, layout, kernel, perplexity, run),
+        extension=DivergencePlacement.of(index, layout, kernel, perplexity, run, joint=symmetric),
         notes={
             **index.notes,
             "init": start.kind,

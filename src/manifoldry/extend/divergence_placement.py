@@ -11,6 +11,7 @@ from manifoldry.neighbors.search import NeighborIndex
 from manifoldry.run import Run
 from manifoldry.solve.descent import descend_rows
 from manifoldry.solve.divergence import MIN_POTENTIAL
+from manifoldry.solve.leave_one_out import JointLeftOut
 from manifoldry.solve.repulsion import LayoutKernel, Potential, choose_repulsion
 from manifoldry.values import Array, FloatArray, IntArray
 
@@ -24,7 +25,8 @@ class DivergencePlacement:
 
     p are its conditional probabilities over the fitted points, of the given perplexity, w is the kernel and
     :math:`\phi` the potential of the layout, which new points do not change: so a batch gives what its points give one
-    by one (policar2023). A new point that coincides with a fitted one takes its place.
+    by one (policar2023). A new point that coincides with a fitted one takes its place. ``joint`` tells whether the
+    layout was fitted to joint probabilities.
     """
 
     index: NeighborIndex
@@ -32,15 +34,22 @@ class DivergencePlacement:
     kernel: LayoutKernel
     potential: Potential
     perplexity: float
+    joint: bool = True
 
     @classmethod
     def of(
-        cls, index: NeighborIndex, layout: FloatArray, kernel: LayoutKernel, perplexity: float, run: Run
+        cls,
+        index: NeighborIndex,
+        layout: FloatArray,
+        kernel: LayoutKernel,
+        perplexity: float,
+        run: Run,
+        joint: bool = True,
     ) -> DivergencePlacement:
         """Return the placement in a finished layout."""
         potential = choose_repulsion(kernel, *layout.shape).potential(layout, None, run)
         index = index.narrowed(int(np.ceil(NEIGHBORS_PER_PERPLEXITY * perplexity)))
-        return cls(index, layout, kernel, potential, perplexity)
+        return cls(index, layout, kernel, potential, perplexity, joint)
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
         """Place new points."""
@@ -55,6 +64,10 @@ class DivergencePlacement:
         known = np.flatnonzero(distances.min(axis=1) == 0)
         Y[known] = self.layout[neighbors[known, np.argmin(distances[known], axis=1)]]
         return Y
+
+    def left_out(self, run: Run) -> JointLeftOut | None:
+        """Return the loss of a fitted point left out of the frozen layout; None of conditional probabilities."""
+        return JointLeftOut.of(self.layout, self.kernel, self.potential, run) if self.joint else None
 
     def _probabilities(self, neighbors: IntArray, distances: FloatArray, run: Run) -> FloatArray:
         """Return the probabilities of the listed neighbors, of shape (m, k); 0 where none is listed."""

@@ -9,6 +9,7 @@ import numpy as np
 from manifoldry.geometry.fuzzy import mean_length, membership_strengths
 from manifoldry.neighbors.search import NeighborIndex
 from manifoldry.run import Run
+from manifoldry.solve.leave_one_out import SampledLeftOut
 from manifoldry.solve.negative_sampling import LayoutParameters, sampling_rates
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
@@ -82,3 +83,7 @@ class UMAPPlacement:
         known = away[:, 0] == 0
         placed[known] = self.layout[near[known, 0]]
         return placed
+
+    def left_out(self, run: Run) -> SampledLeftOut:
+        """Return the loss of a fitted point left out of the frozen layout."""
+        return SampledLeftOut.of(self.layout, self.parameters, run)

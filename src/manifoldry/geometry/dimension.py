@@ -82,7 +82,7 @@ def local_dimensions(lengths: FloatArray) -> FloatArray:
     >>> (local_dimensions(plane) / local_dimensions(line)).round(12)
     array([2.])
     """
-    sums, counts = _log_ratios(np.asarray(lengths, dtype=float))
+    sums, counts = log_ratios(np.asarray(lengths, dtype=float))
     known = (counts >= 2) & (sums > 0)
     return np.where(known, (counts - 1) / np.where(known, sums, 1.0), np.nan)
 
@@ -100,7 +100,7 @@ def dimension_of_lengths(lengths: FloatArray) -> IntrinsicDimension:
     References: levina2004, mackay2005
     """
     lengths = np.asarray(lengths, dtype=float)
-    sums, counts = _log_ratios(lengths)
+    sums, counts = log_ratios(lengths)
     known = counts >= 2
     total = float(sums[known].sum())
     if total <= 0:  # all neighbors are at one distance, or there are only duplicates
@@ -165,7 +165,7 @@ def _listed_lengths(graph: NeighborGraph) -> FloatArray:
     return lengths
 
 
-def _log_ratios(lengths: FloatArray) -> tuple[FloatArray, FloatArray]:
+def log_ratios(lengths: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return per row the sum of log(T_k / T_j) over the proper distances but the last, and their number."""
     finite = np.where(np.isfinite(lengths), lengths, 0.0)
     largest = finite.max(axis=1, keepdims=True, initial=0.0)

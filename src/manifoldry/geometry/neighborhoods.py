@@ -51,7 +51,7 @@ def local_grams(sample: Sample, stack: Stack, *, about_center: bool) -> FloatArr
     """
     require_points(sample)
     if sample.pairwise:
-        return _from_distances(sample.X, stack, about_center)
+        return grams_from_distances(sample.X, stack, about_center=about_center)
     rows = gather(sample.X, stack.members)
     rows -= gather(sample.X, stack.centers)[:, None] if about_center else rows.mean(axis=1, keepdims=True)
     return rows @ rows.transpose(0, 2, 1)
@@ -93,7 +93,8 @@ def require_points(sample: Sample) -> None:
         raise ValueError("Local geometry needs points or all pairwise distances; got only a graph.")
 
 
-def _from_distances(D: FloatArray, stack: Stack, about_center: bool) -> FloatArray:
+def grams_from_distances(D: FloatArray, stack: Stack, *, about_center: bool) -> FloatArray:
+    """Return the inner products of `local_grams` from all pairwise distances."""
     between = D[stack.members[:, :, None], stack.members[:, None, :]].astype(np.float64) ** 2
     if about_center:
         away = D[stack.centers[:, None], stack.members].astype(np.float64) ** 2

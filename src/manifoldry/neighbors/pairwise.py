@@ -21,6 +21,10 @@ BLOCK_DISTANCES = 2**17
 MAX_DIFFERENCE_COLUMNS = 32
 """Maximum number of columns for distances from differences; beyond, from inner products (410 against 70 ns at 784)."""
 
+N_PRODUCT_ROWS, MAX_PRODUCT_DISTANCES = 16, 2**21
+"""Rows whose distances come from one matrix product (7 against 26 ms per row, one by one, of 70,000 x 784), and the
+number of distances at which there are fewer: 16 MB."""
+
 DistanceRows = Callable[[IntArray], FloatArray]
 """Indices (b,) to the distances (b, n) of those points to all; the caller may write into the answer."""
 
@@ -98,9 +102,44 @@ def nearest(distances: FloatArray, k: int) -> IntArray:
     return columns[order[starts[:, None] + np.arange(k)]]
 
 
-def block_rows(n: int) -> int:
-    """Rows of n distances that make one block."""
-    return max(1, BLOCK_DISTANCES // n)
+def nearest_of(points: Any, rows: IntArray, k: int, run: Run, metric: str = "euclidean") -> tuple[IntArray, FloatArray]:
+    """Return the k nearest other points (m, k) of the points ``rows``, exactly, and the distances to them."""
+    distances = distance_rows(points, metric)
+
+    def block(lo: int, hi: int) -> tuple[IntArray, FloatArray]:
+        away = distances_to_others(distances, rows[lo:hi])
+        near = nearest(away, k)
+        return near, np.take_along_axis(away, near, axis=1)
+
+    found = run.map(block, run.ranges(len(rows), block_rows(*points.shape)), blas=True)
+    near, lengths = (np.concatenate(part) for part in zip(*found, strict=True))
+    return near, lengths
+
+
+def listed_distances(points: Any, metric: str, rows: IntArray, columns: IntArray, run: Run) -> FloatArray:
+    """Return the distances (m, c) from the points ``rows`` (m,) to the points listed for each, ``columns`` (m, c)."""
+    mapped = row_map(metric, None, points)
+    if mapped is not None:
+        points, metric = mapped(points), "euclidean"
+    if metric == "euclidean" and not issparse(points):
+        grain = max(1, BLOCK_DISTANCES // (columns.shape[1] * points.shape[1]))
+
+        def block(lo: int, hi: int) -> FloatArray:
+            difference = points[columns[lo:hi]] - points[rows[lo:hi], None]
+            return np.sqrt(np.einsum("ijk,ijk->ij", difference, difference))
+    else:
+        distances, grain = distance_rows(points, metric), block_rows(points.shape[0])
+
+        def block(lo: int, hi: int) -> FloatArray:
+            return np.take_along_axis(distances(rows[lo:hi]), columns[lo:hi], axis=1)
+
+    return np.concatenate(run.map(block, run.ranges(len(rows), grain), blas=True))
+
+
+def block_rows(n: int, width: int = 1) -> int:
+    """Rows of n distances that make one block; more of points of many columns, whose products else wait for memory."""
+    products = min(N_PRODUCT_ROWS, MAX_PRODUCT_DISTANCES // n) if width > MAX_DIFFERENCE_COLUMNS else 1
+    return max(1, products, BLOCK_DISTANCES // n)
 
 
 def _finite_table(name: str, table: Array) -> Array:

@@ -107,7 +107,7 @@ def short_circuits(graph: NeighborGraph, run: Run) -> ShortCircuits:
             edges.ends(listed),
             graph.lengths[listed],
             ways[worst],
-            _affected(graph, rest, run) if len(listed) else 0.0,
+            affected_share(graph, rest, run) if len(listed) else 0.0,
             int(edges.ranks[listed].min(initial=graph.n_points - 1)),
             graph.n_points,
         )
@@ -217,7 +217,7 @@ def ways_around(rest: NeighborGraph, pairs: IntArray, limit: float) -> FloatArra
     return ways
 
 
-def _affected(graph: NeighborGraph, rest: NeighborGraph, run: Run) -> float:
+def affected_share(graph: NeighborGraph, rest: NeighborGraph, run: Run) -> float:
     """Return the share of finite geodesic distances from some points that are much longer in the rest of the graph."""
     quiet = Run(0, run.n_jobs)
     sources = np.sort(quiet.rng("short circuits").permutation(graph.n_points)[:N_AFFECTED_SOURCES])

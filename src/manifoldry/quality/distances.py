@@ -14,10 +14,11 @@ from manifoldry.neighbors.pairwise import (
     distance_rows,
     distances_to_others,
     nearest,
+    nearest_of,
     sample_rows,
 )
 from manifoldry.run import Run
-from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
+from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
 
 def distance_error(
@@ -96,7 +97,7 @@ def scaled_distance_error(
     0.0
     """
     Y, pairs = _neighbor_pairs(X, Y, n_neighbors, metric, sample, random_state, n_jobs)
-    ratios = _squared_ratios(Y, *pairs)
+    ratios = _defined(squared_ratios(Y, *pairs))
     squares = float(np.mean(ratios**2))
     return max(0.0, 1.0 - float(np.mean(ratios)) ** 2 / squares) if squares > 0 else 1.0
 
@@ -128,7 +129,7 @@ def distance_deviation(
     0.0
     """
     Y, pairs = _neighbor_pairs(X, Y, n_neighbors, metric, sample, random_state, n_jobs)
-    return scale_and_deviation(Y, *pairs)[1]
+    return scale_and_deviation(_defined(squared_ratios(Y, *pairs)))[1]
 
 
 def graph_distance_error(graph: NeighborGraph, Y: Any) -> float:
@@ -228,14 +229,22 @@ def stretch(
 
 def pair_error(Y: FloatArray, rows: IntArray, columns: IntArray, lengths: FloatArray) -> float:
     """Return the mean of (d_Y^2 / length^2 - 1)^2 over the given pairs of positive length."""
-    return float(np.mean((_squared_ratios(Y, rows, columns, lengths) - 1.0) ** 2))
+    return float(np.mean((_defined(squared_ratios(Y, rows, columns, lengths)) - 1.0) ** 2))
 
 
-def scale_and_deviation(Y: FloatArray, rows: IntArray, columns: IntArray, lengths: FloatArray) -> tuple[float, float]:
-    """Return the median ratio of distances over the pairs of positive length, and the median deviation from it."""
-    ratios = np.sqrt(_squared_ratios(Y, rows, columns, lengths))
+def scale_and_deviation(squares: FloatArray) -> tuple[float, float]:
+    """Return the median ratio of distances, given the squared ratios, and the median deviation from it."""
+    ratios = np.sqrt(squares)
     scale = float(np.median(ratios))
     return scale, float(np.median(np.abs(ratios / scale - 1.0))) if scale > 0 else 1.0
+
+
+def squared_ratios(Y: FloatArray, rows: IntArray, columns: IntArray, lengths: FloatArray) -> FloatArray:
+    """Return d_Y^2 / length^2 of pairs, in the shape of ``lengths``; NaN where the length is 0."""
+    squares = np.zeros(lengths.shape)
+    for coordinate in Y.T:
+        squares += (coordinate[rows] - coordinate[columns]) ** 2
+    return squares / np.where(lengths > 0, lengths.astype(np.float64) ** 2, np.nan)
 
 
 def _neighbor_pairs(
@@ -244,24 +253,13 @@ def _neighbor_pairs(
     X, Y = as_pair(X, Y, metric)
     k = check.integer("n_neighbors", n_neighbors, 1, len(Y) - 1, f" for {len(Y)} points")
     rows = sample_rows(len(Y), sample, random_state)
-    in_x = distance_rows(X, metric)
-    run = Run(n_jobs=n_jobs)
-
-    def block(lo: int, hi: int) -> tuple[Array, Array]:
-        from_x = distances_to_others(in_x, rows[lo:hi])
-        near = nearest(from_x, k)
-        return near, np.take_along_axis(from_x, near, axis=1)
-
-    near, lengths = zip(*run.map(block, run.ranges(len(rows), block_rows(len(Y))), blas=True), strict=True)
-    return Y, (np.repeat(rows, k), np.concatenate(near).ravel(), np.concatenate(lengths).ravel())
+    near, lengths = nearest_of(X, rows, k, Run(n_jobs=n_jobs), metric)
+    return Y, (np.repeat(rows, k), near.ravel(), lengths.ravel())
 
 
-def _squared_ratios(Y: FloatArray, rows: IntArray, columns: IntArray, lengths: FloatArray) -> FloatArray:
-    apart = lengths > 0
-    if not apart.any():
-        raise ValueError(f"None of the {len(lengths)} neighbor pairs has a distance above 0; take more neighbors.")
-    rows, columns = rows[apart], columns[apart]
-    squares = np.zeros(len(rows))
-    for coordinate in Y.T:
-        squares += (coordinate[rows] - coordinate[columns]) ** 2
-    return squares / lengths[apart].astype(np.float64) ** 2
+def _defined(ratios: FloatArray) -> FloatArray:
+    """Return the ratios of the pairs that have one, or refuse pairs of which none has."""
+    found = ratios[~np.isnan(ratios)]
+    if not found.size:
+        raise ValueError(f"None of the {ratios.size} neighbor pairs has a distance above 0; take more neighbors.")
+    return found

@@ -180,36 +180,35 @@ def measures_of(found: NeighborRanks, n_neighbors: Sizes, n: int) -> RankMeasure
     """Return the measures that follow from the ranks among n points."""
     sizes = neighborhood_sizes(n_neighbors, n)
 
-    def over_sizes(measure: Callable[[IntArray], float], ranks: IntArray) -> Measure:
-        values = np.array([measure(ranks[:, :k]) for k in sizes])
+    def over_sizes(measure: Callable[[IntArray], FloatArray], ranks: IntArray) -> Measure:
+        values = np.array([measure(ranks[:, :k]).mean() for k in sizes])
         return values if np.ndim(n_neighbors) else float(values[0])
 
     return RankMeasures(
         sizes if np.ndim(n_neighbors) else int(sizes[0]),
-        trustworthiness=over_sizes(partial(_nearness, n), found.y_in_x),
-        continuity=over_sizes(partial(_nearness, n), found.x_in_y),
-        knn_kept=over_sizes(_share_kept, found.x_in_y),
-        mrre_x=over_sizes(partial(_relative_error, n), found.x_in_y),
-        mrre_y=over_sizes(partial(_relative_error, n), found.y_in_x),
+        trustworthiness=over_sizes(partial(nearness, n), found.y_in_x),
+        continuity=over_sizes(partial(nearness, n), found.x_in_y),
+        knn_kept=over_sizes(share_kept, found.x_in_y),
+        mrre_x=over_sizes(partial(relative_error, n), found.x_in_y),
+        mrre_y=over_sizes(partial(relative_error, n), found.y_in_x),
     )
 
 
-def _nearness(n: int, ranks: IntArray) -> float:
-    """One minus the mean excess of the ranks over k, relative to the worst order (k < n / 2)."""
+def nearness(n: int, ranks: IntArray) -> FloatArray:
+    """One minus the excess of each row's ranks (m, k) over k, relative to the worst order (k < n / 2)."""
     m, k = ranks.shape
     if 2 * k >= n:
-        return float("nan")
-    return 1.0 - 2.0 * float(np.maximum(ranks - k, 0).sum()) / (m * k * (2 * n - 3 * k - 1))
+        return np.full(m, np.nan)
+    return 1.0 - 2.0 * np.maximum(ranks - k, 0).sum(axis=1) / (k * (2 * n - 3 * k - 1))
 
 
-def _share_kept(ranks: IntArray) -> float:
-    """Share of k neighbors that are still among the k nearest."""
-    return float(np.mean(ranks <= ranks.shape[1]))
+def share_kept(ranks: IntArray) -> FloatArray:
+    """Share of each row's k neighbors that are still among the k nearest."""
+    return np.mean(ranks <= ranks.shape[1], axis=1)
 
 
-def _relative_error(n: int, ranks: IntArray) -> float:
-    """Equations (5.22) and (5.23) of khajehpour2013, with m points evaluated instead of n."""
-    m, k = ranks.shape
-    own = np.arange(1, k + 1)
-    beta = m * np.sum(np.abs(n + 1 - 2 * own) / own)
-    return float(np.sum(np.abs(own - ranks) / own) / beta)
+def relative_error(n: int, ranks: IntArray) -> FloatArray:
+    """Equations (5.22) and (5.23) of khajehpour2013 for each row."""
+    own = np.arange(1, ranks.shape[1] + 1)
+    beta = np.sum(np.abs(n + 1 - 2 * own) / own)
+    return np.sum(np.abs(own - ranks) / own, axis=1) / beta

@@ -66,6 +66,10 @@ class LayoutKernel:
             return np.ones_like(s)
         return (self.dof + 1) / (2 * self.dof) / (1 + s / self.dof)
 
+    def attraction_slope(self, s: FloatArray) -> FloatArray:
+        """Return the derivative of `attraction` at squared distances ``s``."""
+        return np.zeros_like(s) if self.dof is None else -self.attraction(s) / (self.dof + s)
+
     def value_minus_one(self, s: FloatArray) -> FloatArray:
         """Return w(s) - 1 with full relative accuracy, however small ``s``."""
         if self.dof is None:

@@ -1,0 +1,1 @@
+"""Choosing: how many neighbors, how many dimensions, which method; with reasons."""

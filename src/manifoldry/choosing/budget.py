@@ -1,0 +1,116 @@
+"""A budget of seconds: what is left, what a fit will take, and how a running one is asked to stop."""
+
+from __future__ import annotations
+
+import re
+import time
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from manifoldry.registry import Card
+from manifoldry.values import IntArray
+
+MIN_ESTIMATED_ROWS = 2000
+"""Fewer rows are fitted without an estimate, which would take as long as most fits."""
+PILOT_ROWS = 300, 600
+"""Rows of the two small fits that an estimate is made from; the first also loads and compiles what is needed."""
+GROWTH: Mapping[str, float] = {"EAT": 3.0, "MVU": 2.5, "SNE": 1.5}
+"""Powers of n for the methods whose card gives seconds instead of an order."""
+LINEAR_GROWTH = 1.2
+"""Power of n for orders of n, n k or n log n."""
+LOG_GROWTH = 0.2
+"""What a logarithm adds to the power."""
+ROWS_WITHOUT_CLOCK: Mapping[str, int] = {
+    "EAT": 200,
+    "KernelIsomap": 2_000,
+    "KernelLPP": 1_500,
+    "LandmarkMVU": 2_000,
+    "MDS": 3_000,
+    "MVU": 500,
+    "NonmetricMDS": 500,
+    "SNE": 3_000,
+    "SparsePCA": 1_000,
+    "TesseraMap": 5_000,
+}
+"""Rows that a slow method is given where no budget says otherwise: half a minute or less of one core."""
+
+
+class Clock:
+    """Seconds of a comparison: all of them, or an unlimited number if the budget is None."""
+
+    def __init__(self, budget: float | None) -> None:
+        self.budget, self._began = budget, time.perf_counter()
+        self._until = np.inf if budget is None else self._began + budget
+
+    @property
+    def left(self) -> float:
+        """Seconds left."""
+        return self._until - time.perf_counter()
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the beginning."""
+        return time.perf_counter() - self._began
+
+    def over(self, _: Any = None) -> bool:
+        """Tell whether nothing is left; a callback that then asks a fit to stop."""
+        return self.left <= 0
+
+
+def growth(card: Card) -> float:
+    """Return the power of n with which the time of a method grows, by the order that its card gives.
+
+    Examples
+    --------
+    >>> import manifoldry
+    >>> {card.name: growth(card) for card in manifoldry.methods() if card.name in ("PCA", "Isomap", "MDS")}
+    {'MDS': 2.0, 'Isomap': 2.2, 'PCA': 1.2}
+    """
+    if card.name in GROWTH:
+        return GROWTH[card.name]
+    orders = re.findall(r"O\(n\^(\d)( log)?", card.cost)
+    return max([LINEAR_GROWTH, *(float(power) + (LOG_GROWTH if log else 0.0) for power, log in orders)])
+
+
+def refusal(card: Card, model: Any, X: Any, clock: Clock, n_fits: int) -> str:
+    """Return why a method is not fitted to X, in the words of what is left of the budget; nothing if it is."""
+    n = X.shape[0]
+    if clock.budget is None:
+        most = ROWS_WITHOUT_CLOCK.get(card.name, n)
+        return "" if n <= most else f"too slow for {n:,} points without a budget: {card.cost}"
+    if clock.over():
+        return "the budget was used up"
+    if n < MIN_ESTIMATED_ROWS:
+        return ""
+    seconds = n_fits * estimate(model, X, growth(card))
+    if seconds <= clock.left:
+        return ""
+    return f"about {seconds:.0f} s for {n:,} points, and {max(clock.left, 0):.0f} s were left"
+
+
+def estimate(model: Any, X: Any, power: float) -> float:
+    """Return about how many seconds a fit to X takes, from fits to some of its rows and the power of growth.
+
+    Seconds are a + b n^power; a, what does not grow, is what the second small fit takes beyond b n^power.
+    """
+    few, more = (_seconds(model, X, _some_rows(X.shape[0], m)) for m in PILOT_ROWS)
+    sizes = np.array(PILOT_ROWS, dtype=float) ** power
+    slope = max(more - min(few, more), 0.25 * more) / (sizes[1] - sizes[0])
+    return float(max(more, more + slope * (X.shape[0] ** power - sizes[1])))
+
+
+def _some_rows(n: int, m: int) -> IntArray:
+    return np.sort(np.random.default_rng(m).permutation(n)[:m])
+
+
+def _seconds(model: Any, X: Any, rows: IntArray) -> float:
+    began = time.perf_counter()
+    square = getattr(model, "metric", "") == "precomputed"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clone(model).fit(X[np.ix_(rows, rows)] if square else X[rows])
+    return time.perf_counter() - began

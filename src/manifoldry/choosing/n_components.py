@@ -1,0 +1,97 @@
+"""How many dimensions: what the estimators agree on, what principal components leave out, and what a purpose needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from manifoldry import check
+from manifoldry.base.suggestion import by_dimension, variance_left_over
+from manifoldry.choosing.input import checked_input, is_precomputed, without_copies
+from manifoldry.choosing.purposes import PURPOSES
+from manifoldry.dimension import UndecidedError, consensus
+from manifoldry.geometry.dimension import intrinsic_dimension
+from manifoldry.solve.spectrum import MAX_LOST_VARIANCE, Suggestion
+
+MIN_AGREED_POINTS = 20
+"""Fewer points have no neighborhoods on which several estimators could agree: one of them is asked."""
+PICTURE_DIMENSIONS = 2
+"""What can be looked at."""
+
+
+def suggest_n_components(
+    X: Any,
+    *,
+    purpose: str | None = None,
+    metric: Any = "euclidean",
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> Suggestion:
+    """Return how many dimensions to embed the data in, and why.
+
+    Without a purpose, and to keep distances or neighbors, to reconstruct, or for features, it is the dimension that the
+    estimators of `manifoldry.dimension` agree on, since fewer coordinates cannot keep what the data have around their
+    points; the reason also tells what as many principal components leave out. Clusters are looked at in two
+    dimensions and an order along a path is one, whatever the data have, and the reason says what that leaves out.
+
+    Parameters
+    ----------
+    X : array, data frame or sparse matrix of shape (n, p), or array (n, n) for ``metric="precomputed"``
+        The data; of identical rows one is taken.
+    purpose : str, optional
+        One of those of `compare`.
+    metric : str or callable
+        As in scikit-learn, or "precomputed".
+    random_state : None, int, numpy Generator or RandomState
+        Seed of the samples.
+    n_jobs : int, optional
+        Number of threads, None for all; the result does not depend on it.
+
+    Returns
+    -------
+    Suggestion
+        ``n_components`` (also by ``int``) and ``why``.
+
+    Examples
+    --------
+    >>> from manifoldry import datasets
+    >>> int(suggest_n_components(datasets.swiss_roll(1000).X))
+    2
+    """
+    if purpose is not None:
+        check.choice("purpose", purpose, tuple(PURPOSES))
+    points, _ = without_copies(checked_input(X, metric), metric)
+    found = _measured(points, metric, random_state, n_jobs)
+    linear = "" if is_precomputed(metric) else _linear(points, found.n_components)
+    if purpose == "see clusters" and found.n_components > PICTURE_DIMENSIONS:
+        lost = f"A picture has two dimensions; the data have more, so some neighbors are lost in it. {found.why}"
+        return Suggestion(PICTURE_DIMENSIONS, lost)
+    if purpose == "order along a path":
+        if found.n_components > 1:
+            return Suggestion(1, f"An order is one coordinate, but the data are no path. {found.why}")
+        return Suggestion(1, f"An order is one coordinate, and the data are about a path. {found.why}")
+    return Suggestion(found.n_components, f"{found.why}{linear}")
+
+
+def _measured(points: Any, metric: Any, random_state: Any, n_jobs: int | None) -> Suggestion:
+    """Return the dimension that the estimators agree on; of few points that of one estimator."""
+    if points.shape[0] < MIN_AGREED_POINTS:
+        return by_dimension(intrinsic_dimension(points, metric))
+    try:
+        agreed = consensus(points, metric=metric, random_state=random_state, n_jobs=n_jobs)
+    except UndecidedError:
+        return by_dimension(intrinsic_dimension(points, metric))
+    text = f"The estimators agree on {agreed.value} (between {agreed.low:.1f} and {agreed.high:.1f}). "
+    return Suggestion(agreed.value, text + " ".join(agreed.why))
+
+
+def _linear(points: Any, d: int) -> str:
+    """Return what principal components leave out, in a sentence."""
+    left = variance_left_over(points)
+    if d > len(left):
+        return f" The first {len(left)} principal components leave {left[-1]:.0%} of the variance."
+    text = f" As many principal components leave {left[d - 1]:.0%} of the variance"
+    if left[d - 1] <= MAX_LOST_VARIANCE:
+        return f"{text}: the data are nearly flat, and PCA may do."
+    enough = next((m for m, share in enumerate(left, 1) if share <= MAX_LOST_VARIANCE), None)
+    more = f"{enough}" if enough else f"more than {len(left)}"
+    return f"{text}, and it takes {more} of them to leave a twentieth: the data are curved, or have noise around them."

@@ -1,0 +1,246 @@
+"""How many neighbors: the sizes for which neither the pieces of the graph nor the distances along it change much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
+from manifoldry import check
+from manifoldry.choosing.input import checked_input, without_copies
+from manifoldry.choosing.neighbor_suggestion import NeighborRow, NeighborSuggestion
+from manifoldry.neighbors.geodesic import geodesic_lengths
+from manifoldry.neighbors.graph import MAX_SMALL_SHARE, local_scale, symmetrize
+from manifoldry.neighbors.search import NeighborRule, neighbor_graph
+from manifoldry.neighbors.short_circuits import short_circuits
+from manifoldry.run import Run
+from manifoldry.values import FloatArray, IntArray, NeighborGraph
+
+NEIGHBOR_CANDIDATES = (4, 5, 6, 8, 10, 12, 15, 20, 25, 30)
+"""Numbers of neighbors tried: each a fifth to a third more than the one before, so that the steps are comparable."""
+MANY_POINTS_CANDIDATES = (5, 8, 12, 20, 30)
+"""Those tried of many points, where each costs seconds."""
+MANY_POINTS, MAX_SHORT_CIRCUIT_POINTS = 10_000, 3_000
+"""More points get fewer candidates; and of more points short circuits are not sought, which takes seconds for each
+candidate and minutes for 70,000 images. The geodesic distances show them too."""
+MAX_PATH_LENGTHS, MIN_PATH_SOURCES, MAX_PATH_SOURCES = 1_000_000, 8, 64
+"""Geodesic distances compared per number of neighbors, as far as the limits of the number of sources allow."""
+TORN_RATIO = 0.8
+"""A distance that falls below this share of its fall in the median has found a shorter way: a short circuit lets many
+fall so at once, while a graph that becomes denser shortens all of them alike."""
+MAX_THIN_CHANGE = 0.1
+"""A graph is too thin to measure along if a quarter more neighbors shorten half of its distances by this share or more:
+then paths are straightened everywhere, and no short circuit was found. Digits with 4 neighbors: 0.12."""
+PERSISTENT_RATIO = 3.0
+"""Pieces that stay apart while the number of neighbors grows by this factor are apart in the data. The two of iris stay
+from 4 to 20; of digits, 27 points from 4 to 6."""
+SCALE_NEIGHBORS = 4
+"""Nearest neighbors whose mean distance is the local scale that a gap between pieces is measured by."""
+
+
+def suggest_neighbors(
+    X: Any,
+    *,
+    metric: Any = "euclidean",
+    metric_params: dict[str, Any] | None = None,
+    candidates: Sequence[int] | None = None,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> NeighborSuggestion:
+    r"""Return the number of neighbors for which the graph is the same as for a little fewer and a little more.
+
+    One search at the largest number is cut for each smaller one. With too few neighbors the graph falls apart, with
+    too many it jumps across folds: geodesic distances from some points,
+    :math:`d_k(i, j)`, then fall at once, and only some of them. For each k it counts the connected components,
+    the short circuits and the distances that fall by a fifth more than the median one,
+
+    .. math:: \frac{d_k(i, j)}{d_{k'}(i, j)} < 0.8 \, \mathrm{median} \frac{d_k}{d_{k'}}, \qquad k' < k \text{ the
+        candidate before.}
+
+    The range of k ends where a tenth of the distances do, or where pieces of the graph are joined across a gap of
+    three times the distance between neighbors, or that had stayed apart while k grew threefold. It begins with the
+    first k that has as few pieces, in which short circuits affect less than a tenth of the distances, and from which
+    half of them no longer fall by a tenth. The suggestion is the middle of the range on a logarithmic scale, or the
+    next k there without any short circuit.
+
+    Parameters
+    ----------
+    X : array, data frame or sparse matrix of shape (n, p), or array (n, n) for ``metric="precomputed"``
+        The data; of identical rows one is taken.
+    metric, metric_params
+        As in scikit-learn, or "precomputed".
+    candidates : sequence of int, optional
+        Numbers of neighbors to try; if None, 4 to 30 in ten steps, of more than 10,000 points in five. Short circuits
+        are sought among up to 3,000 points.
+    random_state : None, int, numpy Generator or RandomState
+        Seed of the points from which distances are measured.
+    n_jobs : int, optional
+        Number of threads, None for all; the result does not depend on it.
+
+    Returns
+    -------
+    NeighborSuggestion
+        The number (also by ``int``), ``why``, the range from ``low`` to ``high``, and the table ``rows``.
+
+    Notes
+    -----
+    References: tenenbaum2000, balasubramanian2002
+
+    Examples
+    --------
+    >>> from manifoldry import datasets
+    >>> found = suggest_neighbors(datasets.swiss_roll(1000).X)
+    >>> found.low <= int(found) <= found.high < 30
+    True
+    """
+    points, n_copies = without_copies(checked_input(X, metric, metric_params), metric)
+    sizes = _candidate_sizes(candidates, points.shape[0])
+    run = Run(random_state, n_jobs)
+    rule = NeighborRule(int(sizes[-1]), None, metric, metric_params).resolve(points.shape[0])
+    rows = _table(neighbor_graph(points, rule, run)[0], sizes, run)
+    return _decide(rows, n_copies)
+
+
+def _candidate_sizes(candidates: Sequence[int] | None, n: int) -> IntArray:
+    """Return the numbers to try, ascending and below n; of few points those below half of them."""
+    if candidates is None:
+        usual = MANY_POINTS_CANDIDATES if n > MANY_POINTS else NEIGHBOR_CANDIDATES
+        return np.array([k for k in usual if 2 * k < n] or [max(1, (n - 1) // 2)])
+    if np.ndim(candidates) != 1 or not len(candidates):
+        raise ValueError(f"candidates must be a list of numbers of neighbors; got {candidates!r}.")
+    because = f" for {n} distinct points"
+    return np.unique([check.integer("candidates", k, 1, n - 1, because) for k in candidates])
+
+
+def _table(lists: NeighborGraph, sizes: IntArray, run: Run) -> tuple[NeighborRow, ...]:
+    """Return what each number of neighbors gives; ``lists`` are ascending and as long as the largest."""
+    n = lists.n_points
+    place = np.arange(lists.n_edges) - lists.indptr[lists.rows()]
+    scale = local_scale(lists, SCALE_NEIGHBORS)
+    n_sources = int(np.clip(MAX_PATH_LENGTHS // n, MIN_PATH_SOURCES, MAX_PATH_SOURCES))
+    sources = np.sort(run.rng("suggest neighbors").permutation(n)[:n_sources])
+    rows: list[NeighborRow] = []
+    before, pieces = None, None
+    for k in sizes:
+        graph = symmetrize(lists.with_only(place < k))
+        n_pieces, labels = connected_components(graph.to_sparse(), directed=False)
+        jumps, affected = _short_circuits(graph, run)
+        lengths, _ = geodesic_lengths(graph, Run(0, run.n_jobs), sources)
+        change, torn = (np.nan, np.nan) if before is None else _fall(before, lengths)
+        gap = 0.0 if pieces is None else _gap(graph, pieces, scale)
+        thin = bool(rows and change >= MAX_THIN_CHANGE * np.log(k / rows[-1].n_neighbors) / np.log(1.25))
+        n_large = int(np.count_nonzero(np.bincount(labels) > MAX_SMALL_SHARE * n))
+        rows.append(NeighborRow(int(k), n_pieces, n_large, gap, jumps, affected, change, torn, thin))
+        before, pieces = lengths, labels
+    return tuple(rows)
+
+
+def _short_circuits(graph: NeighborGraph, run: Run) -> tuple[int | None, float]:
+    """Return the number of short circuits and the share of distances they shorten, unless the points are many."""
+    if graph.n_points > MAX_SHORT_CIRCUIT_POINTS:
+        return None, np.nan
+    found = short_circuits(graph, run)
+    return len(found), found.affected
+
+
+def _fall(before: FloatArray, after: FloatArray) -> tuple[float, float]:
+    """Return the median relative fall of finite distances, and the share that falls by a fifth more."""
+    known = np.isfinite(before) & np.isfinite(after) & (before > 0)
+    if not known.any():
+        return 0.0, 0.0
+    ratios = after[known] / before[known]
+    typical = float(np.median(ratios))
+    return 1.0 - typical, float(np.mean(ratios < TORN_RATIO * typical))
+
+
+def _gap(graph: NeighborGraph, pieces: IntArray, scale: FloatArray) -> float:
+    """Return the largest of the gaps, in local scales, across which large pieces of the graph before are joined."""
+    rows, columns = graph.rows(), graph.indices
+    across = np.flatnonzero(pieces[rows] != pieces[columns])
+    large = np.bincount(pieces) > MAX_SMALL_SHARE * len(pieces)
+    across = across[large[pieces[rows[across]]] & large[pieces[columns[across]]]]
+    if not len(across):
+        return 0.0
+    wide = graph.lengths[across] / np.maximum(scale[rows[across]], scale[columns[across]])
+    narrowest = np.full(len(large), np.inf)
+    np.minimum.at(narrowest, pieces[rows[across]], wide)
+    joined = np.isfinite(narrowest)
+    return float(np.sort(narrowest[joined])[1:].max(initial=0.0) or narrowest[joined].max())
+
+
+def _decide(rows: tuple[NeighborRow, ...], n_copies: int) -> NeighborSuggestion:
+    """Return the middle of the range before the graph changes, among the sizes with the fewest pieces there."""
+    end = next((place for place in range(1, len(rows)) if rows[place].breaks or _joins_late(rows, place)), len(rows))
+    thin = [place for place, row in enumerate(rows[:end]) if row.thin_before]
+    before = rows[max(thin, default=0) : end]
+    fewest = min(row.n_large_pieces for row in before)
+    whole = [row for row in before if row.n_large_pieces == fewest]
+    sound = [row for row in whole if not row.short_circuited]
+    best = _middle(sound) if sound else min(whole, key=lambda row: (row.affected, row.n_neighbors))
+    around = sound or [best]
+    why = _reason(rows, end, best, bool(sound))
+    if n_copies:
+        why += f" {n_copies:,} {'copy' if n_copies == 1 else 'copies'} of other rows left out."
+    return NeighborSuggestion(best.n_neighbors, why, around[0].n_neighbors, around[-1].n_neighbors, rows)
+
+
+def _joins_late(rows: tuple[NeighborRow, ...], place: int) -> bool:
+    """Tell whether a number of neighbors joins large pieces that had stayed apart for a long range of them."""
+    apart = rows[place - 1].n_large_pieces
+    if rows[place].n_large_pieces >= apart:
+        return False
+    first = next(row for row in rows if row.n_large_pieces == apart)
+    return rows[place - 1].n_neighbors >= PERSISTENT_RATIO * first.n_neighbors
+
+
+def _middle(sound: list[NeighborRow]) -> NeighborRow:
+    """Return the row in the middle on a logarithmic scale, or the nearest without short circuits or stray pieces."""
+    middle = 0.5 * np.log(sound[0].n_neighbors * sound[-1].n_neighbors)
+
+    def away(row: NeighborRow) -> tuple[float, int]:
+        return round(abs(float(np.log(row.n_neighbors)) - middle), 9), -row.n_neighbors  # more neighbors zigzag less
+
+    fewest = min(row.n_pieces for row in sound)
+    clean = [row for row in sound if not row.n_short_circuits]
+    return min([row for row in clean if row.n_pieces == fewest] or clean or sound, key=away)
+
+
+def _reason(rows: tuple[NeighborRow, ...], end: int, best: NeighborRow, sound: bool) -> str:
+    """Return why this number, in sentences."""
+    parts = []
+    if sound and best.n_large_pieces == 1:
+        sought = ", without short circuits that would rule its distances" if best.n_short_circuits is not None else ""
+        parts.append(f"The graph holds together there{sought}.")
+    elif not sound:
+        parts.append(
+            f"No number tried is without short circuits: with {best.n_neighbors} neighbors they shorten "
+            f"{best.affected:.0%} of the distances, with others more; there are too few points for the folds."
+        )
+    if best.n_large_pieces > 1:
+        parts.append(_pieces_reason(rows, end, best))
+    if end < len(rows) and rows[end].tears:
+        parts.append(
+            f"With {rows[end].n_neighbors} neighbors {rows[end].torn:.0%} of the geodesic distances fall at once, as "
+            "by a short circuit."
+        )
+    elif end == len(rows):
+        parts.append(f"Up to {rows[-1].n_neighbors} neighbors the geodesic distances change only gradually.")
+    if best.n_pieces > best.n_large_pieces:
+        parts.append(f"{best.n_pieces - best.n_large_pieces} small groups of points stay apart.")
+    return " ".join(parts)
+
+
+def _pieces_reason(rows: tuple[NeighborRow, ...], end: int, best: NeighborRow) -> str:
+    """Return what to say of a graph in several large pieces."""
+    text = f"The graph is in {best.n_large_pieces} large pieces"
+    if end < len(rows) and rows[end].n_large_pieces < best.n_large_pieces:
+        row = rows[end]
+        return (
+            f"{text}, which are apart in the data: the first number to join some is {row.n_neighbors}, by edges "
+            f"{row.gap:.1f} times as long as those to the nearest neighbors."
+        )
+    if all(row.n_large_pieces >= best.n_large_pieces for row in rows):
+        return f"{text}, and no number of neighbors up to {rows[-1].n_neighbors} connects them."
+    return f"{text}."

@@ -1,0 +1,175 @@
+"""Why a method is where it is in a ranking: sentences from figures and cards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isclose
+
+from manifoldry.choosing.purposes import SEEN, Purpose
+from manifoldry.registry import Card
+
+Figures = Mapping[str, float]
+
+MAX_FAITHFUL_DEVIATION = 0.15
+"""Above this change of half of the distances no map is called one that keeps distances."""
+MIN_NEIGHBORS_KEPT = 0.3
+"""Below this share of neighbors kept by the best, the data have more dimensions than the picture."""
+SAME_FIGURES = 1e-6
+"""Layouts whose figures all agree so far are the same, turned or mirrored."""
+MAX_PATH_DIMENSION = 1.5
+"""Above this dimension points lie beside each other, not only one behind the other."""
+MIN_ORDER_KEPT = 0.8
+"""Below this rank correlation with the best line, the data do not follow one path."""
+
+
+def _percent(value: float) -> str:
+    return f"{value:.1%}" if value < 0.1 or 0.99 < value < 1.0 else f"{value:.0%}"
+
+
+def _distances(f: Figures) -> str:
+    return (
+        f"keeps half of the distances to neighbors to {_percent(f['near_deviation'])} and half of those along the data "
+        f"to {_percent(f['far_deviation'])}"
+    )
+
+
+def _neighbors(f: Figures) -> str:
+    return f"keeps {_percent(f['knn_kept'])} of the nearest neighbors (area under R_NX {f['r_nx_auc']:.2f})"
+
+
+def _clusters(f: Figures) -> str:
+    hit = (
+        f"shows {_percent(f['neighborhood_hit'])} neighbors of a point's own label and "
+        if "neighborhood_hit" in f
+        else ""
+    )
+    return f"{hit}keeps {_percent(f['knn_kept'])} of the nearest neighbors, trustworthiness {f['trustworthiness']:.3f}"
+
+
+def _path(f: Figures) -> str:
+    given = f"follows the given numbers with rank correlation {f['label_order']:.2f} and " if "label_order" in f else ""
+    return f"{given}orders distances along the data with rank correlation {f['order_kept']:.2f}"
+
+
+def _classifier(f: Figures) -> str:
+    kind = "its neighbors" if f["accuracy_neighbors"] >= f["accuracy_linear"] else "a linear classifier"
+    return f"tells the labels of {f['accuracy']:.1%} of new points by {kind}"
+
+
+def _back(f: Figures) -> str:
+    return f"loses {_percent(f['reconstruction_error'])} of the variance of new points there and back"
+
+
+PHRASES: Mapping[str, Callable[[Figures], str]] = {
+    "keep distances": _distances,
+    "keep neighbors": _neighbors,
+    "see clusters": _clusters,
+    "order along a path": _path,
+    "features for a classifier": _classifier,
+    "reconstruct": _back,
+}
+"""What a method does for a purpose, as a clause with its figures."""
+
+
+def reasons(purpose: Purpose, ranking: Sequence[tuple[Card, Figures]], place: int) -> tuple[str, ...]:
+    """Return what speaks for and against the method at a place of the ranking."""
+    card, figures = ranking[place]
+    if not figures:
+        return ("It left points without coordinates, so it has no figures.",)
+    phrase = PHRASES[purpose.name]
+    same = next((other.name for other, theirs in ranking[:place] if _alike(theirs, figures)), None)
+    if same is not None:
+        return f"It {phrase(figures)}.", f"Its layout is that of {same} here."
+    return f"It {phrase(figures)}.", f"It is known to keep {card.keeps}, and to lose {card.loses}."
+
+
+def _alike(one: Figures, other: Figures) -> bool:
+    """Tell whether figures are those of the same layout, up to rounding."""
+    return one.keys() == other.keys() and all(isclose(one[name], other[name], rel_tol=SAME_FIGURES) for name in one)
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What is known of the data beside the figures of the embeddings.
+
+    Parameters
+    ----------
+    baseline : str
+        The linear method.
+    dimension : float
+        Dimension around the points.
+    n_groups : int, optional
+        Dense groups that valleys of the density part.
+    columns : mapping of str to float
+        Accuracies of classifiers of the columns themselves, where the purpose asks for them.
+    """
+
+    baseline: str
+    dimension: float
+    n_groups: int | None = None
+    columns: Figures = field(default_factory=dict)
+
+
+def verdicts(purpose: Purpose, ranking: Sequence[tuple[Card, Figures]], known: DataFacts) -> list[str]:
+    """Return what the comparison says of the data and the purpose."""
+    best, figures = ranking[0]
+    if not figures:
+        return ["No method tried could be judged."]
+    phrase, baseline = PHRASES[purpose.name], known.baseline
+    linear = next((theirs for card, theirs in ranking if card.name == baseline), {})
+    better = _beaten(purpose, linear, figures)
+    if len(ranking) == 1:
+        said = [f"Only {best.name} was run, so nothing is compared: it {phrase(figures)}."]
+    elif best.name == baseline:
+        said = [f"Nothing tried is better than {baseline} for this purpose: it {phrase(figures)}."]
+    elif better:
+        said = [f"{best.name} {phrase(figures)}; {baseline} {phrase(linear)}."]
+    else:
+        said = [
+            f"Nothing tried is clearly better than {baseline} for this purpose: {best.name} {phrase(figures)}, and "
+            f"{baseline} {phrase(linear)}."
+        ]
+    return said + [sentence for sentence in _limits(purpose, figures, known) if sentence]
+
+
+def _beaten(purpose: Purpose, linear: Figures, best: Figures) -> bool:
+    """Tell whether the best is better than the baseline by more than the tolerance of a criterion of quality."""
+    first = next(criterion for criterion in purpose.criteria if criterion is not SEEN)
+    return not first.equal(first.loss(linear), first.loss(best))
+
+
+def _limits(purpose: Purpose, best: Figures, known: DataFacts) -> Iterator[str]:
+    """Yield what even the best does not do, and what the data themselves say of the purpose."""
+    about = f"around their points the data have about {known.dimension:.1f} dimensions"
+    if purpose.name == "keep distances" and best["worse_deviation"] > MAX_FAITHFUL_DEVIATION:
+        yield f"No map tried keeps the distances ({about}): do not read them off any of these, or take more dimensions."
+    if purpose.name in ("keep neighbors", "see clusters") and best["knn_kept"] < MIN_NEIGHBORS_KEPT:
+        yield f"Even the best loses most of the neighbors ({about})."
+    if purpose.name == "order along a path":
+        yield _path_limit(best, about, known.dimension)
+    if known.n_groups is not None:
+        yield _groups(known.n_groups)
+    if known.columns:
+        better = known.columns["accuracy"] >= best["accuracy"]
+        yield (
+            f"Without any embedding, the columns tell the labels of {known.columns['accuracy']:.1%} of new points"
+            + (": for accuracy alone, keep them or take more dimensions." if better else ".")
+        )
+
+
+def _path_limit(best: Figures, about: str, dimension: float) -> str:
+    if best["order_kept"] < MIN_ORDER_KEPT:
+        return f"The data do not follow one path, or the path closes ({about})."
+    if dimension > MAX_PATH_DIMENSION:
+        return f"The data are wider than a path ({about}): the order is that along their longest direction."
+    return ""
+
+
+def _groups(n_groups: int) -> str:
+    if n_groups > 1:
+        return f"The data themselves have {n_groups} dense groups or more, with sparse regions between them."
+    return (
+        "The data show no dense groups of 15 points or more with sparse regions between them: gaps in a picture may be "
+        "the method's own, and clusters need other evidence, such as labels."
+    )

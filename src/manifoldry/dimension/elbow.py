@@ -1,0 +1,129 @@
+"""The dimension at which what is left of the distances no longer falls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from manifoldry import check
+from manifoldry.dimension.estimate import DimensionEstimate, UndecidedError
+from manifoldry.dimension.space import Space, as_space
+from manifoldry.neighbors.geodesic import geodesic_lengths
+from manifoldry.neighbors.graph import components, symmetrize
+from manifoldry.neighbors.search import NeighborRule, neighbor_graph
+from manifoldry.run import Run
+from manifoldry.solve.scaling import classical_scaling
+from manifoldry.solve.spectrum import MIN_BEND, MIN_CURVE_SHARE, elbow, residual_variance
+from manifoldry.values import FloatArray, NeighborGraph
+
+MAX_ELBOW_POINTS = 800
+"""Points whose geodesics are compared: all pairs of them, in less than a second."""
+N_ELBOW_DIMENSIONS = 10
+"""Dimensions among which the elbow is sought: the end of the curve is one end of its chord, and with 20 a roll's elbow
+moves from 2 to 3."""
+N_ELBOW_NEIGHBORS = 10
+"""Neighbors in the graph that geodesics follow."""
+N_HALVES = 4
+"""Random halves of the points, whose elbows make the interval."""
+
+
+def residual_variance_elbow(
+    X: Any,
+    *,
+    geodesic: bool = True,
+    n_neighbors: int | None = None,
+    n_dimensions: int = N_ELBOW_DIMENSIONS,
+    metric: Any = "euclidean",
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> DimensionEstimate:
+    r"""Return the dimension at which the residual variance of Isomap, or of principal components, bends.
+
+    .. math:: 1 - R^2(d_{ij}, |y_i - y_j|), \qquad y \in \mathbb R^1, \mathbb R^2, \dots
+
+    with d the geodesic distances along a graph of neighbors, or the given ones; the elbow is the point of the curve, on
+    a logarithmic scale, farthest below its chord. It is a whole number for the data as a whole, at the largest scale:
+    right for a sheet with one extent in all its dimensions, too small for an elongated one, of no meaning for closed
+    surfaces, and refused where the curve has no clear elbow.
+
+    Parameters
+    ----------
+    X, metric, random_state, n_jobs
+        As in `maximum_likelihood`. At most 800 points are used, of the largest component of their graph.
+    geodesic : bool
+        Whether distances are geodesic.
+    n_neighbors : int, optional
+        Neighbors in the graph; None for 10, or half of fewer points.
+    n_dimensions : int
+        Dimensions among which the elbow is sought.
+
+    Returns
+    -------
+    DimensionEstimate
+        ``settings`` has the curve ("residual_variances") and the sentence ("why"). The interval is of the elbows of
+        four random halves of the points.
+
+    Notes
+    -----
+    References: tenenbaum2000
+
+    Examples
+    --------
+    >>> from manifoldry import datasets
+    >>> int(residual_variance_elbow(datasets.swiss_roll(1000, random_state=0).X))
+    2
+    """
+    space, run = as_space(X, metric), Run(random_state, n_jobs)
+    if space.kind == "graph" and not geodesic:
+        raise UndecidedError("A graph of neighbors does not know the other distances; use geodesic=True.")
+    k = min(N_ELBOW_NEIGHBORS, space.n_points // 2) if n_neighbors is None else n_neighbors
+    check.integer("n_neighbors", k, 2, space.n_points - 1)
+    if space.kind != "graph" and space.n_points > MAX_ELBOW_POINTS:
+        space = space.subset(np.sort(run.rng("elbow").permutation(space.n_points)[:MAX_ELBOW_POINTS]))
+    D = _geodesics(space, k, run) if geodesic else space.distances(np.arange(space.n_points))
+    width = check.integer("n_dimensions", n_dimensions, 2)
+    curve = _curve(D, width, run)
+    found = elbow(curve, "residual variance")
+    d = found.n_components
+    if len(curve) > 1 and not _is_clear(curve, d):
+        raise UndecidedError(
+            f"The residual variance has no clear elbow: it falls from {curve[0]:.2g} with 1 dimension to "
+            f"{curve[-1]:.2g} with {len(curve)}; raise n_dimensions, or use another estimator."
+        )
+    rng = run.rng("elbow halves")
+    halves = [np.sort(rng.permutation(len(D))[: max(4, len(D) // 2)]) for _ in range(N_HALVES)]
+    elbows = [elbow(_curve(D[np.ix_(half, half)], width, run), "residual variance").n_components for half in halves]
+    settings = {"geodesic": geodesic, "residual_variances": curve, "why": found.why}
+    low, high = min(d, *elbows), max(d, *elbows)
+    return DimensionEstimate("residual_variance_elbow", d, low, high, None, None, "halves", settings)
+
+
+def _geodesics(space: Space, k: int, run: Run) -> FloatArray:
+    """Return geodesic distances between the points of the largest component, a sample of them if they are many."""
+    if space.kind == "graph":
+        graph: NeighborGraph = space.points
+    else:
+        metric = {"rows": "euclidean", "distances": "precomputed"}.get(space.kind, space.metric)
+        graph = neighbor_graph(space.points, NeighborRule(k, None, metric).resolve(space.n_points), run)[0]
+    graph = graph if graph.symmetric else symmetrize(graph)
+    largest = max(components(graph), key=len)
+    if len(largest) < 4:
+        raise UndecidedError("No component of the neighbor graph has four points; raise n_neighbors.")
+    graph = graph.subset(np.sort(largest))
+    sources = np.sort(run.rng("elbow sources").permutation(graph.n_points)[:MAX_ELBOW_POINTS])
+    lengths = geodesic_lengths(graph, run, sources)[0]
+    return np.asarray(lengths[:, sources], dtype=float)
+
+
+def _curve(D: FloatArray, n_dimensions: int, run: Run) -> FloatArray:
+    width = min(n_dimensions, len(D) - 2)
+    Y = classical_scaling(D.copy(), width, run).coordinates
+    return np.array([residual_variance(D, Y[:, :d], n_jobs=run.n_jobs) for d in range(1, width + 1)])
+
+
+def _is_clear(curve: FloatArray, d: int) -> bool:
+    """Return whether the curve lies below its chord by the factor that makes an elbow clear."""
+    heights = np.log(np.maximum(np.concatenate([[1.0], curve]), MIN_CURVE_SHARE))
+    chord = np.linspace(heights[0], heights[-1], len(heights))
+    return bool(chord[d] - heights[d] >= np.log(MIN_BEND))

@@ -1,0 +1,186 @@
+"""Local distortion: by how much an embedding stretches, shears and bends the neighborhood of each point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from manifoldry import check
+from manifoldry.geometry.neighborhoods import MAX_STACK_ENTRIES, Stack, gather, grams_from_distances
+from manifoldry.geometry.principal import gram_scores, principal_scores
+from manifoldry.geometry.tangent import TANGENT_RANK_TOL
+from manifoldry.neighbors.pairwise import as_pair, nearest_of, sample_rows
+from manifoldry.run import Run
+from manifoldry.values import FloatArray, IntArray
+
+
+@dataclass(frozen=True, repr=False)
+class LocalDistortion:
+    """What an embedding does to the neighborhood of each of m points.
+
+    Parameters
+    ----------
+    points : ndarray of int of shape (m,)
+        The points.
+    stretches : ndarray of shape (m, q)
+        Singular values of the local Jacobian, descending: the factors by which lengths change along q orthogonal
+        directions of the tangent space. NaN where the neighbors span fewer than q dimensions, for example because they
+        are duplicates.
+    residuals : ndarray of shape (m,)
+        Share of the neighborhood's variance in the embedding that is not a linear image of the tangent space, 0 to 1:
+        what is torn or folded there, or lies along directions that the tangent space leaves out.
+    """
+
+    points: IntArray
+    stretches: FloatArray
+    residuals: FloatArray
+
+    @property
+    def longest(self) -> FloatArray:
+        """The largest factor by which lengths change, in units of the embedding per unit of the data."""
+        return self.stretches[:, 0]
+
+    @property
+    def shortest(self) -> FloatArray:
+        """The smallest factor by which lengths change."""
+        return self.stretches[:, -1]
+
+    @property
+    def areas(self) -> FloatArray:
+        """The factor by which the area (in q dimensions: the volume) changes: the product of the stretches."""
+        return np.prod(self.stretches, axis=1)
+
+    @property
+    def conformality(self) -> FloatArray:
+        """Smallest stretch divided by the largest: 1 if angles are kept, 0 if a direction is lost."""
+        return self.shortest / np.where(self.longest == 0, np.inf, self.longest)
+
+    def __repr__(self) -> str:
+        """Return the medians in one line."""
+        length, area, angle = (np.nanmedian(part) for part in (self.stretches, self.areas, self.conformality))
+        return (
+            f"LocalDistortion({len(self.points):,} points; medians: stretch={length:.4g}, area={area:.4g}, "
+            f"conformality={angle:.4f}, residual={np.nanmedian(self.residuals):.4f})"
+        )
+
+
+def local_distortion(
+    X: Any,
+    Y: Any,
+    *,
+    n_neighbors: int = 15,
+    metric: str = "euclidean",
+    sample: int | None = None,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> LocalDistortion:
+    r"""Return the singular values of the local Jacobian of the map from the data to the embedding, point by point.
+
+    The neighborhood of a point (itself and its nearest neighbors in X) has the coordinates T (k + 1, q) in the tangent
+    space, its first q principal components, q the dimension p of Y (or of X, if that is less). The Jacobian is the
+    least-squares map onto the centered neighbors in Y,
+
+    .. math:: J = \arg\min_J |T J - Y_c|^2 = T^+ Y_c ,
+
+    and its singular values are the local stretches: both 1 for an isometry, equal for a map that keeps angles,
+    with product 1 for one that keeps areas. They are the axes of Tissot's indicatrix.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n, d), or array (n, n) for ``metric="precomputed"``
+        The data, or the distances between the points.
+    Y : array-like of shape (n, p)
+        The embedding.
+    n_neighbors : int
+        Number of neighbors, above p and below n. Few are noisy, many see the curvature of the data.
+    metric : {"euclidean", "precomputed"}
+        Tangent spaces need rows, or distances between all points.
+    sample, random_state, n_jobs
+        As in `rank_measures`.
+
+    Returns
+    -------
+    LocalDistortion
+        Per point the stretches and the residual; as properties ``longest``, ``shortest``, ``areas``, ``conformality``.
+
+    Notes
+    -----
+    Where the data are not p-dimensional (noise, or more dimensions than the embedding has), neighborhoods are flattened
+    before the map is fitted, and the residual is large: stretches then say little.
+
+    References: tissot1881
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> found = local_distortion(X, X * [3.0, 0.5], n_neighbors=5)
+    >>> bool(np.allclose(found.stretches, [3.0, 0.5])), bool(np.allclose(found.areas, 1.5))
+    (True, True)
+    """
+    check.choice("metric", metric, ("euclidean", "precomputed"))
+    X, Y = as_pair(X, Y, metric)
+    n, p = Y.shape
+    q = tangent_dimension(X, p, metric)
+    because = f" for {n} points and tangent spaces of dimension {q}"
+    k = check.integer("n_neighbors", n_neighbors, q + 1, n - 1, because)
+    rows, run = sample_rows(n, sample, random_state), Run(n_jobs=n_jobs)
+    near, _ = nearest_of(X, rows, k, run, metric)
+    found = distortions_of(X, [Y], rows, near, metric, run)[0]
+    if np.isnan(found.residuals).all():
+        raise ValueError(
+            f"No point has {k} neighbors that span {q} dimensions; take more neighbors, or drop duplicate rows."
+        )
+    return found
+
+
+def tangent_dimension(X: Any, n_components: int, metric: str) -> int:
+    """Return the dimension of the tangent spaces: that of the embedding, or of the data if that is less."""
+    return n_components if metric == "precomputed" else min(n_components, X.shape[1])
+
+
+def distortions_of(
+    X: Any, layouts: Sequence[FloatArray], rows: IntArray, near: IntArray, metric: str, run: Run
+) -> list[LocalDistortion]:
+    """Return the distortions of layouts of one dimension at the points ``rows`` with neighbors ``near`` (m, k).
+
+    NaN where the neighbors span too little.
+    """
+    members = np.column_stack([rows, near])
+    q = tangent_dimension(X, layouts[0].shape[1], metric)
+    width = members.shape[1] if metric == "precomputed" else X.shape[1]
+
+    def block(lo: int, hi: int) -> list[tuple[FloatArray, FloatArray]]:
+        part = members[lo:hi]
+        if metric == "precomputed":
+            grams = grams_from_distances(X, Stack(rows[lo:hi], part), about_center=False)
+            values, coordinates = gram_scores(grams, q)
+        else:
+            values, coordinates = principal_scores(_centered(gather(X, part)), q)
+        return [_jacobians(values[:, :q], coordinates, _centered(Y[part])) for Y in layouts]
+
+    grain = max(1, MAX_STACK_ENTRIES // (members.shape[1] * max(width, members.shape[1])))
+    blocks = run.map(block, run.ranges(len(rows), grain), blas=True)
+    pieces = (zip(*(found[i] for found in blocks), strict=True) for i in range(len(layouts)))
+    return [LocalDistortion(rows, *(np.concatenate(part) for part in piece)) for piece in pieces]
+
+
+def _jacobians(values: FloatArray, coordinates: FloatArray, moved: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return stretches (m, q) and residuals (m,) from tangent coordinates (m, s, q) and their images (m, s, p)."""
+    spans = (values[:, -1] > TANGENT_RANK_TOL * values[:, 0]) & (values[:, 0] > 0)
+    lengths = np.sqrt(np.where(spans[:, None], values, 1.0))
+    basis = coordinates / lengths[:, None, :]
+    products = basis.transpose(0, 2, 1) @ moved
+    stretches = np.linalg.svd(products / lengths[:, :, None], compute_uv=False)[:, : values.shape[1]]
+    left = moved - basis @ products
+    total = np.einsum("isp,isp->i", moved, moved)
+    residuals = np.einsum("isp,isp->i", left, left) / np.where(total > 0, total, 1.0)
+    return np.where(spans[:, None], stretches, np.nan), np.where(spans, residuals, np.nan)
+
+
+def _centered(rows: FloatArray) -> FloatArray:
+    rows = rows - rows[:, :1]  # exact for near points, whose mean would carry the rounding of a far origin
+    return rows - rows.mean(axis=1, keepdims=True)

@@ -1,0 +1,219 @@
+"""The score: every measure of an embedding in one call, beside those of principal components."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from manifoldry import check
+from manifoldry.neighbors.geodesic import geodesic_lengths
+from manifoldry.neighbors.graph import symmetrize
+from manifoldry.neighbors.pairwise import as_pair, as_points, sample_rows
+from manifoldry.quality.distortion import LocalDistortion, distortions_of, tangent_dimension
+from manifoldry.quality.figures import DISTORTION_FIGURES, LABEL_FIGURES, TRUTH_FIGURES, Layout, PathLengths, Task
+from manifoldry.quality.labels import read_labels
+from manifoldry.quality.ranks import require_below_half
+from manifoldry.quality.row_pass import RowPass, Statistics
+from manifoldry.quality.shepard import geodesic_rows
+from manifoldry.quality.table import TABLE, Score
+from manifoldry.run import Run
+from manifoldry.solve.scaling import classical_scaling
+from manifoldry.values import FloatArray, IntArray, NeighborGraph
+
+MAX_SCORED_POINTS = 3000
+"""Points up to which a score uses all of them by default: a second or two."""
+
+N_SCORED_POINTS = 1000
+"""Points sampled beyond: each is compared with all others, and a share comes with a standard error below 0.016."""
+
+MAX_GEODESIC_SOURCES, MAX_SCORED_LENGTHS = 200, 7_000_000
+"""Points from which paths are followed, and lengths of paths: 100 points of 70,000, whose lengths take 60 MB."""
+
+
+def score(  # noqa: PLR0913
+    X: Any,
+    Y: Any,
+    labels: Any = None,
+    truth: Any = None,
+    *,
+    n_neighbors: int = 15,
+    metric: str = "euclidean",
+    sample: int | str | None = "auto",
+    figures: Collection[str] | None = None,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> Score:
+    """Return the quality measures of an embedding, and those of PCA beside them; printed, they are a table.
+
+    For any embedding, also one made by another library.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n, d), or array (n, n) for ``metric="precomputed"``
+        The data, or the distances between the points.
+    Y : array-like of shape (n, p)
+        The embedding, compared by Euclidean distance.
+    labels : array-like of shape (n,), optional
+        Classes, numbers or strings; adds neighborhood_hit, label_accuracy and silhouette. None and NaN mark points
+        without a label, which these leave out.
+    truth : array-like of shape (n, q), optional
+        Known coordinates; adds the three Procrustes errors, over all points.
+    n_neighbors : int
+        Number of neighbors, below n / 2.
+    metric : str
+        Metric of X, as in scikit-learn.
+    sample : int, "auto" or None
+        Number of points whose neighborhoods and distances are compared, each with all n points; None for all. "auto"
+        is all up to 3,000 points and 1,000 beyond.
+    figures : collection of str, optional
+        Names of the figures to compute, of `quality.table.TABLE`; all by default.
+    random_state : None, int, numpy Generator or RandomState
+        Seed of the sample.
+    n_jobs : int, optional
+        Number of threads, None for all; the result does not depend on it.
+
+    Returns
+    -------
+    Score
+        A dict of str to float, in groups: neighbors, distances, layout, labels, truth, and units, which only say
+        something about an embedding in the units of X. ``errors`` has the standard errors of the sample, ``pca`` the
+        same figures of the first p principal components (of the classical scaling of precomputed distances).
+        ``to_frame()`` and ``to_dict()`` add the range, best value and meaning of each.
+
+    Notes
+    -----
+    Figures that the data do not define (all neighbors are duplicates) are NaN. Standard errors are those of samples
+    without repeats, by the jackknife over the sampled points.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> found = score(X, X, n_neighbors=5)
+    >>> found["trustworthiness"], round(found.pca["trustworthiness"], 12), found.errors["trustworthiness"]
+    (1.0, 1.0, 0.0)
+    """
+    X, Y, truth = _checked(X, Y, truth, metric)
+    n, p = Y.shape
+    k = check.integer("n_neighbors", n_neighbors, 1)
+    require_below_half(k, n)
+    rows = sample_rows(n, _sample_size(sample, n), random_state)
+    known = None if labels is None else read_labels(labels, n)
+    possible = _possible(X, p, metric, k, labeled=known is not None, true=truth is not None)
+    task = Task(X, metric, rows, k, truth, known, _wanted(figures, possible), Run(random_state, n_jobs))
+    layouts = Y, _baseline(X, p, metric, task.run)
+    data, *found = RowPass.draw(n, rows, k, task.needs, task.run)(X, layouts, metric, task.run)
+    paths = _geodesics(task, data) if "geodesic_correlation" in task.wanted else None
+    bent = _distortions(task, layouts, data["neighbors"])
+    ours, pca = (
+        Layout(task, layouts[i], data, found[i], paths, bent[i], errors).figures()
+        for i, errors in enumerate((True, False))
+    )
+    values, baseline = ({name: figure[0] for name, figure in layout.items()} for layout in (ours, pca))
+    return Score(values, baseline, {name: figure[1] for name, figure in ours.items()}, _heading(task, Y, paths))
+
+
+def _checked(X: Any, Y: Any, truth: Any, metric: str) -> tuple[Any, FloatArray, FloatArray | None]:
+    """Return the input as arrays, or refuse it."""
+    check.metric(metric, ("precomputed",))
+    X, Y = as_pair(X, Y, metric)
+    if metric != "precomputed":
+        check.distinct_points(X)
+        check.representable_scale(X, spread=check.column_spread(X))
+    check.representable_scale(Y, what="Y")
+    if truth is None:
+        return X, Y, None
+    truth = as_points("truth", truth)
+    if len(truth) != len(Y):
+        raise ValueError(f"truth must have one row per point; got {len(truth)} rows for {len(Y)} points.")
+    if not np.any(truth != truth[:1]):
+        raise ValueError(f"All {len(truth)} points of the truth coincide, so no error can be relative to it.")
+    return X, Y, truth
+
+
+def _distortions(task: Task, layouts: Sequence[FloatArray], near: IntArray) -> Sequence[LocalDistortion | None]:
+    if not task.wanted & DISTORTION_FIGURES:
+        return [None] * len(layouts)
+    return distortions_of(task.X, layouts, task.rows, near, task.metric, task.run)
+
+
+def _geodesics(task: Task, data: Statistics) -> PathLengths:
+    n = task.X.shape[0]
+    most = min(len(task.rows), MAX_GEODESIC_SOURCES, max(2, MAX_SCORED_LENGTHS // n))
+    sources = task.rows[sample_rows(len(task.rows), most, task.run.rng("geodesic sources"))]
+    if len(task.rows) == n:  # all neighbors are known
+        graph = NeighborGraph.from_rows(data["neighbors"], data["lengths"])
+        return PathLengths(sources, geodesic_lengths(symmetrize(graph), task.run, sources)[0])
+    return PathLengths(sources, geodesic_rows(task.X, sources, task.n_neighbors, task.metric, task.run))
+
+
+def _baseline(X: Any, n_components: int, metric: str, run: Run) -> FloatArray:
+    """Return as many principal components, or coordinates of classical scaling where X holds distances."""
+    if metric != "precomputed":
+        return principal_components(X, n_components)
+    found = classical_scaling(np.asarray(X, dtype=np.float64), min(n_components, len(X) - 1), run).coordinates
+    return np.pad(found, ((0, 0), (0, n_components - found.shape[1])))
+
+
+def principal_components(X: Any, n_components: int) -> FloatArray:
+    """Return the scores of rows, dense or sparse, on the first principal components; zeros beyond their number."""
+    from sklearn.decomposition import PCA
+
+    sparse = issparse(X)
+    count = min(n_components, min(X.shape) - sparse)
+    scores = PCA(count, svd_solver="arpack" if sparse else "auto", random_state=0).fit_transform(X)
+    return np.pad(scores, ((0, 0), (0, n_components - count)))
+
+
+def _sample_size(sample: int | str | None, n: int) -> int | None:
+    if sample is None or not isinstance(sample, str):
+        return sample
+    check.choice("sample", sample, ("auto",))
+    return N_SCORED_POINTS if n > MAX_SCORED_POINTS else None
+
+
+def _possible(X: Any, p: int, metric: str, k: int, *, labeled: bool, true: bool) -> frozenset[str]:
+    """Return the names of the figures that this input defines."""
+    missing: set[str] = set()
+    if not labeled:
+        missing.update(LABEL_FIGURES)
+    if not true:
+        missing.update(TRUTH_FIGURES)
+    if metric not in ("euclidean", "precomputed") or k <= tangent_dimension(X, p, metric):
+        missing.update(DISTORTION_FIGURES)
+    return frozenset(TABLE) - missing
+
+
+def _wanted(figures: Collection[str] | None, possible: frozenset[str]) -> frozenset[str]:
+    """Return the names of the figures asked for, or refuse them."""
+    if figures is None:
+        return possible
+    for name in figures:
+        check.choice("figures", name, TABLE)
+        if name not in possible:
+            raise ValueError(f"The figure {name!r} needs {_required(name)}; pass that, or leave the figure out.")
+    return frozenset(figures)
+
+
+def _required(name: str) -> str:
+    if name in LABEL_FIGURES:
+        return "labels"
+    if name in TRUTH_FIGURES:
+        return "truth"
+    return "metric='euclidean' or 'precomputed', and more neighbors than dimensions"
+
+
+def _heading(task: Task, Y: FloatArray, paths: PathLengths | None) -> str:
+    n, p = Y.shape
+    m = len(task.rows)
+    which = (
+        "all compared (± where pairs or paths were drawn)"
+        if m == n
+        else f"{m:,} drawn and compared with all (± standard error)"
+    )
+    joined = 1.0 if paths is None else paths.joined
+    apart = f" Paths join {joined:.0%} of the pairs: geodesic_correlation is theirs." if joined < 1 else ""
+    return f"{n:,} points in {p} dimension{'s' * (p > 1)}, {task.n_neighbors} neighbors; {which}.{apart}"

@@ -1,0 +1,44 @@
+"""The suggested number of dimensions, by purpose, with its reasons."""
+
+import numpy as np
+import pytest
+
+from manifoldry import suggest_n_components
+from manifoldry.datasets import swiss_roll
+from manifoldry.solve.spectrum import Suggestion
+
+
+def test_known_manifolds():
+    found = suggest_n_components(swiss_roll(800).X)
+    assert isinstance(found, Suggestion)
+    assert int(found) == 2
+    assert "As many principal components leave 27% of the variance" in found.why
+    flat = np.random.default_rng(0).uniform(size=(800, 4)) @ np.eye(4, 9)
+    assert int(suggest_n_components(flat)) == 4
+    assert "PCA may do" in suggest_n_components(flat).why
+
+
+def test_purposes_that_fix_the_number():
+    flat = np.random.default_rng(0).uniform(size=(400, 4)) @ np.eye(4, 9)
+    seen = suggest_n_components(flat, purpose="see clusters")
+    assert int(seen) == 2
+    assert "the data have more" in seen.why
+    ordered = suggest_n_components(flat, purpose="order along a path")
+    assert int(ordered) == 1
+    assert "the data are no path" in ordered.why
+    t = np.random.default_rng(0).uniform(0, 3, 400)
+    path = suggest_n_components(np.column_stack([np.cos(t), np.sin(t), t]), purpose="order along a path")
+    assert "about a path" in path.why
+    assert int(suggest_n_components(flat, purpose="reconstruct")) == 4
+
+
+def test_forms_of_input():
+    X = swiss_roll(300).X
+    D = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2))
+    assert int(suggest_n_components(D, metric="precomputed")) == 2
+    assert int(suggest_n_components(np.concatenate([X, X[:100], X[:100]]))) == 2
+    assert int(suggest_n_components(np.random.default_rng(0).standard_normal((12, 3)))) >= 1
+    with pytest.raises(ValueError, match="purpose must be one of"):
+        suggest_n_components(X, purpose="look nice")
+    with pytest.raises(ValueError, match="identical"):
+        suggest_n_components(np.ones((20, 2)))

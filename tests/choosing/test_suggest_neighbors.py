@@ -1,0 +1,156 @@
+"""The suggested number of neighbors: rolls whose answer is known, pieces, copies, bad input."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components, dijkstra
+
+import manifoldry
+from helpers import knn_graph
+from manifoldry import quality, suggest_neighbors
+from manifoldry.choosing.neighbors import NEIGHBOR_CANDIDATES, NeighborRow
+from manifoldry.datasets import swiss_roll
+
+ROLLS = [
+    dict(n=300),
+    dict(n=600, hole=True, random_state=1),
+    dict(n=1000, noise=0.3),
+    dict(n=1000, noise=0.6),
+    dict(n=1500, hole=True, noise=0.2, random_state=2),
+]
+"""Dense enough for their layers, which are 2 pi apart: neighbors of 4 are nearer than that."""
+
+
+def two_clusters(small=20):
+    rng = np.random.default_rng(0)
+    return np.concatenate([rng.standard_normal((100, 3)), rng.standard_normal((small, 3)) + 20.0])
+
+
+@pytest.mark.parametrize("settings", ROLLS, ids=str)
+def test_the_graph_of_a_roll_is_whole_and_without_edges_between_its_layers(settings):
+    roll = swiss_roll(**settings)
+    found = suggest_neighbors(roll.X)
+    graph = knn_graph(roll.X, int(found))
+    assert connected_components(graph.to_sparse())[0] == 1
+    # Where an edge crosses from layer to layer its ends are a turn apart, at least 2 pi 1.5 pi along the roll; noise
+    # moves them by a few of its standard deviations.
+    apart = np.linalg.norm(roll.truth[graph.rows()] - roll.truth[graph.indices], axis=1)
+    assert apart.max() < 3 * np.pi**2 / 2
+    Y = manifoldry.Isomap(n_neighbors=int(found)).fit_transform(roll.X)
+    # A graph with short circuits misses a quarter of the truth and more; a hole that Isomap widens, a hundredth.
+    assert quality.procrustes(Y, roll.truth, kind="similarity").error < 0.03
+
+
+@pytest.mark.parametrize("settings", [dict(n=1000, noise=0.6), dict(n=600, hole=True)], ids=str)
+def test_numbers_that_short_circuit_a_roll_are_outside_the_range(settings):
+    roll = swiss_roll(**settings)
+    found = suggest_neighbors(roll.X)
+    assert found.low <= found.n_neighbors <= found.high
+    for k in NEIGHBOR_CANDIDATES:
+        graph = knn_graph(roll.X, k)
+        apart = np.linalg.norm(roll.truth[graph.rows()] - roll.truth[graph.indices], axis=1)
+        assert k > found.high or apart.max() < 3 * np.pi**2 / 2
+    assert f"With {next(row.n_neighbors for row in found.rows if row.tears)} neighbors" in found.why
+
+
+def test_a_roll_with_too_few_points_has_no_good_number_and_is_told_so():
+    found = suggest_neighbors(swiss_roll(300, random_state=3).X)
+    assert "No number tried is without short circuits" in found.why
+
+
+def test_clusters_that_no_number_connects():
+    found = suggest_neighbors(two_clusters(), candidates=range(4, 15))
+    assert "no number of neighbors up to 14 connects them" in found.why
+    assert found.row().n_pieces == 2
+    assert all(row.n_large_pieces == 2 for row in found.rows)
+
+
+def test_the_number_that_jumps_a_gap_is_not_taken():
+    found = suggest_neighbors(two_clusters())
+    # 20 points have 19 others among themselves, and the clusters are 20 root 3 apart.
+    assert found.row(20).n_pieces == 1
+    assert found.high == 15
+    assert found.row(20).gap > 3
+    assert "2 large pieces, which are apart in the data" in found.why
+
+
+def test_the_table_by_definition():
+    X = swiss_roll(200).X
+    found = suggest_neighbors(X, candidates=[5, 9])
+    first, second = (dijkstra(knn_graph(X, k).to_sparse()) for k in (5, 9))
+    rows = np.sort(manifoldry.run.Run(0).rng("suggest neighbors").permutation(200)[:64])
+    ratios = second[rows] / np.where(first[rows] > 0, first[rows], np.nan)
+    median = np.nanmedian(ratios)
+    assert found.rows[1].change == pytest.approx(1 - median, abs=1e-12)
+    torn = np.count_nonzero(ratios < 0.8 * median) / np.count_nonzero(np.isfinite(ratios))
+    assert found.rows[1].torn == pytest.approx(torn, abs=1e-12)
+    assert np.isnan(found.rows[0].change)
+
+
+def test_unit_seed_threads_and_forms_of_input():
+    X = swiss_roll(300).X
+    plain = suggest_neighbors(X)
+    assert repr(suggest_neighbors(1e-3 * X, n_jobs=2)) == repr(plain)
+    assert repr(suggest_neighbors(csr_array(X))) == repr(plain)
+    D = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2))
+    assert repr(suggest_neighbors(D, metric="precomputed")) == repr(plain)
+
+
+def test_copies_are_left_out():
+    X = swiss_roll(300).X
+    found = suggest_neighbors(np.concatenate([X, X[:50], X[:50]]))
+    assert found.n_neighbors == suggest_neighbors(X).n_neighbors
+    assert "100 copies of other rows left out" in found.why
+
+
+def test_the_table_as_a_frame_and_in_print():
+    pytest.importorskip("pandas")
+    found = suggest_neighbors(swiss_roll(300).X)
+    frame = found.to_frame()
+    assert list(frame.index) == [row.n_neighbors for row in found.rows]
+    assert frame.loc[found.n_neighbors, "n_pieces"] == 1
+    assert f">{found.n_neighbors:>5}" in repr(found)
+    assert "nan" not in repr(found)
+
+
+def test_many_points_get_fewer_candidates(monkeypatch):
+    monkeypatch.setattr("manifoldry.choosing.neighbors.MANY_POINTS", 250)
+    monkeypatch.setattr("manifoldry.choosing.neighbors.MAX_SHORT_CIRCUIT_POINTS", 250)
+    found = suggest_neighbors(swiss_roll(300).X)
+    assert [row.n_neighbors for row in found.rows] == [5, 8, 12, 20, 30]
+    assert found.row().n_short_circuits is None
+
+
+def test_few_points():
+    assert suggest_neighbors(np.random.default_rng(0).standard_normal((6, 2))).n_neighbors == 2
+    with pytest.raises(ValueError, match="At least 3"):
+        suggest_neighbors(np.eye(2))
+
+
+@pytest.mark.parametrize(
+    ("X", "settings", "match"),
+    [
+        (np.ones((20, 2)), {}, "identical"),
+        (np.full((20, 2), np.nan), {}, "NaN"),
+        (np.arange(20.0), {}, "two-dimensional"),
+        (np.eye(20), {"candidates": [20]}, "candidates must be"),
+        (np.eye(20), {"candidates": []}, "list of numbers"),
+        (np.eye(20), {"metric": "euclidian"}, "metric must be"),
+        (np.eye(20), {"metric": "precomputed"}, "diagonal"),
+        (csr_array(np.eye(20)), {"metric": "precomputed"}, "needs all pairwise distances"),
+    ],
+)
+def test_bad_input(X, settings, match):
+    with pytest.raises(ValueError, match=match):
+        suggest_neighbors(X, **settings)
+
+
+def test_a_number_that_was_not_tried():
+    with pytest.raises(ValueError, match="n_neighbors=7 was not tried"):
+        suggest_neighbors(np.random.default_rng(0).standard_normal((40, 2))).row(7)
+
+
+def test_a_thin_graph_is_no_short_circuit():
+    thin = NeighborRow(5, 1, 1, 0.0, 0, 0.0, change=0.12, torn=0.3, thin_before=True)
+    assert not thin.breaks
+    assert NeighborRow(5, 1, 1, 0.0, 0, 0.0, change=0.05, torn=0.3).breaks

@@ -124,7 +124,7 @@ def scales(subject: Subject) -> Iterator[Finding]:
             "distances, the "
             f"other {len(widths) - ruling:,} columns the rest.",
             held,
-            "scale the columns (StandardScaler), unless all are measured in one unit",
+            "scale the columns (StandardScaler) and diagnose again, unless all are measured in one unit",
             "problem",
         )
         return

@@ -90,7 +90,7 @@ def test_simplex_skewness_against_its_definition():
 def test_the_correction_of_the_skewness_removes_what_centering_adds(d):
     # Gaussian clouds far apart: one neighborhood of each, seen from one of its points, is an independent sample.
     rng = np.random.default_rng(d)
-    k, groups = 8, 500
+    k, groups = 8, 300
     centers = np.zeros((groups, d))
     centers[:, 0] = 1e4 * np.arange(groups)
     X = (centers[:, None] + rng.normal(size=(groups, k + 1, d))).reshape(-1, d)

@@ -49,7 +49,7 @@ MIN_DISTINCT_RATIO = 1.05
 N_COMPARED_NEIGHBORS_SHARE = 0.1
 """Neighbors compared, as a share of all points, where there are few points."""
 
-MIN_KEPT_SHARE = 0.2
+MIN_KEPT_NEIGHBORS = 0.2
 """Share of the nearest neighbors kept below which a picture shows coarse groups only."""
 
 MAX_MISSED_DIMENSION = 0.5
@@ -258,7 +258,7 @@ def figures(fitted: FittedModel) -> Iterator[Finding]:
     X = subject.X if issparse(subject.X) else np.asarray(subject.X, dtype=np.float64)
     score = quality.score(X, fitted.Y, n_neighbors=k, random_state=fitted.run.rng("score"), n_jobs=fitted.run.n_jobs)
     kept, trust = score["knn_kept"], score["trustworthiness"]
-    few = kept < MIN_KEPT_SHARE
+    few = kept < MIN_KEPT_NEIGHBORS
     yield Finding(
         "quality",
         f"{kept:.0%} of the {k} nearest neighbors stay nearest (PCA {score.pca['knn_kept']:.0%}); trustworthiness "

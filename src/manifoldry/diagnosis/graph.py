@@ -15,7 +15,7 @@ from manifoldry.neighbors.pairwise import distance_rows
 from manifoldry.neighbors.short_circuits import MIN_NEIGHBORS_ADVISED
 from manifoldry.values import IntArray
 
-MIN_PIECE_SHARE = 0.01
+MIN_SEPARATE_SHARE = 0.01
 """Share of the points in the second largest piece from which on a graph in pieces spoils a picture."""
 
 MAX_ANTIHUBS_SHARE = 0.5
@@ -55,7 +55,7 @@ def pieces(subject: Subject) -> Iterator[Finding]:
         return
     sizes = ", ".join(f"{len(part):,}" for part in parts[:4]) + (", ..." if len(parts) > 4 else "")
     gap = _widest_gap(subject, parts)
-    small = len(parts[1]) < MIN_PIECE_SHARE * len(subject.chosen)
+    small = len(parts[1]) < MIN_SEPARATE_SHARE * len(subject.chosen)
     yield Finding(
         "components",
         f"The graph of {subject.k} neighbors is in {len(parts)} pieces ({sizes} points); the widest gap between "

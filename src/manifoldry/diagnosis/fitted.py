@@ -208,15 +208,16 @@ def joined(fitted: FittedModel) -> Iterator[Finding]:
     if count == 1:
         yield Finding("components", "The neighbor graph is connected.", 1)
         return
-    bridges = fitted.notes.get("bridges")
-    how = (
-        "were laid side by side"
-        if bridges is None
-        else f"were joined by {len(bridges)} bridge{'s' if len(bridges) != 1 else ''}"
-    )
+    bridges, left_out = fitted.notes.get("bridges"), fitted.notes.get("left_out")
+    if left_out is not None:
+        how = f"of which only the largest is shown, without {left_out:,} points"
+    elif bridges is not None:
+        how = f"which were joined by {len(bridges)} bridge{'s' if len(bridges) != 1 else ''}"
+    else:
+        how = "which were laid side by side"
     yield Finding(
         "components",
-        f"The neighbor graph is in {count} components, which {how}: how they lie to each other says little.",
+        f"The neighbor graph is in {count} components, {how}: how they lie to each other is not shown.",
         count,
         "raise n_neighbors, or look at each component by itself (disconnected='apart')",
         "problem",

@@ -33,7 +33,7 @@ PLACE_QUANTILES = (0.1, 0.9)
 """Places of low and of high dimension."""
 
 MIN_PLACES_RATIO = 1.8
-"""Ratio of the dimensions at such places from which on they differ: 1.2 on rolls, 1.5 for digits, 2.5 for turned
+"""Ratio of the dimensions at such places from which on they differ: 1.2 on rolls, 1.6 for digits, 2.3 for turned
 objects, of which some have texture and some do not."""
 
 KIND_WORDS = {

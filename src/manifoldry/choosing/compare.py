@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import clone
 
 from manifoldry import check
@@ -24,6 +25,7 @@ from manifoldry.choosing.purposes import Purpose, purpose_of, ranked
 from manifoldry.choosing.reasons import DataFacts, reasons, verdicts
 from manifoldry.geometry.dimension import intrinsic_dimension
 from manifoldry.neighbors.shared import shared_neighbors
+from manifoldry.quality.null_comparison import MIN_JUDGED_POINTS, null_comparison
 from manifoldry.registry import methods as registered
 from manifoldry.run import Run
 from manifoldry.values import Array, IntArray
@@ -183,7 +185,11 @@ def _ranked(task: ComparisonTask, clock: Clock, run: Run, rows: IntArray, n_poin
     explained = (
         replace(entry, reasons=reasons(task.purpose, figures, place)) for place, (_, entry) in enumerate(ranking)
     )
-    said = [*verdicts(task.purpose, figures, _facts(task, judge, seed)), *_about(judge, int(suggestion))]
+    said = [
+        *verdicts(task.purpose, figures, _facts(task, judge, seed)),
+        *_clusters_seen(task, ranking[0][1], clock, run),
+        *_about(judge, int(suggestion)),
+    ]
     return Comparison(task.purpose, tuple(explained), tuple(skipped), tuple(said), int(suggestion), rows, n_points)
 
 
@@ -260,6 +266,22 @@ def _facts(task: ComparisonTask, judge: LayoutJudge, seed: int) -> DataFacts:
     if task.purpose.name == "features for a classifier" and task.labels is not None:
         columns = accuracies(None, task.X, task.labels, folds(task.X.shape[0], task.labels, seed))
     return DataFacts(baseline_name(task.metric), dimension, n_groups, columns)
+
+
+def _clusters_seen(task: ComparisonTask, best: ComparedMethod, clock: Clock, run: Run) -> list[str]:
+    """Return whether clusters of the best picture are in the data, by fits to structureless data, if time allows."""
+    plain = not issparse(task.X) and isinstance(task.metric, str) and task.metric == "euclidean"
+    if task.purpose.name != "see clusters" or not plain or task.X.shape[0] < MIN_JUDGED_POINTS or run.stopped:
+        return []
+    if 2 * best.seconds > clock.left:  # one Gaussian set and one cube
+        return []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = null_comparison(best.estimator, task.X, n_nulls=1, random_state=0, n_jobs=run.n_jobs)
+        except FIT_ERRORS:
+            return []
+    return [f"In the picture by {best.name}: {found.sentence}"]
 
 
 def _about(judge: LayoutJudge, n_neighbors: int) -> list[str]:

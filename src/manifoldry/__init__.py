@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from manifoldry.clusters.mixtures import MFA, MPPCA
     from manifoldry.clusters.vqpca import VQPCA
     from manifoldry.clusters.wrapped import AffinityPropagation, KMeans
+    from manifoldry.diagnosis import Diagnosis, Finding, diagnose
     from manifoldry.embedders.classical_mds import ClassicalMDS
     from manifoldry.embedders.commute import CommuteTime
     from manifoldry.embedders.curve import PrincipalCurve
@@ -72,6 +73,10 @@ _PLACES = {
     "DisconnectedWarning": "manifoldry.warnings",
     "EmbeddingWarning": "manifoldry.warnings",
     "NeighborSuggestion": "manifoldry.choosing.neighbor_suggestion",
+    "Diagnosis": "manifoldry.diagnosis",
+    "DisconnectedWarning": "manifoldry.warnings",
+    "EmbeddingWarning": "manifoldry.warnings",
+    "Finding": "manifoldry.diagnosis",
     "PatchAlignment": "manifoldry.patches.align",
     "Progress": "manifoldry.run",
     "Certificate": "manifoldry.values",
@@ -85,6 +90,7 @@ _PLACES = {
     "score": "manifoldry.quality",
     "suggest_n_components": "manifoldry.choosing.n_components",
     "suggest_neighbors": "manifoldry.choosing.neighbors",
+    "diagnose": "manifoldry.diagnosis",
 }
 _MODULES = ("datasets", "dimension", "quality")
 
@@ -116,6 +122,7 @@ __all__ = [
     "CommuteTime",
     "Comparison",
     "ConformalIsomap",
+    "Diagnosis",
     "DiffusionMaps",
     "DisconnectedWarning",
     "Embedding",
@@ -123,6 +130,7 @@ __all__ = [
     "FactorAnalysis",
     "FastICA",
     "FastMVU",
+    "Finding",
     "GaussianRandomProjection",
     "GeodesicKMedoids",
     "HessianEigenmaps",
@@ -156,6 +164,7 @@ __all__ = [
     "clusterings",
     "compare",
     "datasets",
+    "diagnose",
     "dimension",
     "methods",
     "quality",

@@ -148,3 +148,11 @@ def test_bad_input_is_refused_in_a_sentence():
         quality.local_distortion(X, X[:, :2], metric="cosine")
     with pytest.raises(ValueError, match="Y must be finite"):
         quality.local_distortion(X, np.full((20, 2), np.nan))
+
+
+def test_an_unrelated_layout_has_the_distortion_of_chance():
+    """Of k directions of a centered neighborhood p are explained: a share of p / k in the mean, to 1 / sqrt(1000)."""
+    rng = np.random.default_rng(8)
+    found = quality.local_distortion(rng.normal(size=(1000, 5)), rng.normal(size=(1000, 2)), n_neighbors=15)
+    assert found.residuals.mean() == pytest.approx(1.0 - 2 / 15, abs=0.01)
+    assert np.median(found.conformality) == pytest.approx(0.26, abs=0.03)  # as the page says

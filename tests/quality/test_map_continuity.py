@@ -13,8 +13,8 @@ from manifoldry.run import Run
 from manifoldry.values import NeighborGraph
 
 
-def mixture(seed, n=500):
-    """Two Gaussians in the plane, four deviations apart, as in figure 2 of liu2025."""
+def mixture(seed, n=400):
+    """Two Gaussians in the plane, four deviations apart, as in an example of liu2025."""
     rng = np.random.default_rng(seed)
     side = rng.choice([-2.0, 2.0], size=n)
     return rng.normal(size=(n, 2)) + np.column_stack([side, np.zeros(n)])
@@ -97,13 +97,13 @@ def test_a_smooth_map_hardly_moves():
     X = np.column_stack([disk(300), np.zeros(300)])
     found = map_continuity(Isomap(n_neighbors=12).fit(X), X, length=0.02)
     assert np.median(found.perturbation) < 0.04
-    assert "0 are thrown" in repr(found)
+    assert "one in twenty" in repr(found)
 
 
 @pytest.fixture(scope="module")
 def on_a_disk():
     X = disk(400)
-    return {p: map_continuity(TSNE(perplexity=p).fit(X), X) for p in (5, 50)}
+    return {p: map_continuity(TSNE(perplexity=p).fit(X), X, length=0.05) for p in (5, 50)}
 
 
 def test_small_perplexities_make_fractures(on_a_disk):
@@ -111,17 +111,19 @@ def test_small_perplexities_make_fractures(on_a_disk):
     rough, smooth = on_a_disk[5], on_a_disk[50]
     for q in (0.9, 0.95, 0.99):
         assert np.quantile(rough.singularity, q) > 1.2 * np.quantile(smooth.singularity, q)
-    thrown = [np.mean(found.perturbation > 0.25 * found.extent) for found in (rough, smooth)]
-    assert thrown[0] > 2 * thrown[1]
+    # Moves are far more uneven where the map is torn.
+    uneven = [np.quantile(found.perturbation / found.extent, 0.95) for found in (rough, smooth)]
+    assert uneven[0] > 1.5 * uneven[1]
 
 
 @pytest.mark.parametrize("seed", [4, 5])
 def test_points_between_overlapping_clusters_are_thrown(seed):
-    """Seeds 0 to 3 have areas of 0.85 to 0.95."""
+    """Of seeds 0 to 3 the areas are 0.84 to 0.98; 0.5 would be chance."""
     X = mixture(seed)
-    found = map_continuity(TSNE(perplexity=50).fit(X), X, length=0.5)
-    between = np.abs(X[:, 0]) < 0.5  # within the move from where both are as likely
-    assert roc_auc_score(between, found.perturbation) > 0.8
+    found = map_continuity(TSNE(perplexity=50).fit(X), X, n_directions=2)
+    posterior = 1 / (1 + np.exp(-4 * X[:, 0]))
+    between = np.abs(posterior - 0.5) < 0.38  # within half a deviation of where both are as likely
+    assert roc_auc_score(between, found.perturbation) > 0.75
 
 
 def test_some_points_as_among_all_and_any_number_of_threads():
@@ -136,7 +138,9 @@ def test_some_points_as_among_all_and_any_number_of_threads():
 
 def test_units_change_nothing():
     X = mixture(7, 200)
-    ours, theirs = (map_continuity(TSNE(perplexity=15, max_iter=300).fit(unit * X), unit * X) for unit in (1.0, 2.0**20))
+    ours, theirs = (
+        map_continuity(TSNE(perplexity=15, max_iter=300).fit(unit * X), unit * X) for unit in (1.0, 2.0**20)
+    )
     assert theirs.length == 2.0**20 * ours.length
     np.testing.assert_allclose(ours.perturbation, theirs.perturbation, rtol=1e-6)
 

@@ -89,7 +89,7 @@ def test_p_values_count_null_scores_that_are_as_high():
     found = reliability(X, Y)
     expected = [(1 + np.sum(found.null >= s)) / (1 + len(found.null)) for s in found.score]
     np.testing.assert_array_equal(found.p_value, expected)
-    assert (found.trustworthy == (found.p_value <= 0.05)).all()
+    assert (found.trustworthy == ((found.p_value <= 0.05) & (found.score >= 0.25))).all()
     assert (found.dubious == (found.p_value > 0.5)).all()
 
 
@@ -131,18 +131,18 @@ def test_points_moved_into_a_foreign_cluster_are_found(seed):
 
 
 def test_digits_are_mostly_trustworthy_and_those_in_foreign_clusters_stand_out(digits):
-    """Floors from t-SNE with seeds 1 to 5: areas 0.88 to 0.92, 95 to 96 % trustworthy."""
+    """Floors from random starts with seeds 1 to 4, of all digits and of 1,200: areas 0.875 to 0.956, 95.7 to 96.9 %."""
     X, Y, labels = digits
     found = reliability(X, Y)
     assert found.share_trustworthy > 0.9
     wrong = foreign(Y, labels)
     assert roc_auc_score(~wrong, found.score) > 0.85
-    # Those that are dubious or undecided are ten times as frequent in foreign clusters as elsewhere.
+    # Those that are not trustworthy are 10 to 25 times as frequent in foreign clusters as elsewhere.
     assert (~found.trustworthy[wrong]).mean() > 5 * (~found.trustworthy[~wrong]).mean()
     # A digit in a foreign cluster whose neighbors in the data are of that class is at its right place.
     thrown = wrong & ~foreign(X, labels)
     assert thrown.sum() >= 3
-    assert np.median(found.score[thrown]) < np.quantile(found.score[~wrong], 0.05)
+    assert np.median(found.score[thrown]) < np.quantile(found.score[~wrong], 0.15)
 
 
 def test_noise_is_no_better_than_noise_refitted():
@@ -154,23 +154,32 @@ def test_noise_is_no_better_than_noise_refitted():
     model = TSNE(max_iter=300)
     found = reliability(X, model.fit_transform(X), estimator=model)
     assert found.refitted
-    assert abs(found.share_trustworthy - 0.05) < 0.05
+    assert abs(np.mean(found.p_value <= 0.05) - 0.05) < 0.05
+    assert found.share_trustworthy < 0.1
     assert abs(found.dubious.mean() - 0.5) < 0.15
+
+
+def test_noise_in_many_dimensions_is_not_trustworthy():
+    """Every place next door is worse, and yet next to nothing is kept."""
+    X = np.random.default_rng(1).normal(size=(800, 50))
+    found = reliability(X, TSNE(max_iter=300).fit_transform(X))
+    assert np.mean(found.p_value <= 0.05) > 0.5
+    assert found.share_trustworthy < 0.2
 
 
 def test_a_refitted_null_is_the_method_on_permuted_columns():
     X, _, _ = clusters(2, n=200)
 
-    class Recorded(PCA):
-        seen = []
+    seen = []
 
+    class Recorded(PCA):
         def fit_transform(self, X, y=None):
-            Recorded.seen.append(X)
-            return super().fit_transform(X)
+            seen.append(X)
+            return super().fit_transform(X, y)
 
     model = Recorded(n_components=2)
     found = reliability(X, PCA(2).fit_transform(X), estimator=model)
-    (permuted,) = Recorded.seen
+    (permuted,) = seen
     np.testing.assert_array_equal(np.sort(permuted, axis=0), np.sort(X, axis=0))
     assert not (permuted == X).all(axis=1).any()
     expected = slow_scores(permuted, PCA(2).fit_transform(permuted), 50)

@@ -2,6 +2,9 @@
 
 import json
 import pickle
+import tracemalloc
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ from manifoldry import quality, score
 from manifoldry.neighbors.pairwise import sample_rows
 from manifoldry.quality.table import GROUPS, TABLE
 
+DOCS = Path(__file__).parents[2] / "docs"
 RANKS = ("trustworthiness", "continuity", "knn_kept", "mrre_x", "mrre_y")
 
 
@@ -58,6 +62,16 @@ def test_each_figure_is_the_named_measure():
         assert figures[name] == pytest.approx(value, rel=1e-12, abs=1e-14), name
     assert quality.score(X, Y, labels, truth, n_jobs=1, **options) == figures
     assert all(type(value) is float for value in [*figures.values(), *figures.pca.values(), *figures.errors.values()])
+
+
+def test_paths_of_all_points_are_those_of_the_named_measure():
+    X, Y, _ = curved(150)
+    found = score(X, Y, n_neighbors=6, figures=["geodesic_correlation"])
+    expected = quality.geodesic_correlation(X, Y, n_neighbors=6, sample=None)
+    assert found["geodesic_correlation"] == pytest.approx(expected.pearson, rel=1e-12)
+    assert found.errors["geodesic_correlation"] == 0.0
+    apart = score(np.r_[X, X + 100.0], np.r_[Y, Y + 9.0], n_neighbors=6)
+    assert "Paths join 50% of the pairs" in apart.heading
 
 
 def test_a_perfect_embedding_has_the_best_value_of_every_figure():
@@ -194,12 +208,78 @@ def test_the_table_declares_every_figure():
     )
 
 
+def test_the_page_has_every_figure_with_its_range_and_best_value_and_every_function():
+    page = (DOCS / "quality.md").read_text(encoding="utf-8")
+    for name, entry in TABLE.items():
+        assert f"\n| `{name}` | {entry.range} | {entry.best:g} |" in page
+        assert f" {entry.range:8} {entry.meaning}\n" in page or entry.group == "labels"
+    elsewhere = {
+        "clusters",
+        "map_continuity",
+        "null_comparison",
+        "picture_clusters",
+        "reliability",
+        "stability",
+        "structureless",
+    }
+    for name in quality.__all__:
+        if name.islower() and getattr(quality, name).__module__.rpartition(".")[2] not in elsewhere:
+            assert f"`{name}" in page, name
+
+
 def test_bad_input_is_refused_in_a_sentence():
     X = np.random.default_rng(2).normal(size=(30, 3))
     with pytest.raises(ValueError, match=r"below n / 2 = 15; got 15"):
         quality.score(X, X)
     with pytest.raises(ValueError, match=r"n_neighbors must be an integer"):
         quality.score(X, X, n_neighbors=[5])
+    few = {"n_neighbors": 5}
+    with pytest.raises(ValueError, match="All 30 points are identical"):
+        score(np.ones((30, 3)), X, **few)
+    with pytest.raises(ValueError, match="X must be finite"):
+        score(np.full((30, 3), np.nan), X, **few)
+    with pytest.raises(ValueError, match="X and Y must have one row per point; got 30 and 29 rows"):
+        score(X, X[:-1], **few)
+    with pytest.raises(ValueError, match="truth must have one row per point; got 29 rows for 30 points"):
+        score(X, X, truth=X[:-1], **few)
+    with pytest.raises(ValueError, match="All 30 points of the truth coincide"):
+        score(X, X, truth=np.ones((30, 2)), **few)
+    with pytest.raises(ValueError, match=r"metric must be one of .*got 'foo'"):
+        score(X, X, metric="foo", **few)
+    with pytest.raises(ValueError, match=r"X holds values up to .* powers of them overflow"):
+        score(1e100 * X, X, **few)
+    with pytest.raises(ValueError, match=r"Y holds values up to .* powers of them overflow"):
+        score(X, 1e100 * X, **few)
+
+
+def test_memory_does_not_grow_with_the_square_of_the_points():
+    """12,000 x 12,000 distances are 1.2 GB, 60 x 12,000 of them 6 MB."""
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(12_000, 3))
+    labels = X[:, 0] > 0
+    score(X[:200], X[:200, :2], labels[:200])  # imports are not counted
+    tracemalloc.start()
+    score(X, X[:, :2], labels, sample=60)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 150e6
+
+
+def test_collapsed_and_equidistant_points_are_decided():
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(60, 4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        at_one_place = score(X, np.ones((60, 2)))
+        equal = score(np.ones((60, 60)) - np.eye(60), X[:, :2], metric="precomputed")
+        pair = score(X, X[:, :2], sample=2)
+    assert at_one_place["scaled_stress"] == at_one_place["distance_deviation"] == 1.0
+    assert at_one_place["pearson"] == at_one_place["spearman"] == at_one_place["density_preservation"] == 0.0
+    assert at_one_place["triplet_accuracy"] == 0.5
+    assert at_one_place["conformality"] == 0.0
+    for name in ("pearson", "spearman", "triplet_accuracy", "density_preservation"):
+        assert np.isnan(equal[name]), name
+    assert np.isfinite(list(pair.values())).all()
 
 
 def test_only_the_figures_of_units_depend_on_the_scale():

@@ -1,23 +1,29 @@
-"""The list of checks: a new one is a function that yields findings about a `Subject`, and a name here."""
+"""The list of checks: a new one is a function that yields findings, and a name here.
+
+Before a fit they are about a `Subject`, after it about a `FittedModel`.
+A topic belongs to one check, and no topic is yielded twice.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from manifoldry.diagnosis import columns, graph, points, shape
+from manifoldry.diagnosis import codes, columns, fitted, graph, points, shape
 from manifoldry.diagnosis.finding import Finding
+from manifoldry.diagnosis.fitted import FittedModel
 from manifoldry.diagnosis.subject import Subject
 
 Check = Callable[[Subject], Iterator[Finding]]
+AfterCheck = Callable[[FittedModel], Iterator[Finding]]
 
 CHECKS: tuple[Check, ...] = (
     columns.missing,
     columns.constant,
     columns.scales,
     columns.counts,
-    columns.codes,
-    columns.numbering,
-    columns.batches,
+    codes.categories,
+    codes.numbering,
+    codes.batches,
     points.size,
     points.duplicates,
     points.outliers,
@@ -30,7 +36,26 @@ CHECKS: tuple[Check, ...] = (
     graph.contrast,
     graph.recall,
     shape.dimension,
-    shape.noise,
+    shape.varying,
+    shape.flatness,
     shape.shape,
 )
 """What is looked at before a fit, in the order of a report. Topics are told apart: no two checks share one."""
+
+AFTER_CHECKS: tuple[AfterCheck, ...] = (
+    fitted.own_advice,
+    fitted.proofs,
+    fitted.axes,
+    fitted.convergence,
+    fitted.joined,
+    fitted.search,
+    fitted.dimensions,
+    fitted.figures,
+)
+"""What is looked at after a fit. Where the data is given, `CHECKS` follow, without topics that were found already."""
+
+GRAPH_TOPICS = frozenset({"components", "short circuits", "hubs", "density", "contrast", "search recall", "shape"})
+"""Topics that only matter to a method with a neighbor graph."""
+
+DISTANCE_TOPICS = frozenset({"components", "short circuits", "density", "shape"})
+"""Topics that do not matter to neighbor embeddings, which keep no distances along the graph."""

@@ -114,8 +114,9 @@ class Diagnosis(Sequence[Finding]):
         return key in self.topics if isinstance(key, str) else key in self._findings
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, Diagnosis) and self._subject == other._subject
-        return same and self._findings == other._findings  # type: ignore[union-attr]
+        if not isinstance(other, Diagnosis):
+            return NotImplemented
+        return (self._subject, self._findings) == (other._subject, other._findings)
 
     def __hash__(self) -> int:
         return hash((self._subject, self._findings))
@@ -127,7 +128,7 @@ class Diagnosis(Sequence[Finding]):
     def to_frame(self) -> Any:
         """Return a data frame, a row per finding with its topic as index; needs pandas."""
         try:
-            from pandas import DataFrame
+            from pandas import DataFrame  # type: ignore[import-untyped]
         except ImportError:
             raise ImportError("to_frame needs the package pandas; install it, or use to_dict().") from None
         columns = ["severity", "value", "sentence", "advice"]

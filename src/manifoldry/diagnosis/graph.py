@@ -55,19 +55,29 @@ def pieces(subject: Subject) -> Iterator[Finding]:
         return
     sizes = ", ".join(f"{len(part):,}" for part in parts[:4]) + (", ..." if len(parts) > 4 else "")
     gap = _widest_gap(subject, parts)
-    enough = _connecting(subject.neighbors)
-    raising = f"raise n_neighbors to {enough}" if enough is not None else "raise n_neighbors"
-    apart = gap > MAX_GAP_RATIO
+    small = len(parts[1]) < MIN_PIECE_SHARE * len(subject.chosen)
     yield Finding(
         "components",
-        f"The graph of {subject.k} neighbors is in {len(parts)} pieces ({sizes} points); the widest gap between them is "
+        f"The graph of {subject.k} neighbors is in {len(parts)} pieces ({sizes} points); the widest gap between "
+        "them is "
         f"{gap:.1f} times the distance between neighbors{subject.where}.",
         len(parts),
-        "treat them as groups of their own (disconnected='apart', or a fit for each): where one lies to another is not "
-        f"in the data at this scale; to join them, {raising}"
-        if apart
-        else f"{raising}, which connects them",
-        "problem" if len(parts[1]) >= MIN_PIECE_SHARE * len(subject.chosen) else "note",
+        _about_pieces(_connecting(subject.neighbors), gap, small),
+        "note" if small else "problem",
+    )
+
+
+def _about_pieces(enough: int | None, gap: float, small: bool) -> str:
+    """Return what to do about pieces that so many neighbors connect, None for more than were looked at."""
+    raising = "raise n_neighbors" if enough is None else f"raise n_neighbors to {enough}"
+    if small:
+        return f"{raising}, or leave out the small pieces"
+    if enough is not None and gap <= MAX_GAP_RATIO:
+        return f"{raising}, which connects them"
+    return (
+        "treat them as groups of their own (disconnected='apart', or a fit for each), as where one lies to another "
+        "is not "
+        f"in the data at this scale; to join them all the same, {raising}"
     )
 
 
@@ -107,7 +117,8 @@ def shortcuts(subject: Subject) -> Iterator[Finding]:
     fewer = MIN_NEIGHBORS_ADVISED <= found.n_neighbors < subject.k
     yield Finding(
         "short circuits",
-        f"{len(found):,} of the {subject.graph.n_edges // 2:,} edges of the graph of {subject.k} neighbors jump between "
+        f"{len(found):,} of the {subject.graph.n_edges // 2:,} edges of the graph of {subject.k} neighbors jump "
+        "between "
         f"parts that are far apart along the data; without them {found.affected:.0%} of the distances along the graph "
         f"would be longer by a quarter or more{subject.where}.",
         len(found),
@@ -132,7 +143,8 @@ def hubs(subject: Subject) -> Iterator[Finding]:
         return
     yield Finding(
         "hubs",
-        f"Some points are neighbors of very many: one is in {largest:,} lists of {k} neighbors, and {antihubs:.0%} of the "
+        f"Some points are neighbors of very many: one is in {largest:,} lists of {k} neighbors, and {antihubs:.0%} "
+        "of the "
         f"points are in none (skewness {skewness:.1f}){subject.where}.",
         skewness,
         "reduce to fewer columns first (PCA), or try metric='cosine'; distrust pictures with a crowded center",
@@ -154,7 +166,8 @@ def density(subject: Subject) -> Iterator[Finding]:
         f"The density is uneven: neighbors are {ratio:.0f} times as far apart in sparse places as in dense "
         f"ones{subject.where}.",
         ratio,
-        "use a method with a scale for each point (TSNE, UMAP, ConformalIsomap), no radius, and no one bandwidth for all",
+        "use a method with a scale for each point (TSNE, UMAP, ConformalIsomap), no radius, and no one bandwidth "
+        "for all",
         "note",
     )
 
@@ -192,5 +205,3 @@ def recall(subject: Subject) -> Iterator[Finding]:
             "set search='exact' if single neighbors matter",
             "note",
         )
-
-

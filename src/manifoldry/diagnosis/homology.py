@@ -10,8 +10,8 @@ from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 WORD_BITS = 64
 """Loops that one word of an edge's mask can tell apart."""
 
-N_MASK_WORDS = 4
-"""Words of a mask: 256 loops at a time, of which the net of 200 landmarks of a plane has 30 while it grows."""
+MAX_MASK_WORDS = 64
+"""Maximum number of words of a mask, 4,096 loops at a time: 200 landmarks of a plane have 30 while the net grows."""
 
 
 def landmarks(graph: NeighborGraph, count: int) -> tuple[IntArray, FloatArray]:
@@ -35,8 +35,8 @@ def landmarks(graph: NeighborGraph, count: int) -> tuple[IntArray, FloatArray]:
 def loops(distances: FloatArray, most: float = np.inf) -> FloatArray:
     """Return the birth and death of every loop of the Rips complex, shape (m, 2), the longest-lived first.
 
-    An edge enters at its length and a triangle with its longest edge. Every edge that closes a cycle begins a cocycle, and
-    a triangle on which cocycles do not vanish ends the youngest of them (the others get it added). An edge holds
+    An edge enters at its length and a triangle with its longest edge. Every edge that closes a cycle begins a cocycle,
+    and a triangle on which cocycles do not vanish ends the youngest of them (the others get it added). An edge holds
     the mask of the living cocycles it is in, so that one triangle costs two exclusive ors, and all triangles of an
     edge are tested at once. Loops that outlive the longest edge, or the length ``most``, die at infinity. Loops
     that die when they are born are left out.
@@ -76,7 +76,7 @@ class _Cocycles:
 
     def __init__(self, n: int) -> None:
         self.linked = np.zeros((n, n), dtype=bool)
-        self.masks = np.zeros((n, n, N_MASK_WORDS), dtype=np.uint64)
+        self.masks = np.zeros((n, n, 1), dtype=np.uint64)
         self.parts = np.arange(n)
         self.births: dict[int, float] = {}  # by bit, in the order of birth
         self.ended: list[tuple[float, float]] = []
@@ -103,11 +103,13 @@ class _Cocycles:
             odd[with_it] ^= first
 
     def _begin(self, i: int, j: int, length: float) -> None:
-        bit = next((bit for bit in range(N_MASK_WORDS * WORD_BITS) if bit not in self.births), None)
-        if bit is None:
-            raise ValueError("More loops at a time than masks can tell apart; take fewer points.")
+        bit = next(bit for bit in range(len(self.births) + 1) if bit not in self.births)
         self.births[bit] = length
         word, place = divmod(bit, WORD_BITS)
+        if word == MAX_MASK_WORDS:
+            raise ValueError("More loops at a time than masks can tell apart; take fewer points.")
+        if word == self.masks.shape[2]:
+            self.masks = np.concatenate([self.masks, np.zeros_like(self.masks)], axis=2)
         self.masks[i, j, word] |= np.uint64(1) << np.uint64(place)
         self.masks[j, i] = self.masks[i, j]
 

@@ -43,6 +43,8 @@ class Outline:
         Its points as a surface of the measured dimension, where they have coordinates and a dimension.
     others : tuple of NeighborGraph
         Of the other pieces that are large enough to have a shape.
+    cut : bool
+        Whether short circuits had to be cut that change many distances, and some may be left.
     where : str
         In which sample this was seen, to be added to a sentence; empty if in all points.
     """
@@ -50,6 +52,7 @@ class Outline:
     graph: NeighborGraph
     sheet: Sheet | None
     others: tuple[NeighborGraph, ...]
+    cut: bool
     where: str
 
     @cached_property
@@ -80,4 +83,4 @@ def outline_of(points: Subject, where: str) -> Outline:
         first = near[np.arange(len(near)), np.argmax(place[near] >= 0, axis=1)]
         inside = np.where(place[near] >= 0, place[near], place[first][:, None])
         sheet = Sheet(points.euclidean[largest], inside, lengths, points.dimension.value, points.run)
-    return Outline(graph.subset(largest), sheet, large, where)
+    return Outline(graph.subset(largest), sheet, large, points.is_short_circuited, where)

@@ -62,7 +62,8 @@ def size(subject: Subject) -> Iterator[Finding]:
     elif not subject.pairwise and subject.X.shape[1] > subject.n:
         yield Finding(
             "rows",
-            f"There are more columns ({subject.X.shape[1]:,}) than rows ({subject.n:,}): any {subject.n:,} rows fit a plane "
+            f"There are more columns ({subject.X.shape[1]:,}) than rows ({subject.n:,}): any {subject.n:,} rows fit "
+            "a plane "
             "of as many dimensions exactly, so that linear methods explain everything.",
             subject.X.shape[1] / subject.n,
             "judge by what holds for rows left out, not by the variance explained",
@@ -78,7 +79,8 @@ def duplicates(subject: Subject) -> Iterator[Finding]:
     if largest > subject.n_neighbors:
         yield Finding(
             "duplicates",
-            f"One row occurs {largest:,} times, more often than n_neighbors={subject.n_neighbors}: its neighbors are all "
+            f"One row occurs {largest:,} times, more often than n_neighbors={subject.n_neighbors}: its neighbors "
+            "are all "
             f"copies of it ({repeated:,} of {subject.n:,} rows repeat others).",
             repeated / subject.n,
             "drop repeated rows before the fit (numpy.unique(X, axis=0)), and weight or copy them afterwards",
@@ -132,7 +134,8 @@ def outliers(subject: Subject) -> Iterator[Finding]:
     held = f" and hold{one} {share:.0%} of the variance" if np.isfinite(share) else ""
     yield Finding(
         "outliers",
-        f"{len(far):,} of {len(subject.chosen):,} points ({some}) lie{one} {MIN_REMOTENESS:g} times or more as far from "
+        f"{len(far):,} of {len(subject.chosen):,} points ({some}) lie{one} {MIN_REMOTENESS:g} times or more as far "
+        "from "
         f"neighbors as usual{held}{subject.where}.",
         len(far),
         "look at these rows; leave them out, as they would rule an axis"
@@ -175,10 +178,12 @@ def order(subject: Subject) -> Iterator[Finding]:
     elif following > MIN_FOLLOWING_SHARE and sharp:
         yield Finding(
             "order of rows",
-            f"The rows are a sequence, like a video, a scan or a path: {following:.0%} of them have the row before or after among "
+            f"The rows are a sequence, like a video, a scan or a path: {following:.0%} of them have the row before "
+            "or after among "
             f"their {N_ORDER_NEIGHBORS} nearest.",
             following,
-            "neighbors may be neighbors in time only: color the picture by row number, and split by time, not at random",
+            "neighbors may be neighbors in time only: color the picture by row number, and split by time, not at "
+            "random",
             "note",
         )
     else:

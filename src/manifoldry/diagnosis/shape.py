@@ -10,7 +10,10 @@ from manifoldry.diagnosis.finding import Finding
 from manifoldry.diagnosis.outline import Outline
 from manifoldry.diagnosis.sheet import Sheet
 from manifoldry.diagnosis.subject import Subject
+from manifoldry.dimension import UndecidedError, local
+from manifoldry.geometry.dimension import N_DIMENSION_NEIGHBORS
 from manifoldry.patches.advice import MAX_LOOP_DIMENSION, is_loop
+from manifoldry.values import NeighborGraph
 
 MAX_NOISE_DIMENSION = 4
 """Maximum dimension at which noise is told from more dimensions: 20 neighbors span planes of few dimensions only."""
@@ -22,23 +25,40 @@ MAX_NOISE_RATIO = 0.5
 """Distance off the tangent plane, over that of neighbors, without a note."""
 
 MAX_CLOSED_BORDER, MIN_OPEN_BORDER = 0.1, 0.2
-"""Border points, over those of a disk, up to which a surface is closed, and from which on it is open: 0 to 0.02 on spheres
-and tori, noisy ones too, 0.04 to 0.2 where their density jumps by a factor of 5; 0.24 for normal numbers in two columns,
-0.3 on a tube of length 6, 0.5 on a hemisphere."""
+"""Border points, over those of a disk, up to which a surface is closed, and from which on it is open: 0 to 0.02 on
+spheres and tori, noisy ones too, 0.04 to 0.2 where their density jumps by a factor of 5; 0.24 for normal numbers in two
+columns, 0.3 on a tube three times as long as wide, 0.5 on a hemisphere."""
+
+PLACE_QUANTILES = (0.1, 0.9)
+"""Places of low and of high dimension."""
+
+MIN_PLACES_RATIO = 1.8
+"""Ratio of the dimensions at such places from which on they differ: 1.2 on rolls, 1.5 for digits, 2.5 for turned
+objects, of which some have texture and some do not."""
+
+KIND_WORDS = {
+    "curved": ", and neighborhoods are curved",
+    "falling": ", more at the scale of near neighbors, as with noise",
+    "apart": ", and neighborhoods are curved or uneven at every scale",
+}
+"""What the scales of a `dimension.Consensus` show, in short."""
 
 
 def dimension(subject: Subject) -> Iterator[Finding]:
-    """The dimension of the data, with its interval and the reason."""
+    """Measure the dimension of the data."""
     if not subject.enough:
         return
     found = subject.dimension
     if found is None:
-        yield Finding("dimension", "The dimension cannot be told: too few neighbors are at different distances.", np.nan)
+        yield Finding(
+            "dimension", "The dimension cannot be told: too few neighbors are at different distances.", np.nan
+        )
         return
     yield Finding(
         "dimension",
-        f"The data has about {found.value} dimension{'s' if found.value != 1 else ''} ({found.low:.1f} to {found.high:.1f})"
-        f"{subject.where}. {found.why[0]}",
+        f"The data has about {found.value} dimension{'s' if found.value != 1 else ''} ({found.low:.1f} to "
+        f"{found.high:.1f})"
+        f"{KIND_WORDS.get(found.kind, '')}{subject.where}.",
         found.measured,
         _as_components(found.value),
         "note",
@@ -47,50 +67,76 @@ def dimension(subject: Subject) -> Iterator[Finding]:
 
 def _as_components(d: int) -> str:
     if d <= 2:
-        return f"n_components={d} can keep distances"
+        return f"take n_components={d}"
     return f"a picture of 2 dimensions cannot keep distances; as features take n_components={d}"
 
 
-def noise(subject: Subject) -> Iterator[Finding]:
-    """How far points lie off the surface that they form, beside the distance of neighbors."""
-    sheet = subject.outline.sheet if subject.enough else None
-    if sheet is None or sheet.dimension > MAX_NOISE_DIMENSION or sheet.dimension >= sheet.points.shape[1]:
+def varying(subject: Subject) -> Iterator[Finding]:
+    """Find parts of different dimensions."""
+    if not subject.enough:
         return
-    off = float(np.median(sheet.off_plane))
-    near = float(np.median(sheet.lengths[:, N_NOISE_NEIGHBORS - 1]))
-    ratio = off / near
-    if ratio <= MAX_NOISE_RATIO:
-        yield Finding("noise", f"Points lie close to a surface (off it by {ratio:.2f} of a neighbor distance).", ratio)
+    width = min(N_DIMENSION_NEIGHBORS, subject.neighbors.shape[1])
+    lists = NeighborGraph.from_rows(subject.neighbors[:, :width], subject.lengths[:, :width])
+    try:
+        found = local(lists)
+    except UndecidedError:
         return
-    d = sheet.dimension
+    low, high = np.nanquantile(found.values, PLACE_QUANTILES)
+    ratio = float(high / low)
+    if not found.varies or ratio < MIN_PLACES_RATIO:
+        yield Finding("dimension by place", "The dimension is about the same everywhere.", ratio)
+        return
     yield Finding(
-        "noise",
-        f"Points lie {ratio:.1f} neighbor distances off the {'curve' if d == 1 else f'surface of {d} dimensions'} that they "
-        f"form{subject.outline.where}: neighbors are chosen by noise.",
+        "dimension by place",
+        f"The dimension differs from place to place: a tenth of the points lie where it is {low:.1f} or less, a tenth "
+        f"where it is {high:.1f} or more{subject.where}.",
         ratio,
-        "raise n_neighbors until neighborhoods are wider than the noise, or denoise first (PCA)",
+        "look at the parts one by one; one n_components does not suit all",
         "note",
     )
 
 
+def flatness(subject: Subject) -> Iterator[Finding]:
+    """How far points lie off the tangent planes, beside the distance of neighbors: by noise, or because they bend."""
+    sheet = subject.outline.sheet if subject.enough else None
+    if sheet is None or sheet.dimension > MAX_NOISE_DIMENSION or sheet.dimension >= sheet.points.shape[1]:
+        return
+    ratio = float(np.median(sheet.off_plane) / np.median(sheet.lengths[:, N_NOISE_NEIGHBORS - 1]))
+    curved = subject.dimension is not None and subject.dimension.kind == "curved"
+    what = "a line" if sheet.dimension == 1 else f"a plane of {sheet.dimension} dimensions"
+    off = f"Points are {ratio:.1f} neighbor distances off {what} in their neighborhoods{subject.outline.where}"
+    if ratio <= MAX_NOISE_RATIO:
+        yield Finding("noise", f"Neighborhoods are flat (points are off by {ratio:.2f} of a neighbor distance).", ratio)
+    elif curved:
+        advice = "take fewer neighbors or more points; methods that need flat neighborhoods (LTSA, IPA) miss the bends"
+        yield Finding("curvature", f"{off}: these are bent.", ratio, advice, "note")
+    else:
+        advice = "raise n_neighbors until neighborhoods are wider than the noise, or denoise first (PCA)"
+        yield Finding("noise", f"{off}: noise decides who is near.", ratio, advice, "note")
+
+
 def shape(subject: Subject) -> Iterator[Finding]:
     """Rings, closed surfaces, tubes, holes and one-sided strips."""
-    if not subject.enough or subject.dimension is None:
+    if not subject.enough or subject.dimension is None or subject.dimension.value > MAX_LOOP_DIMENSION:
         return
     outline, d = subject.outline, subject.dimension.value
     rings = _rings(outline)
     if rings is not None:
         yield rings
-    elif d == 2 and outline.sheet is not None and outline.n_loops and outline.sheet.one_sided:
-        yield _one_sided(outline)
-    elif d <= MAX_LOOP_DIMENSION and outline.n_loops == 1 and is_loop(outline.graph):
+    elif outline.n_loops == 1 and is_loop(outline.graph) and not _turns_over(outline, d):
         yield _ring(outline, d)
-    elif d == 2 and outline.sheet is not None:
+    elif d == 2 and outline.sheet is not None and not outline.cut:
         yield _surface(outline, outline.sheet)
     elif outline.n_loops:
-        yield _looped(outline, f"{_count(outline.n_loops)}: something that turns around, or a hole")
+        what = "parts that short circuits join, or a hole" if outline.cut else "something that turns around, or a hole"
+        yield _looped(outline, f"{_count(outline.n_loops)}: {what}")
     else:
         yield Finding("shape", "No loop or hole was found, larger than the gaps between points.", 0)
+
+
+def _turns_over(outline: Outline, d: int) -> bool:
+    """Tell whether a ring is a surface with one side only."""
+    return d == 2 and not outline.cut and outline.sheet is not None and outline.sheet.one_sided
 
 
 def _rings(outline: Outline) -> Finding | None:
@@ -131,12 +177,15 @@ def _surface(outline: Outline, sheet: Sheet) -> Finding:
         like = "a sphere or a torus" if count == 0 else "a torus" if count == 2 else f"a torus, with {_count(count)}"
         return Finding(
             "shape",
-            f"The surface is closed, like {like}: hardly any of its points is at a border ({int(sheet.border.sum())} of "
+            f"The surface is closed, like {like}: hardly any of its points is at a border "
+            f"({int(sheet.border.sum())} of "
             f"{len(sheet.border):,}){outline.where}.",
             share,
             "no map of 2 dimensions is faithful: take n_components=3, or cut it open (IPA, TSNE)",
             "problem",
         )
+    if count and sheet.one_sided:
+        return _one_sided(outline)
     if share < MIN_OPEN_BORDER:
         return Finding(
             "shape",
@@ -147,7 +196,9 @@ def _surface(outline: Outline, sheet: Sheet) -> Finding:
             "note",
         )
     if not count:
-        return Finding("shape", "The surface is open, without holes larger than the gaps between points.", share)
+        seen = f"No hole and no closed surface was seen{outline.where}."
+        whole = "The surface is open, without holes larger than the gaps between points."
+        return Finding("shape", seen if outline.where else whole, share)
     if borders == count + 1:
         what = "a hole in a sheet, or a tube" if count == 1 else "holes in a sheet"
         return _looped(outline, f"{_count(count)} and {borders} borders: {what}")
@@ -159,7 +210,8 @@ def _looped(outline: Outline, what: str) -> Finding:
         "shape",
         f"There {'is' if outline.n_loops == 1 else 'are'} {what}{outline.where}.",
         outline.n_loops,
-        "geodesic methods stretch holes (Isomap), IPA and neighbor embeddings do not; a tube needs one dimension more or a cut",
+        "geodesic methods stretch holes (Isomap), IPA and neighbor embeddings do not; a tube needs one dimension "
+        "more or a cut",
         "note",
     )
 

@@ -15,7 +15,7 @@ from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
 
 N_BORDER_NEIGHBORS = 20
-"""Neighbors whose directions show a border: of so many, random directions leave a gap of 135 degrees in 0.3 % of cases."""
+"""Neighbors whose directions show a border: so many random directions leave a gap of 135 degrees in 0.3 % of cases."""
 
 MIN_BORDER_GAP = 0.75 * np.pi
 """Angle without a neighbor from which on a point may be at a border, where the angle is about 180 degrees."""
@@ -30,8 +30,8 @@ MIN_FRAME_AGREEMENT = 0.7
 """Determinant of two neighbors' frames from which on it is clear whether they have the same side up."""
 
 MAX_TURNED_SHARE = 0.07
-"""Share of the edges at whose ends different sides are up, times the root of the number of points, of a surface with two
-sides: nearly none on rolls and tubes, 0.1 to 0.5 on Moebius strips, all along a line across."""
+"""Share of the edges at whose ends different sides are up, times the root of the number of points, of a surface with
+two sides: nearly none on rolls and tubes, 0.1 to 0.5 on Moebius strips, all along a line across."""
 
 N_PLANE_NEIGHBORS = 14
 """Neighbors that span a plane to judge an edge by: with 8, noise of the size of their distance tilts it."""
@@ -66,7 +66,7 @@ class Sheet:
 
     @cached_property
     def _local(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Tangent coordinates of the neighbors about each point (n, s, d), frames (n, D, d), distances off the plane."""
+        """Tangent coordinates of the neighbors of each point (n, s, d), frames (n, D, d), distances off the plane."""
         n, width = self.neighbors.shape
         step = max(1, MAX_STACK_ENTRIES // ((width + 1) * self.points.shape[1]))
 
@@ -89,7 +89,7 @@ class Sheet:
 
     @cached_property
     def border(self) -> Array:
-        """Which points are at a border, for a surface of two dimensions: no neighbor in a wide angle, nor are others."""
+        """Which points of a surface of two dimensions are at a border: no neighbor in a wide angle, as for others."""
         coordinates = self._local[0]
         angles = np.sort(np.arctan2(coordinates[..., 1], coordinates[..., 0]), axis=1)
         around = np.concatenate([angles, angles[:, :1] + 2 * np.pi], axis=1)
@@ -155,8 +155,8 @@ def _carried(tree: csr_array, frames: FloatArray) -> FloatArray:
 def along_surface(points: Array, neighbors: IntArray, pairs: IntArray, dimension: int) -> FloatArray:
     """Return how far each pair lies along the surface at both ends: the least share of its length in a tangent plane.
 
-    1 for edges across a gap in a surface or along a closed curve, 0 for edges from one sheet to the next. The planes are
-    spanned by the nearest neighbors that are no such pairs themselves. Pairs beyond the first 300 get the median.
+    1 for edges across a gap in a surface or along a closed curve, 0 for edges from one sheet to the next. The planes
+    are spanned by the nearest neighbors that are no such pairs themselves. Pairs beyond the first 300 get the median.
     """
     jumps = {*map(tuple, pairs.tolist()), *map(tuple, pairs[:, ::-1].tolist())}
 

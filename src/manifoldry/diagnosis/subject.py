@@ -43,8 +43,8 @@ N_SHAPE_NEIGHBORS = 10
 """Neighbors along which loops are sought at most, whatever ``n_neighbors``: a shape belongs to the data."""
 
 MIN_ALONG = 0.7
-"""Share of their length in the tangent planes from which on edges lie along the data: above 0.95 on rings, Moebius strips and
-around holes, below 0.4 between the sheets of rolls, noisy ones too."""
+"""Share of their length in the tangent planes from which on edges lie along the data: half of them have above 0.95 on
+rings, Moebius strips and around holes, below 0.4 between the sheets of rolls, noisy ones too."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,13 @@ class Subject:
     def n(self) -> int:
         """Number of complete rows."""
         return int(self.X.shape[0])
+
+    @property
+    def described(self) -> str:
+        """What this is, for the head of a report."""
+        if self.pairwise:
+            return f"{self.n:,} points by their distances"
+        return f"{self.n:,} rows of {self.X.shape[1]:,} column{'s' if self.X.shape[1] != 1 else ''}"
 
     @property
     def pairwise(self) -> bool:
@@ -186,9 +193,10 @@ class Subject:
         d = 0 if self.dimension is None else self.dimension.value
         if not len(found) or self.euclidean is None or not 0 < 2 * d <= N_PLANE_NEIGHBORS:
             return found
-        steep = along_surface(self.euclidean, self.neighbors, found.pairs, d) < MIN_ALONG
-        if steep.all():
-            return found
+        along = along_surface(self.euclidean, self.neighbors, found.pairs, d)
+        if np.median(along) < MIN_ALONG:
+            return found  # those that seem to lie along the data are tilted planes beside the others
+        steep = along < MIN_ALONG
         left = replace(found, pairs=found.pairs[steep], lengths=found.lengths[steep], detours=found.detours[steep])
         if not steep.any():
             return replace(left, affected=0.0, n_neighbors=self.k)
@@ -224,7 +232,9 @@ class Subject:
     def dimension(self) -> Consensus | None:
         """The dimension of the data, None where it cannot be told."""
         try:
-            return consensus(self.points, metric=self.metric, random_state=self.run.rng("dimension"), n_jobs=self.run.n_jobs)
+            return consensus(
+                self.points, metric=self.metric, random_state=self.run.rng("dimension"), n_jobs=self.run.n_jobs
+            )
         except UndecidedError:
             return None
 
@@ -268,7 +278,8 @@ def _complete(rows: Any, pairwise: bool) -> IntArray:
     entries = rows.data if issparse(rows) else rows
     if pairwise and issparse(rows):
         raise ValueError(
-            "metric='precomputed' needs all pairwise distances; got a sparse matrix: fit a method to it and diagnose that."
+            "metric='precomputed' needs all pairwise distances; got a sparse matrix: fit a method to it and "
+            "diagnose that."
         )
     if np.isfinite(entries).all():
         return np.arange(rows.shape[0])

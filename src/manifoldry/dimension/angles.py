@@ -128,8 +128,9 @@ def skewness_of(found: Measured, k: int, run: Run, *, version: str = "a", correc
         )
     skewness = np.where(known, sizes[:, above].sum(axis=1) / np.where(known, totals, 1.0), np.nan)
     if corrected and version == "a":
-        # E sqrt(1 - (c + m)^2) = E sqrt(1 - c^2) - m^2 / 2 + ..., with m = -1 / (k - 1) the mean of the cosines.
-        skewness = np.where(skewness > 0, skewness + 0.5 / (k - 1) ** 2, skewness)
+        # E sqrt(1 - (c + m)^2) = E sqrt(1 - c^2) - m^2 / 2 + ..., with m = -1 / (k - 1) the mean of the cosines; as a
+        # factor, so that points on a line stay at 0.
+        skewness = skewness * (1 + 0.5 / (k - 1) ** 2)
     local = _inverted(skewness, version)
     value, low, high = median_of(local)
     settings = {"n_neighbors": k, "version": version, "corrected": corrected}

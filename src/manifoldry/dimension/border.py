@@ -12,7 +12,7 @@ from manifoldry.values import FloatArray
 
 N_BORDER_NODES = 12
 """Nodes of the quadratures over the ball and over a neighborhood; 24 change the expectation by less than 2e-4."""
-N_BISECTIONS = 40
+N_RADIUS_HALVINGS = 40
 """Halvings of the radius that holds k of n points: to 1e-12 of the diameter."""
 MAX_BALL_DIMENSION = 400.0
 """Dimensions beyond which a correction is not attempted: it would be by more than a factor of 10."""
@@ -65,7 +65,7 @@ def expected_likelihood(dimension: Any, share: float) -> FloatArray:
     power = np.atleast_1d(np.asarray(dimension, dtype=float))[:, None]
     center = nodes ** (1 / power)
     low, high = np.zeros_like(center), 1 + center
-    for _ in range(N_BISECTIONS):
+    for _ in range(N_RADIUS_HALVINGS):
         middle = (low + high) / 2
         less = lens_share(center, middle, power) < share
         low, high = np.where(less, middle, low), np.where(less, high, middle)

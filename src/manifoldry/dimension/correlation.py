@@ -43,7 +43,8 @@ def correlation_dimension(
     Returns
     -------
     DimensionEstimate
-        Without local values. The interval is by the jackknife over points: the spread of their parts in the slope.
+        Without local values. The interval is by the jackknife over points, the radii held: the spread of their parts
+        in the slope. It is half as wide again as need be, as the radii follow the points.
 
     Notes
     -----

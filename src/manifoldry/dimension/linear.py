@@ -12,9 +12,9 @@ from manifoldry.dimension.space import Measured, as_space, measure, neighbor_cou
 from manifoldry.run import Run
 from manifoldry.values import FloatArray
 
-N_PLANE_NEIGHBORS = 40
+N_PCA_NEIGHBORS = 40
 """Neighbors of which principal components are taken: twice the dimension is needed to see it, so 40 see 20."""
-MIN_VARIANCE_SHARE = 0.05
+MIN_DIRECTION_SHARE = 0.05
 """A direction counts if its variance is more than this share of the largest (Fukunaga and Olsen)."""
 RULES = ("threshold", "gap", "participation")
 """What counts as a dimension."""
@@ -25,7 +25,7 @@ def local_pca(
     *,
     n_neighbors: int | None = None,
     rule: str = "threshold",
-    share: float = MIN_VARIANCE_SHARE,
+    share: float = MIN_DIRECTION_SHARE,
     metric: Any = "euclidean",
     sample: int | None = 500,
     random_state: Any = 0,
@@ -70,12 +70,12 @@ def local_pca(
     check.choice("rule", rule, RULES)
     check.number("share", share, 0.0, open_low=True)
     space = as_space(X, metric)
-    k = neighbor_count(n_neighbors, N_PLANE_NEIGHBORS, space.n_points, least=3)
+    k = neighbor_count(n_neighbors, N_PCA_NEIGHBORS, space.n_points, least=3)
     return planes_of(measure(space, k, sample, random_state), k, Run(random_state), rule=rule, share=share)
 
 
 def planes_of(
-    found: Measured, k: int, run: Run, *, rule: str = "threshold", share: float = MIN_VARIANCE_SHARE
+    found: Measured, k: int, run: Run, *, rule: str = "threshold", share: float = MIN_DIRECTION_SHARE
 ) -> DimensionEstimate:
     """Return the estimate from the k nearest of measured points."""
     variances = np.maximum(np.linalg.eigvalsh(found.grams(k, run))[:, ::-1], 0.0)

@@ -19,7 +19,7 @@ MAX_UNIFORM_SPREAD = 1.6
 MNIST (ones have fewer dimensions than eights), 3.4 on a line, a disk and a ball."""
 MIN_UNIFORM_DIFFERENCE = 0.9
 """And the difference of those quantiles, as pieces have whole dimensions."""
-MIN_PIECE_SHARE = 0.1
+MIN_NAMED_SHARE = 0.1
 """Least share of the points that is named as a piece of its own dimension."""
 
 
@@ -129,7 +129,7 @@ def _described(values: FloatArray, own: FloatArray) -> LocalDimension:
         return LocalDimension(values, own, varies, {}, why)
     whole = np.maximum(np.round(np.where(np.isfinite(values), values, 0.0)), 0.0).astype(np.int64)
     shares = np.bincount(whole) / len(known)
-    pieces = {d: np.flatnonzero(whole == d) for d in range(1, len(shares)) if shares[d] >= MIN_PIECE_SHARE}
+    pieces = {d: np.flatnonzero(whole == d) for d in range(1, len(shares)) if shares[d] >= MIN_NAMED_SHARE}
     named = ", ".join(f"{shares[d]:.0%} of the points around {d}" for d in pieces)
     why = f"The dimension varies, from {low:.1f} to {high:.1f} for nine tenths of the points" + (
         f": {named}." if named else "."

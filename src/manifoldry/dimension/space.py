@@ -21,7 +21,7 @@ MAX_SEARCHED_POINTS = 20_000
 """Points among which the neighbors of a sample of points are sought: 1,000 x 20,000 distances between rows of 784
 columns take two CPU seconds."""
 
-MIN_POINTS = 5
+MIN_MEASURED_POINTS = 5
 """Fewer points have no three neighbors at different distances besides the farthest."""
 
 GRAM_BLOCK_ENTRIES = 2_000_000
@@ -125,7 +125,7 @@ def as_space(X: Any, metric: Any = "euclidean") -> Space:
     if isinstance(X, Space):
         return X
     if isinstance(X, NeighborGraph):
-        check.enough_points(X.n_points, MIN_POINTS)
+        check.enough_points(X.n_points, MIN_MEASURED_POINTS)
         return Space(X, "graph")
     check.metric(metric, (*OWN_METRICS, "precomputed"))
     if isinstance(metric, str) and metric == "precomputed":
@@ -133,7 +133,7 @@ def as_space(X: Any, metric: Any = "euclidean") -> Space:
     points = csr_array(X, dtype=float) if issparse(X) else _dense(X)
     if issparse(points) and not np.isfinite(points.data).all():
         raise ValueError("X must be finite; it holds NaN or infinity: drop or fill those rows.")
-    check.enough_points(points.shape[0], MIN_POINTS)
+    check.enough_points(points.shape[0], MIN_MEASURED_POINTS)
     check.distinct_points(points)
     mapped = row_map(metric, None, points)
     if mapped is not None:
@@ -152,7 +152,7 @@ def measure(
     if sample is None:
         return _all_points(space, n_neighbors, run)
     order = run.rng("measured points").permutation(n)
-    rows = points = order[: check.integer("sample", sample, MIN_POINTS)]
+    rows = points = order[: check.integer("sample", sample, MIN_MEASURED_POINTS)]
     if n > max(len(rows), MAX_SEARCHED_POINTS):
         space, points = space.subset(order[:MAX_SEARCHED_POINTS]), np.arange(len(rows))
     return Measured(space, points, rows, *_search(space, points, n_neighbors, run))
@@ -231,7 +231,7 @@ def _of_distances(X: Any) -> Space:
     if not np.isfinite(table).all():
         raise ValueError("Distances must be finite; X holds NaN or infinity: keep one connected component.")
     check.square_distances(table)
-    check.enough_points(len(table), MIN_POINTS)
+    check.enough_points(len(table), MIN_MEASURED_POINTS)
     return Space(table, "distances")
 
 

@@ -135,6 +135,10 @@ def consensus(X: Any, *, metric: Any = "euclidean", random_state: Any = 0, n_job
     n_jobs : int, optional
         Number of threads, None for all; the result does not depend on it.
 
+    Notes
+    -----
+    Thresholds were chosen on known manifolds (References: hein2005, campadelli2015) and judged on others.
+
     Examples
     --------
     >>> import numpy as np
@@ -160,6 +164,7 @@ def consensus(X: Any, *, metric: Any = "euclidean", random_state: Any = 0, n_job
     low, high = (1 - MODEL_ERROR) * min(*ends, *verdict.reach), (1 + MODEL_ERROR) * max(*ends, *verdict.reach)
     why = (*verdict.why, *_left_out(evidence, verdict), *repeated)
     value = max(1, round(verdict.measured))
+    low, high = min(low, value), max(high, value)
     return Consensus(value, low, high, estimates, why, verdict.measured, verdict.kind, verdict.used)
 
 

@@ -29,7 +29,7 @@ from manifoldry.quality.map_continuity import MapContinuity, map_continuity
 from manifoldry.quality.neighborhoods import continuity, knn_error, knn_kept, mrre, trustworthiness
 from manifoldry.quality.null_comparison import NullComparison, null_comparison
 from manifoldry.quality.picture_clusters import picture_clusters
-from manifoldry.quality.ranks import RankMeasures, measures_of, neighbor_ranks, rank_measures
+from manifoldry.quality.ranks import RankMeasures, rank_measures
 from manifoldry.quality.reliability import Reliability, reliability
 from manifoldry.quality.scoring import score
 from manifoldry.quality.shepard import GeodesicCorrelation, Shepard, geodesic_correlation, shepard_diagram

@@ -131,7 +131,7 @@ def agreement(Y1: Any, Y2: Any, *, n_neighbors: int = 15, n_jobs: int | None = N
     >>> import numpy as np
     >>> Y = np.random.default_rng(0).normal(size=(100, 2))
     >>> found = agreement(Y, 3.0 - 2.0 * Y[:, ::-1])
-    >>> round(found.correlation, 12), found.common.mean(), int(found.disagree.sum())
+    >>> round(found.correlation, 12), float(found.common.mean()), int(found.disagree.sum())
     (1.0, 1.0, 0)
     """
     pair = as_points("Y1", Y1), as_points("Y2", Y2)

@@ -61,7 +61,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Geodesics:
+class PathLengths:
     """Lengths of paths (s, n) from some of the points."""
 
     sources: IntArray
@@ -82,7 +82,7 @@ class Layout:
     Y: FloatArray
     data: Statistics
     found: Statistics
-    geodesics: Geodesics | None
+    geodesics: PathLengths | None
     distortion: LocalDistortion | None
     errors: bool
 

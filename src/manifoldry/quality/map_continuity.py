@@ -19,6 +19,12 @@ from manifoldry.values import FloatArray, IntArray
 N_LOCAL_NEIGHBORS = 30
 """Neighbors whose leading principal directions a point is moved along."""
 
+LENGTH_IN_DEVIATIONS = 2.0
+"""The default length of a move. Shorter ones find fewer of the points between two Gaussians, longer ones move all."""
+
+MAX_LENGTH_POINTS = 1000
+"""Points from whose neighborhoods the default length is taken."""
+
 CONTINUITY_BLOCK = 4_000_000
 """Numbers that a block of points holds at a time."""
 
@@ -37,8 +43,8 @@ class MapContinuity:
     perturbation : ndarray of shape (m,)
         The longest move of a point's image, in the units of the map, for moves of ``length`` in the data.
     singularity : ndarray of shape (m,), or None
-        1 over the least eigenvalue of the loss's Hessian at the point's place; infinity where that is not positive. None
-        of methods that do not minimize a loss over places.
+        1 over the least eigenvalue of the loss's Hessian at the point's place; infinity where that is not positive.
+        None of methods that do not minimize a loss over places.
     length : float
         Length of the moves in the data.
     extent : float
@@ -53,20 +59,15 @@ class MapContinuity:
 
     def __repr__(self) -> str:
         """Return the scores in words."""
-        far = self.perturbation > FAR_SHARE * self.extent
+        half, most = np.quantile(self.perturbation, [0.5, 0.95])
         text = (
-            f"Moved by {self.length:.3g} in the data, half of {len(self.points):,} points move by less than "
-            f"{np.median(self.perturbation):.3g} in the map, whose extent is {self.extent:.3g}; {int(far.sum()):,} are "
-            f"thrown farther than {FAR_SHARE:.0%} of it."
+            f"Moved by {self.length:.3g} in the data, half of {len(self.points):,} points move by {half:.3g} or less "
+            f"in the map, whose extent is {self.extent:.3g}, and one in twenty by more than {most:.3g}."
         )
         if self.singularity is None:
             return f"{text} There is no singularity score: the method minimizes no loss over the place of a point."
         middle, high = np.quantile(self.singularity, [0.5, 0.95], method="lower")
         return f"{text} Singularity: median {middle:.3g}, and above {high:.3g} for one point in twenty."
-
-
-FAR_SHARE = 0.25
-"""Share of the map's extent beyond which a move is called a throw: farther than most clusters are wide."""
 
 
 def map_continuity(
@@ -101,8 +102,8 @@ def map_continuity(
     points : array-like of int, optional
         Which points to judge; None for all.
     length : float or "auto"
-        Length of the moves; "auto" is the median standard deviation of the 30 nearest neighbors along the direction
-        in which it is largest: as far as neighbors are apart in one direction.
+        Length of the moves; "auto" is the median, over the points, of twice the standard deviation of the 30 nearest
+        neighbors along the direction in which it is largest: as far as the farthest of them in that direction.
     n_directions : int
         Number of directions, each taken both ways.
     n_jobs : int, optional
@@ -137,10 +138,11 @@ def map_continuity(
     if length != "auto":
         length = check.number("length", length, 0.0, open_low=True)
     run = Run(getattr(model, "random_state", 0), n_jobs)
-    directions, spread = _local_directions(X, own, min(n_directions, X.shape[1]), run)
-    step = float(np.median(spread)) if isinstance(length, str) else length
+    near = _neighbors(X, run)
+    step = _usual_length(X, near, run) if isinstance(length, str) else length
     if step == 0:
         raise ValueError("Half of the points have 30 duplicates, so no length of a move follows from X; pass length.")
+    directions, _ = _local_directions(X, near[own], min(n_directions, X.shape[1]), run)
     extent = float(np.sqrt(((layout - layout.mean(axis=0)) ** 2).sum(axis=1).mean()))
     loss = _loss(model, len(X), run)
     if loss is None:
@@ -174,15 +176,25 @@ def _chosen(points: Any, n: int) -> IntArray:
     return chosen
 
 
-def _local_directions(X: FloatArray, own: IntArray, count: int, run: Run) -> tuple[FloatArray, FloatArray]:
+def _neighbors(X: FloatArray, run: Run) -> IntArray:
+    """Return the nearest neighbors of each point, shape (n, k)."""
+    k = min(N_LOCAL_NEIGHBORS, len(X) - 1)
+    return neighbor_graph(X, NeighborRule(k).resolve(len(X)), run)[0].indices.reshape(-1, k)
+
+
+def _usual_length(X: FloatArray, near: IntArray, run: Run) -> float:
+    """Return the default length of a move, which does not depend on the points judged."""
+    some = run.rng("length of moves").permutation(len(X))[:MAX_LENGTH_POINTS]
+    return LENGTH_IN_DEVIATIONS * float(np.median(_local_directions(X, near[some], 1, run)[1]))
+
+
+def _local_directions(X: FloatArray, near: IntArray, count: int, run: Run) -> tuple[FloatArray, FloatArray]:
     """Return the leading principal directions (m, count, d) of neighborhoods, and the deviation (m,) along the first.
 
     Directions beyond the rank of a neighborhood are zeros.
     """
-    k = min(N_LOCAL_NEIGHBORS, len(X) - 1)
-    graph, _ = neighbor_graph(X, NeighborRule(k).resolve(len(X)), run)
-    near = graph.indices.reshape(-1, k)[own]
-    directions, spread = np.zeros((len(own), count, X.shape[1])), np.empty(len(own))
+    m, k = near.shape
+    directions, spread = np.zeros((m, count, X.shape[1])), np.empty(m)
 
     def block(lo: int, hi: int) -> None:
         rows = X[near[lo:hi]]
@@ -192,7 +204,7 @@ def _local_directions(X: FloatArray, own: IntArray, count: int, run: Run) -> tup
         directions[lo:hi, : found.shape[2]] = found.swapaxes(1, 2)
         spread[lo:hi] = np.sqrt(np.maximum(squares[:, 0], 0.0) / k)
 
-    run.map(block, run.ranges(len(own), max(1, CONTINUITY_BLOCK // (k * X.shape[1]))), blas=True)
+    run.map(block, run.ranges(m, max(1, CONTINUITY_BLOCK // (k * X.shape[1]))), blas=True)
     return directions, spread
 
 

@@ -131,10 +131,10 @@ def null_comparison(
 
     The clusters seen in the picture are judged *in the data*, by their leakage: how many pairs of neighbors their
     border separates, over how many are separated by cutting the cluster into quarters. A cluster with a gap around it
-    leaks little; an island that the method has cut out of something connected leaks as much as any cut. How little chance and
-    method achieve is measured on pictures of structureless data: ``n_nulls`` Gaussians with the covariance of X, and
-    as many uniform cubes of the dimension that X has locally. With q the 5 % quantile of the leakage of their clusters
-    (the smaller one of both kinds), a cluster is
+    leaks little; an island that the method has cut out of something connected leaks as much as any cut. How little
+    chance and method achieve is measured on pictures of structureless data: ``n_nulls`` Gaussians with the covariance
+    of X, and as many uniform cubes of the dimension that X has locally. With q the 5 % quantile of the leakage of their
+    clusters (the smaller one of both kinds), a cluster is
 
     - "real", if it leaks at least 2.5 times less than q, and p is at most 5 %;
     - an "artifact", if p is above 5 %: it is separated no better than clusters of structureless data;
@@ -191,7 +191,7 @@ def null_comparison(
     run = Run(random_state, n_jobs)
     metric = estimator.get_params().get("metric") or "euclidean"
     seed = int(run.rng("shown picture").integers(2**31 - 1))
-    Y = shown(estimator, X, seed)
+    Y = shown(estimator, X, seed)[0]
     labels = picture_clusters(Y) if given is None else join_noise(Y, given)
     if labels.max() < 1:
         labels = np.full(len(X), -1)
@@ -210,7 +210,7 @@ def null_comparison(
 def _null_pictures(
     estimator: Any, X: FloatArray, kind: str, n_nulls: int, labels: IntArray, metric: Any, run: Run
 ) -> tuple[FloatArray, list[int]]:
-    """Return the leakage of the clusters of structureless pictures (of pieces, where few are seen) and their numbers."""
+    """Return the leakage of the clusters of structureless pictures (of pieces where few are seen), and their number."""
     pictures: list[tuple[IntArray, FloatArray]] = []
     leaks: list[float] = []
     counts: list[int] = []

@@ -18,7 +18,7 @@ from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 class Neighborhoods:
     """Points with everyone they have an affinity to, padded to (m, k): ``listed`` tells which entries count.
 
-    ``entries`` are their places in the arrays of the affinity matrix; ``offsets`` (m, k, d) lead from each point to them.
+    ``entries`` are their places in the arrays of the affinity matrix; ``offsets`` (m, k, d) lead from a point to them.
     """
 
     own: IntArray
@@ -42,8 +42,8 @@ class Neighborhoods:
 class PerturbedProbabilities:
     r"""Joint probabilities of SNE's kind for points that have moved; the bandwidths are those of the fit.
 
-    With the move :math:`d_{ij} \to d'_{ij}`, :math:`p'_{j|i} \propto p_{j|i} e^{-(d'^2 - d^2) / 2 \sigma_i^2}` and, as only
-    one member of j's row has moved, :math:`p'_{i|j} = q f / (1 - q + q f)` with :math:`q = p_{i|j}` and
+    With the move :math:`d_{ij} \to d'_{ij}`, :math:`p'_{j|i} \propto p_{j|i} e^{-(d'^2 - d^2) / 2 \sigma_i^2}` and, as
+    only one member of j's row has moved, :math:`p'_{i|j} = q f / (1 - q + q f)` with :math:`q = p_{i|j}` and
     :math:`f = e^{-(d'^2 - d^2) / 2 \sigma_j^2}`.
     """
 

@@ -42,7 +42,7 @@ def picture_clusters(Y: Any, *, min_cluster_size: int | str = "auto", assign: bo
     Notes
     -----
     Every picture can be cut into clusters, that of a uniform square too; whether they are there in the data is the
-    question of `null_comparison`. Time grows with the square of n beyond some ten thousand points.
+    question of `null_comparison`. 20,000 points take about a second.
 
     References: campello2013
 
@@ -90,10 +90,11 @@ def leakage(neighbors: IntArray, Y: FloatArray, labels: IntArray) -> tuple[Float
     .. math:: \frac{1 + \frac12 |\{(i, j) : j \in N_X(i),\ [i \in C] \neq [j \in C]\}|}
         {1 + |\{(i, j) : j \in N_X(i),\ i, j \in C,\ q(i) \neq q(j)\}|}
 
-    Above: pairs of neighbors in the data that the border of the cluster separates. Below: those that are separated
-    when the cluster is cut into quarters q in the picture, across its longest extent and each half once more. A cluster
-    that is a piece of something larger costs about as much to cut off as to cut up, whatever its size and whatever
-    the density; a gap in the data costs little. Of a cluster with more than half of all points the rest is quartered.
+    Above: pairs of neighbors in the data that the border of the cluster separates (half of them: the other half is the
+    other side's). Below: those that are separated when the cluster is cut into quarters q in the picture, across its
+    longest extent and each half once more. A cluster that is a piece of something larger costs about as much to cut off
+    as to cut up, whatever its size and the density; a gap in the data costs little. Of a cluster with more than half of
+    all points the rest is quartered.
 
     Parameters
     ----------

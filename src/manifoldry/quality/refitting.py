@@ -16,20 +16,25 @@ from manifoldry.warnings import EmbeddingWarning
 
 def embed(estimator: Any, X: Any, **settings: Any) -> FloatArray:
     """Return the embedding that a clone of the estimator makes of X; what our methods advise is about the first fit."""
+    return refit(estimator, X, **settings)[0]
+
+
+def refit(estimator: Any, X: Any, **settings: Any) -> tuple[FloatArray, Any]:
+    """Return the embedding of X and the fitted clone that made it."""
     from sklearn.base import clone
 
     model = clone(estimator).set_params(**settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EmbeddingWarning)
-        return as_points("The embedding", model.fit_transform(X))
+        return as_points("The embedding", model.fit_transform(X)), model
 
 
-def shown(estimator: Any, X: Any, seed: int) -> FloatArray:
-    """Return the picture to be judged: ``embedding_`` of an estimator fitted on as many rows, else that of a clone."""
+def shown(estimator: Any, X: Any, seed: int) -> tuple[FloatArray, Any]:
+    """Return the picture to be judged and the fitted estimator: the given one if it has as many rows, else a clone."""
     known = getattr(estimator, "embedding_", None)
     if known is not None and np.ndim(known) == 2 and len(known) == X.shape[0]:
-        return as_points("The embedding", known)
-    return embed(estimator, X, **seed_if_none(estimator, seed))
+        return as_points("The embedding", known), estimator
+    return refit(estimator, X, **seed_if_none(estimator, seed))
 
 
 def seed_if_none(estimator: Any, seed: int) -> dict[str, int]:

@@ -86,7 +86,9 @@ class RowPass:
     def _scales(self, in_x: DistanceRows, in_y: DistanceRows) -> tuple[float, tuple[float, float]]:
         """Return numbers near which sums lose no digits: the scale of a layout, and mean distances; from one point."""
         first = self.rows[:1]
-        return pilot_scale(in_x, in_y, int(first[0])), (float(in_x(first).mean()), float(in_y(first).mean()))
+        x, y = in_x(first), in_y(first)
+        others = x.size - 1
+        return pilot_scale(in_x, in_y, int(first[0])), (float(x.sum() / others), float(y.sum() / others))
 
     def _piece(
         self, away: FloatArray, part: slice, in_y: Sequence[DistanceRows], scales: Sequence[Any]

@@ -9,17 +9,19 @@ import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry import check
+from manifoldry.neighbors.geodesic import geodesic_lengths
+from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.pairwise import as_pair, as_points, sample_rows
 from manifoldry.quality.distortion import LocalDistortion, distortions_of, tangent_dimension
-from manifoldry.quality.figures import DISTORTION_FIGURES, LABEL_FIGURES, TRUTH_FIGURES, Geodesics, Layout, Task
+from manifoldry.quality.figures import DISTORTION_FIGURES, LABEL_FIGURES, TRUTH_FIGURES, Layout, PathLengths, Task
 from manifoldry.quality.labels import read_labels
 from manifoldry.quality.ranks import require_below_half
-from manifoldry.quality.row_pass import RowPass
+from manifoldry.quality.row_pass import RowPass, Statistics
 from manifoldry.quality.shepard import geodesic_rows
 from manifoldry.quality.table import TABLE, Score
 from manifoldry.run import Run
 from manifoldry.solve.scaling import classical_scaling
-from manifoldry.values import FloatArray, IntArray
+from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
 MAX_SCORED_POINTS = 3000
 """Points up to which a score uses all of them by default: a second or two."""
@@ -94,18 +96,17 @@ def score(  # noqa: PLR0913
     >>> found["trustworthiness"], round(found.pca["trustworthiness"], 12), found.errors["trustworthiness"]
     (1.0, 1.0, 0.0)
     """
-    X, Y = as_pair(X, Y, metric)
+    X, Y, truth = _checked(X, Y, truth, metric)
     n, p = Y.shape
     k = check.integer("n_neighbors", n_neighbors, 1)
     require_below_half(k, n)
     rows = sample_rows(n, _sample_size(sample, n), random_state)
     known = None if labels is None else read_labels(labels, n)
-    truth = None if truth is None else as_points("truth", truth)
     possible = _possible(X, p, metric, k, labeled=known is not None, true=truth is not None)
     task = Task(X, metric, rows, k, truth, known, _wanted(figures, possible), Run(random_state, n_jobs))
     layouts = Y, _baseline(X, p, metric, task.run)
     data, *found = RowPass.draw(n, rows, k, task.needs, task.run)(X, layouts, metric, task.run)
-    paths = _geodesics(task) if "geodesic_correlation" in task.wanted else None
+    paths = _geodesics(task, data) if "geodesic_correlation" in task.wanted else None
     bent = _distortions(task, layouts, data["neighbors"])
     ours, pca = (
         Layout(task, layouts[i], data, found[i], paths, bent[i], errors).figures()
@@ -115,17 +116,38 @@ def score(  # noqa: PLR0913
     return Score(values, baseline, {name: figure[1] for name, figure in ours.items()}, _heading(task, Y, paths))
 
 
+def _checked(X: Any, Y: Any, truth: Any, metric: str) -> tuple[Any, FloatArray, FloatArray | None]:
+    """Return the input as arrays, or refuse it."""
+    check.metric(metric, ("precomputed",))
+    X, Y = as_pair(X, Y, metric)
+    if metric != "precomputed":
+        check.distinct_points(X)
+        check.representable_scale(X, spread=check.column_spread(X))
+    check.representable_scale(Y, what="Y")
+    if truth is None:
+        return X, Y, None
+    truth = as_points("truth", truth)
+    if len(truth) != len(Y):
+        raise ValueError(f"truth must have one row per point; got {len(truth)} rows for {len(Y)} points.")
+    if not np.any(truth != truth[:1]):
+        raise ValueError(f"All {len(truth)} points of the truth coincide, so no error can be relative to it.")
+    return X, Y, truth
+
+
 def _distortions(task: Task, layouts: Sequence[FloatArray], near: IntArray) -> Sequence[LocalDistortion | None]:
     if not task.wanted & DISTORTION_FIGURES:
         return [None] * len(layouts)
     return distortions_of(task.X, layouts, task.rows, near, task.metric, task.run)
 
 
-def _geodesics(task: Task) -> Geodesics:
+def _geodesics(task: Task, data: Statistics) -> PathLengths:
     n = task.X.shape[0]
     most = min(len(task.rows), MAX_GEODESIC_SOURCES, max(2, MAX_SCORED_LENGTHS // n))
     sources = task.rows[sample_rows(len(task.rows), most, task.run.rng("geodesic sources"))]
-    return Geodesics(sources, geodesic_rows(task.X, sources, task.n_neighbors, task.metric, task.run))
+    if len(task.rows) == n:  # all neighbors are known
+        graph = NeighborGraph.from_rows(data["neighbors"], data["lengths"])
+        return PathLengths(sources, geodesic_lengths(symmetrize(graph), task.run, sources)[0])
+    return PathLengths(sources, geodesic_rows(task.X, sources, task.n_neighbors, task.metric, task.run))
 
 
 def _baseline(X: Any, n_components: int, metric: str, run: Run) -> FloatArray:
@@ -184,7 +206,7 @@ def _required(name: str) -> str:
     return "metric='euclidean' or 'precomputed', and more neighbors than dimensions"
 
 
-def _heading(task: Task, Y: FloatArray, paths: Geodesics | None) -> str:
+def _heading(task: Task, Y: FloatArray, paths: PathLengths | None) -> str:
     n, p = Y.shape
     m = len(task.rows)
     which = (

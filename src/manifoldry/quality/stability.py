@@ -34,7 +34,8 @@ class Refits:
         How many pictures were compared.
     spread : ndarray of shape (n,)
         Root mean square distance of each point's places from their mean, over the picture's own root mean square
-        distance from its center, after the pictures were laid on the shown one.
+        distance from its center, after the pictures were laid on the shown one. NaN for a point in no refit, and so
+        below.
     neighbors_kept : ndarray of shape (n,)
         Mean share of each point's nearest points in the shown picture that are nearest in a refit.
     survival : ndarray of shape (n_clusters,)
@@ -74,12 +75,12 @@ class Stability:
     @property
     def spread(self) -> FloatArray:
         """Each point's spread, root mean square over the kinds of variation."""
-        return np.sqrt(np.mean([np.square(refits.spread) for refits in self.kinds.values()], axis=0))
+        return np.sqrt(_mean(np.array([np.square(refits.spread) for refits in self.kinds.values()])))
 
     @property
     def neighbors_kept(self) -> FloatArray:
         """Each point's share of neighbors kept, the mean over the kinds of variation."""
-        return np.mean([refits.neighbors_kept for refits in self.kinds.values()], axis=0)
+        return _mean(np.array([refits.neighbors_kept for refits in self.kinds.values()]))
 
     @property
     def survival(self) -> FloatArray:
@@ -175,8 +176,8 @@ def stability(  # noqa: PLR0913 -- keyword-only settings of one question
     Notes
     -----
     Takes the time of ``n_refits`` fits for each kind; fits over the same rows share one neighbor search. Two refits
-    with other seeds that equal the shown picture end the refits of this kind: the method is deterministic. A picture can
-    be stable and false: see `null_comparison`.
+    with other seeds that equal the shown picture end the refits of this kind: the method is deterministic. A picture
+    can be stable and false: see `null_comparison`.
 
     References: hennig2007, campello2013, schonemann1966
 
@@ -225,7 +226,7 @@ def _compare(Y: FloatArray, labels: IntArray, refits: list[Refit], k: int, note:
         survival[r] = _best_jaccard(labels[rows], picture_clusters(picture), count)
     extent = np.sqrt(np.mean(np.square(Y - Y.mean(axis=0)).sum(axis=1))) or 1.0
     away = np.square(moves - np.nanmean(moves, axis=0)).sum(axis=2)
-    spread = np.sqrt(np.nanmean(away, axis=0)) / extent
+    spread = np.where(np.isfinite(away[1:]).any(axis=0), np.sqrt(np.nanmean(away, axis=0)) / extent, np.nan)
     return Refits(len(refits), spread, _mean(kept), _mean(survival), note)
 
 

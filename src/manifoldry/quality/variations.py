@@ -5,7 +5,6 @@ from __future__ import annotations
 import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,24 +33,26 @@ Refit = tuple[IntArray, FloatArray]
 """The rows of a refit, ascending, and their picture."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Variations:
-    """The refits of one estimator on one set of rows."""
+    """The refits of one estimator on one set of rows; ``auto_neighbors`` is what a fit has taken "auto" for."""
 
     estimator: Any
     X: Any
     n_refits: int
     run: Run
     settings: Mapping[str, Sequence[Any]] | None = None
+    auto_neighbors: int = DEFAULT_N_NEIGHBORS
 
     def all(self, kinds: Sequence[str]) -> tuple[FloatArray, dict[str, list[Refit]]]:
         """Return the picture that is shown, and the refits of every kind asked for; fits of all rows share a search."""
         made: dict[str, list[Refit]] = {kind: [] for kind in kinds}
         # The first search finds what the shown picture asks for: a wider one may order equal distances otherwise.
         with shared_neighbors():
-            Y = shown(self.estimator, self.X, self._seed(-1))
+            Y, model = shown(self.estimator, self.X, self._seed(-1))
             if "seed" in made:
                 made["seed"] = self._of_seeds(Y)
+        self.auto_neighbors = getattr(model, "diagnostics_", {}).get("n_neighbors") or DEFAULT_N_NEIGHBORS
         if "settings" in made:
             with shared_neighbors(self._widest()):
                 made["settings"] = self._of_settings()
@@ -59,7 +60,7 @@ class Variations:
             made["subsample"] = [self._of_subsample(i) for i in range(self.n_refits)]
         return Y, made
 
-    @cached_property
+    @property
     def grid(self) -> tuple[str, list[Any]]:
         """The parameter that is varied, and the values tried; no values if the estimator has none of the kind."""
         if self.settings is not None:
@@ -74,7 +75,7 @@ class Variations:
         n = self.X.shape[0]
         params = self.estimator.get_params()
         factors = np.geomspace(1 / MAX_SETTING_FACTOR, MAX_SETTING_FACTOR, self.n_refits)
-        usual = {"perplexity": (AUTO_PERPLEXITY, (n - 1) / 3), "n_neighbors": (DEFAULT_N_NEIGHBORS, n - 1)}
+        usual = {"perplexity": (AUTO_PERPLEXITY, (n - 1) / 3), "n_neighbors": (self.auto_neighbors, n - 1)}
         for name, (auto, most) in usual.items():
             value = auto if params.get(name) == "auto" else params.get(name)
             if isinstance(value, numbers.Real):

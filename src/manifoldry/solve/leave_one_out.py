@@ -59,9 +59,10 @@ class LeftOutLoss(Protocol):
 
 @dataclass(frozen=True)
 class JointLeftOut:
-    r"""n times the divergence of t-SNE and symmetric SNE as a function of one place:
+    r"""n times the divergence of t-SNE and symmetric SNE as a function of one place.
 
-    .. math:: L_i(y) = -2 n \sum_j p_{ij} \ln w(\|y - y_j\|^2) + n \ln \Big( Z_i + 2 \sum_{j \ne i} w(\|y - y_j\|^2) \Big) ,
+    .. math:: L_i(y) = -2 n \sum_j p_{ij} \ln w(\|y - y_j\|^2)
+        + n \ln \Big( Z_i + 2 \sum_{j \ne i} w(\|y - y_j\|^2) \Big) ,
 
     where :math:`Z_i` is the sum of w over the ordered pairs of the other points. ``potential`` is the sum of w over all
     points of the layout, ``others`` holds the :math:`Z_i`.
@@ -121,7 +122,7 @@ class JointLeftOut:
 
 @dataclass(frozen=True)
 class SampledLeftOut:
-    r"""The loss that a point of UMAP's layout descends on average, per unit of attraction:
+    r"""The loss that a point of UMAP's layout descends on average, per unit of attraction.
 
     .. math:: L_i(y) = -\sum_j \frac{v_{ij}}{\sum_l v_{il}} \ln q(\|y - y_j\|^2)
         - \frac{m \gamma}{n} \sum_{j \ne i} \ln (1 - q(\|y - y_j\|^2)), \qquad q(s) = \frac{1}{1 + a (s + 0.001)^b} ,
@@ -208,15 +209,15 @@ def place_left_out(loss: LeftOutLoss, points: LeftOut, start: FloatArray, *, any
 
 def _descended(loss: LeftOutLoss, points: LeftOut, start: FloatArray) -> FloatArray:
     places = np.array(start, dtype=np.float64)
-    # As new points are placed: lengths are in units of the kernel's width.
+    # Lengths are in units of the kernel's width, in which a layout is tens wide: 0.01 is near enough for a score.
     descend_rows(
         places,
         lambda Y, rows: loss.half_gradient(Y, points[rows]),
         learning_rate=0.5,
-        momentum=0.6,
+        momentum=0.8,
         max_move=1.0,
         max_iter=250,
-        tol=1e-4,
+        tol=1e-3,
     )
     return places
 

@@ -1,0 +1,173 @@
+"""Which clusters of pictures are called real: sets without clusters, sets with labels, t-SNE and UMAP.
+
+    python benchmarks/null_comparison.py [--quick] [--seeds 11 12 ...]
+
+Every set is drawn anew with each seed and embedded by TSNE (perplexity 5, 10, 30) and UMAP (5 and 15 neighbors). Of
+sets with labels, the clusters of the pictures are told apart by the labels: a *group* holds one class or several whole
+ones (Jaccard similarity of at least 0.7 with the classes of which it has most points), a *fragment* is at least 80 % of
+one class but misses much of it, all others are *mixed*. ``--quick`` takes two methods. Stores the table. Needs the data
+(``MANIFOLDRY_DATA``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+
+import manifoldry
+from manifoldry import datasets, quality
+from manifoldry.values import Array
+from real_sets import standardized
+from tables import Table
+
+Drawn = tuple[Array, Array | None]
+METHODS: dict[str, Callable[[int], manifoldry.TSNE | manifoldry.UMAP]] = {
+    "TSNE 5": lambda seed: manifoldry.TSNE(perplexity=5, random_state=seed),
+    "TSNE 10": lambda seed: manifoldry.TSNE(perplexity=10, random_state=seed),
+    "TSNE 30": lambda seed: manifoldry.TSNE(perplexity=30, random_state=seed),
+    "UMAP 5": lambda seed: manifoldry.UMAP(n_neighbors=5, random_state=seed),
+    "UMAP 15": lambda seed: manifoldry.UMAP(n_neighbors=15, random_state=seed),
+}
+QUICK = ("TSNE 5", "UMAP 15")
+N_POINTS = 1_000
+CHOSEN_ON = {"square", "5-D cube", "10-D Gaussian", "Swiss roll", "noisy circle", "digits"}
+"""Sets, with other seeds, on which the statistic and its threshold were chosen."""
+
+
+def _sphere(rng: np.random.Generator) -> Array:
+    points = rng.normal(size=(N_POINTS, 3))
+    return points / np.linalg.norm(points, axis=1, keepdims=True)
+
+
+def _roll(rng: np.random.Generator) -> Array:
+    turn = 1.5 * np.pi * (1 + 2 * rng.random(N_POINTS))
+    return np.stack([turn * np.cos(turn), 21 * rng.random(N_POINTS), turn * np.sin(turn)], axis=1)
+
+
+def _circle(rng: np.random.Generator) -> Array:
+    turn = 2 * np.pi * rng.random(N_POINTS)
+    return np.stack([np.cos(turn), np.sin(turn)], axis=1) + 0.02 * rng.normal(size=(N_POINTS, 2))
+
+
+def _mixture(rng: np.random.Generator, centers: Array, shares: list[float]) -> Drawn:
+    labels = rng.choice(len(shares), p=shares, size=N_POINTS)
+    return centers[labels] + rng.normal(size=(N_POINTS, centers.shape[1])), labels
+
+
+def _moons(rng: np.random.Generator) -> Drawn:
+    labels = np.arange(N_POINTS) % 2
+    turn = np.pi * rng.random(N_POINTS)
+    points = np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    points[labels == 1] = [1.0, 0.5] - points[labels == 1]
+    return points + 0.05 * rng.normal(size=points.shape), labels
+
+
+def _real(name: str, n: int = N_POINTS, *, scale: bool = False) -> Callable[[np.random.Generator], Drawn]:
+    def draw(rng: np.random.Generator) -> Drawn:
+        data = datasets.load(name)
+        rows = np.sort(rng.permutation(len(data.X))[:n])
+        X = np.asarray(data.X, dtype=float)[rows]
+        return standardized(X) if scale else X, None if data.labels is None else np.asarray(data.labels)[rows]
+
+    return draw
+
+
+STRUCTURELESS: dict[str, Callable[[np.random.Generator], Array]] = {
+    "square": lambda rng: rng.random((N_POINTS, 2)),
+    "3-D cube": lambda rng: rng.random((N_POINTS, 3)),
+    "5-D cube": lambda rng: rng.random((N_POINTS, 5)),
+    "10-D cube": lambda rng: rng.random((N_POINTS, 10)),
+    "2-D Gaussian": lambda rng: rng.normal(size=(N_POINTS, 2)),
+    "10-D Gaussian": lambda rng: rng.normal(size=(N_POINTS, 10)),
+    "5-D Student t, 3 degrees": lambda rng: rng.standard_t(3, size=(N_POINTS, 5)),
+    "3-D exponential": lambda rng: rng.exponential(size=(N_POINTS, 3)),
+    "Swiss roll": _roll,
+    "sphere": _sphere,
+    "noisy circle": _circle,
+}
+LABELED: dict[str, Callable[[np.random.Generator], Drawn]] = {
+    "5 Gaussians far apart": lambda rng: _mixture(rng, 4.0 * rng.normal(size=(5, 10)), [0.2] * 5),
+    "4 Gaussians of 70, 20, 7, 3 %": lambda rng: _mixture(rng, 5.0 * rng.normal(size=(4, 5)), [0.7, 0.2, 0.07, 0.03]),
+    "3 Gaussians overlapping": lambda rng: _mixture(rng, 2.0 * np.eye(3, 10), [0.4, 0.3, 0.3]),
+    "two moons": _moons,
+    "digits": _real("digits"),
+    "MNIST": _real("mnist", 3_000),
+    "Fashion-MNIST": _real("fashion_mnist"),
+    "COIL-20": _real("coil20_32", 1_440),
+    "olive oil": _real("olive_oil", scale=True),
+    "wine": _real("wine", scale=True),
+    "pbmc3k": _real("pbmc3k_pca50"),
+    "flow cytometry": _real("flow_cytometry"),
+}
+
+
+def kind_of(cluster: Array, classes: Array) -> str:
+    """Return whether a cluster (a mask) holds whole classes ("group"), a part of one ("fragment"), or neither."""
+    names = np.unique(classes)
+    held = [name for name in names if 2 * np.sum(cluster & (classes == name)) > np.sum(classes == name)]
+    whole = np.isin(classes, held)
+    if np.sum(cluster & whole) >= 0.7 * np.sum(cluster | whole):
+        return "group"
+    purity = max(np.sum(cluster & (classes == name)) for name in names) / np.sum(cluster)
+    return "fragment" if purity >= 0.8 else "mixed"
+
+
+def judge(X: Array, classes: Array | None, seed: int, methods: list[str]) -> tuple[Counter[tuple[str, str]], int]:
+    """Return how many clusters of each kind got each verdict, and how many pictures have a real one."""
+    counts: Counter[tuple[str, str]] = Counter()
+    with_real = 0
+    for name in methods:
+        found = quality.null_comparison(METHODS[name](seed), X, random_state=seed)
+        with_real += len(found.real) > 0
+        for i, verdict in enumerate(found.verdicts):
+            counts["any" if classes is None else kind_of(found.labels == i, classes), verdict] += 1
+    return counts, with_real
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[11])
+    given = parser.parse_args()
+    methods = list(QUICK if given.quick else METHODS)
+    warnings.simplefilter("ignore", manifoldry.EmbeddingWarning)
+    table = Table(
+        "null_comparison",
+        f"Verdicts on the clusters seen in pictures by {', '.join(methods)}, seeds {', '.join(map(str, given.seeds))}. "
+        "The statistic and its threshold were chosen on the sets marked with a star, drawn with other seeds.",
+        {
+            "data": "",
+            "pictures": "d",
+            "with a real cluster": "d",
+            "clusters": "",
+            "number": "d",
+            "real": "d",
+            "undecided": "d",
+            "artifact": "d",
+            "CPU seconds a picture": ".1f",
+        },
+    )
+    drawn = {name: (lambda rng, make=make: (make(rng), None)) for name, make in STRUCTURELESS.items()}
+    for name, make in {**drawn, **LABELED}.items():
+        counts: Counter[tuple[str, str]] = Counter()
+        with_real, began = 0, time.process_time()
+        for seed in given.seeds:
+            X, classes = make(np.random.default_rng([seed, 7]))
+            found, pictures = judge(X, classes, seed, methods)
+            counts, with_real = counts + found, with_real + pictures
+        n_pictures = len(methods) * len(given.seeds)
+        spent = (time.process_time() - began) / n_pictures
+        for kind in sorted({kind for kind, _ in counts}):
+            cells = {verdict: counts[kind, verdict] for verdict in ("real", "undecided", "artifact")}
+            row = {"data": name + " *" * (name in CHOSEN_ON), "clusters": kind, "number": sum(cells.values()), **cells}
+            row |= {"pictures": n_pictures, "with a real cluster": with_real, "CPU seconds a picture": spent}
+            table.add(**row)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Clusters of pictures against structureless data: islands of a square are artifacts, digits are not."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+
+from manifoldry import TSNE, UMAP, Isomap
+from manifoldry.quality import null_comparison
+
+MIN_GAP, LEVEL = 2.5, 0.05
+
+
+class Columns(TransformerMixin, BaseEstimator):
+    """The first two columns: a picture that adds nothing to the data."""
+
+    def fit(self, X, y=None):  # noqa: ARG002
+        return self
+
+    def transform(self, X):
+        return np.array(X)[:, :2]
+
+
+@pytest.fixture(scope="module")
+def heaps():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(200, 4)) + 25.0 * np.eye(4)[np.arange(200) % 4]
+
+
+@pytest.mark.parametrize("method", [TSNE(perplexity=5), UMAP(n_neighbors=5)], ids=["tsne", "umap"])
+@pytest.mark.parametrize("seed", [20, 21])
+def test_islands_of_a_uniform_square_are_not_real(method, seed):
+    square = np.random.default_rng(seed).random((400, 2))
+    found = null_comparison(method, square, random_state=seed)
+    assert found.n_clusters >= 5  # there are islands to be taken in by
+    assert len(found.real) == 0
+    assert len(found.artifacts) > 0.75 * found.n_clusters
+    assert "do not believe" in found.sentence
+
+
+def test_a_roll_is_one_surface():
+    rng = np.random.default_rng(22)
+    turn = 1.5 * np.pi * (1 + 2 * rng.random(400))
+    roll = np.stack([turn * np.cos(turn), 21 * rng.random(400), turn * np.sin(turn)], axis=1)
+    found = null_comparison(TSNE(perplexity=5), roll)
+    assert found.n_clusters >= 5
+    assert len(found.real) == 0
+
+
+@pytest.mark.parametrize("seed", [23, 24])
+def test_most_clusters_of_digits_are_real(seed):
+    rows = np.random.default_rng(seed).permutation(1797)[:600]
+    found = null_comparison(TSNE(random_state=seed), load_digits().data[rows], random_state=seed)
+    assert found.n_clusters >= 7
+    assert len(found.real) > 0.5 * found.n_clusters
+    assert len(found.artifacts) <= 1
+
+
+def test_heaps_far_apart_are_real_in_any_method_with_fit_transform(heaps):
+    for method in (PCA(3), Columns(), Isomap(n_neighbors=60)):
+        found = null_comparison(method, heaps, clusters=np.arange(200) % 4)
+        assert found.verdicts == ("real",) * 4
+        assert (found.leaving == 0).all()
+
+
+def test_p_values_gaps_and_verdicts_are_those_of_the_definitions():
+    X = np.random.default_rng(3).random((300, 2))
+    X[:60, 0] += 0.2 + 0.3 * (np.arange(60) % 2)
+    found = null_comparison(Columns(), X, random_state=4)
+    assert set(found.null_leakage) == {"gaussian", "uniform"}
+    for i, leak in enumerate(found.leakage):
+        p = max((1 + sum(null <= leak)) / (1 + len(null)) for null in found.null_leakage.values())
+        assert found.p_values[i] == pytest.approx(p)
+        quantiles = [np.exp(np.mean(np.log(v)) - 1.645 * np.std(np.log(v))) for v in found.null_leakage.values()]
+        assert found.gaps[i] == pytest.approx(min(quantiles) / leak)
+        real = p <= LEVEL and found.gaps[i] >= MIN_GAP
+        assert found.verdicts[i] == ("artifact" if p > LEVEL else "real" if real else "undecided")
+    assert all(len(null) >= 20 for null in found.null_leakage.values())
+    assert found.sizes.sum() == 300
+
+
+def test_threads_and_unit_change_nothing():
+    X = np.random.default_rng(5).normal(size=(150, 3))
+    first = null_comparison(PCA(2), X, random_state=1, n_jobs=1)
+    other = null_comparison(PCA(2), 2.0**30 * X, random_state=1, n_jobs=2)
+    assert first.labels.tolist() == other.labels.tolist()
+    assert first.p_values.tolist() == other.p_values.tolist()
+    assert first.verdicts == other.verdicts
+
+
+def test_the_picture_of_a_fitted_estimator_is_judged_as_it_is(heaps):
+    model = TSNE(perplexity=10, max_iter=300).fit(heaps)
+    found = null_comparison(model, heaps, n_nulls=1)
+    assert (found.embedding == model.embedding_).all()
+    assert repr(found).splitlines()[0].split() == ["cluster", "points", "leaving", "leakage", "p", "gap", "verdict"]
+    assert repr(found).endswith(found.sentence)
+
+
+def test_a_picture_without_clusters_is_said_to_have_none():
+    found = null_comparison(Columns(), np.linspace(0, 1, 40)[:, None] * [1.0, 2.0, 0.5], n_nulls=1, random_state=0)
+    if found.n_clusters == 0:
+        assert found.verdicts == ()
+        assert repr(found) == found.sentence
+    few = null_comparison(
+        Columns(), np.random.default_rng(0).random((29 + 1, 2))[:30], n_nulls=1, clusters=np.zeros(30)
+    )
+    assert few.n_clusters == 0
+    assert few.sentence.startswith("The picture shows no clusters.")
+    assert repr(few) == few.sentence
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"X": np.zeros((50, 3))}, "identical"),
+        ({"X": np.full((50, 3), np.nan)}, "NaN"),
+        ({"X": np.random.default_rng(0).random((10, 3))}, "At least 30 samples"),
+        ({"X": csr_array(np.eye(50))}, "TruncatedSVD"),
+        ({"estimator": TSNE}, "fit_transform and get_params"),
+        ({"estimator": "tsne"}, "fit_transform and get_params"),
+        ({"estimator": TSNE(metric="precomputed")}, "on the rows themselves"),
+        ({"clusters": [0, 1]}, "one label for each of the 50 points"),
+        ({"clusters": np.full(50, -1)}, "no cluster to judge"),
+        ({"n_nulls": 0}, "n_nulls must be at least 1"),
+    ],
+)
+def test_bad_input_is_refused_before_any_fit(change, message):
+    given = {"estimator": PCA(2), "X": np.random.default_rng(0).random((50, 3)), **change}
+    with pytest.raises(ValueError, match=message):
+        null_comparison(given.pop("estimator"), given.pop("X"), **given)

@@ -163,6 +163,14 @@ def test_estimators_with_settings_of_their_own():
     assert found["Isomap"].estimator.callback is None
 
 
+def test_settings_of_one_method_side_by_side():
+    models = [manifoldry.Isomap(n_neighbors=k) for k in (5, 9)]
+    found = compare(bent_sheet(80), "keep neighbors", None, methods=models)
+    assert set(found.embeddings) == {"PCA", "Isomap", "Isomap 2"}
+    assert found["Isomap 2"].estimator.n_neighbors == 9
+    assert found.best.name in found.verdicts[0]
+
+
 def test_a_method_that_fails_is_listed():
     found = compare(bent_sheet(60), "keep neighbors", None, methods=["PrincipalCurve"])
     assert found.best.name == "PCA"

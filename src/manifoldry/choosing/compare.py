@@ -70,7 +70,8 @@ def compare(  # noqa: PLR0913
         Classes, by which "see clusters" and "features for a classifier" are judged, or numbers that "order along a
         path" should follow.
     methods : list of str or estimators, optional
-        Methods instead of those of the purpose; PCA is always among them.
+        Methods instead of those of the purpose; PCA is always among them. An estimator keeps its settings; a second
+        one of a class is called "Isomap 2".
     n_components : int, optional
         Target dimension; 2 if None, for the order along a path 1.
     metric : str or callable
@@ -181,7 +182,7 @@ def _ranked(task: ComparisonTask, clock: Clock, run: Run, rows: IntArray, n_poin
         raise ValueError(f"No method could be fitted: {told}")
     order = ranked(task.purpose.criteria, [entry.score for _, entry in entries])
     ranking = [entries[i] for i in order]
-    figures = [(candidate.card, entry.score) for candidate, entry in ranking]
+    figures = [(replace(candidate.card, name=candidate.name), entry.score) for candidate, entry in ranking]
     explained = (
         replace(entry, reasons=reasons(task.purpose, figures, place)) for place, (_, entry) in enumerate(ranking)
     )
@@ -295,7 +296,7 @@ def _about(judge: LayoutJudge, n_neighbors: int) -> list[str]:
 def _fitted_to_all(found: Comparison, task: ComparisonTask, clock: Clock) -> Comparison:
     """Return the comparison with its best method fitted to all rows, if there is time for that."""
     best = found.best
-    card = next(each for each in registered() if each.name == best.name)
+    card = next(each for each in registered() if each.cls is type(best.estimator))
     n, m = task.X.shape[0], len(found.rows)
     seconds = best.seconds * (n / m) ** growth(card)
     said = f"The ranking is by {m:,} of the {n:,} points"

@@ -124,6 +124,8 @@ def verdicts(purpose: Purpose, ranking: Sequence[tuple[Card, Figures]], known: D
     better = _beaten(purpose, linear, figures)
     if len(ranking) == 1:
         said = [f"Only {best.name} was run, so nothing is compared: it {phrase(figures)}."]
+    elif not linear:
+        said = [f"{best.name} {phrase(figures)}; {baseline} could not be judged."]
     elif best.name == baseline:
         said = [f"Nothing tried is better than {baseline} for this purpose: it {phrase(figures)}."]
     elif better:

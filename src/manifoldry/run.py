@@ -85,6 +85,11 @@ class Run:
         self._began = self._spoke = time.perf_counter()
         self._stage = ""
 
+    @property
+    def seed(self) -> int:
+        """The number that all streams follow from: another run of it repeats them."""
+        return self._entropy
+
     def rng(self, purpose: str) -> np.random.Generator:
         """Return the random stream of one named purpose; the same seed and purpose give the same numbers."""
         return np.random.default_rng([self._entropy, zlib.crc32(purpose.encode())])

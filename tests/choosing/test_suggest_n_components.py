@@ -5,7 +5,7 @@ import pytest
 
 from manifoldry import suggest_n_components
 from manifoldry.datasets import swiss_roll
-from manifoldry.solve.spectrum import Suggestion
+from manifoldry.solve.spectrum import REASON_WIDTH, Suggestion
 
 
 def test_known_manifolds():
@@ -42,3 +42,23 @@ def test_forms_of_input():
         suggest_n_components(X, purpose="look nice")
     with pytest.raises(ValueError, match="identical"):
         suggest_n_components(np.ones((20, 2)))
+
+
+def test_what_components_leave_is_told_from_nothing_and_from_the_bound():
+    rng = np.random.default_rng(0)
+    line = rng.uniform(size=(300, 1)) @ np.ones((1, 4)) + 1e-4 * rng.normal(size=(300, 4))
+    assert "leave less than 0.1% of the variance: the data are nearly flat" in suggest_n_components(line).why
+    # A second direction with 5.2% of the variance, which is more than the bound of 5%.
+    columns = rng.normal(size=(12, 2))
+    columns -= columns.mean(axis=0)
+    both = np.linalg.svd(columns, full_matrices=False)[0] * np.sqrt([0.948, 0.052])
+    found = suggest_n_components(both)
+    assert int(found) == 1
+    assert "leave 5.2% of the variance, and it takes 2 of them to leave at most 5%" in found.why
+
+
+def test_a_suggestion_is_printed_in_lines():
+    found = suggest_n_components(swiss_roll(300).X)
+    assert str(found).startswith("n_components=2. The consensus of the estimators is 2 (")
+    assert max(map(len, str(found).splitlines())) <= REASON_WIDTH
+    assert " ".join(str(found).split()) == f"n_components=2. {found.why}"

@@ -8,7 +8,7 @@ from sklearn.preprocessing import StandardScaler
 
 import manifoldry
 from helpers import distances_by_differences
-from manifoldry import datasets, diagnose
+from manifoldry import datasets, diagnose, dimension
 from manifoldry.diagnosis import checks
 from surfaces import moebius, tube
 
@@ -392,3 +392,36 @@ def test_the_list_of_checks_is_complete():
             returns = getattr(value, "__annotations__", {}).get("return")
             if callable(value) and returns == "Iterator[Finding]" and not name.startswith("_"):
                 assert name in listed, f"{module.__name__}.{name} is not in the list"
+
+
+def test_the_advice_on_dimensions_is_no_other_than_that_on_the_shape():
+    closed = diagnose(datasets.sphere(400).X)
+    assert "no map of 2 dimensions is faithful" in closed["shape"].advice
+    assert "see shape" in closed["dimension"].advice
+    assert diagnose(sheet())["dimension"].advice == "a faithful map needs n_components=2 at least"
+
+
+def test_a_picture_of_a_nearly_flat_cloud_is_not_called_impossible():
+    rng = np.random.default_rng(0)
+    cloud = rng.normal(size=(400, 4)) * [3, 2, 0.5, 0.5]  # the plane holds 13 / 13.5 of the variance
+    found = diagnose(cloud)["dimension"]
+    assert found.value > 2.5
+    assert found.advice.startswith("2 principal components keep 96% of the variance")
+    round_cloud = diagnose(rng.normal(size=(400, 4)))["dimension"]
+    assert round_cloud.advice.startswith("a picture of 2 dimensions cannot keep distances")
+
+
+def test_the_dimension_is_that_of_the_consensus():
+    X = np.random.default_rng(1).normal(size=(600, 40)) ** 2
+    whole = dimension.consensus(X)
+    assert diagnose(X)["dimension"].sentence.startswith(
+        f"The data has about {whole.value} dimensions ({whole.low:.1f} to {whole.high:.1f})"
+    )
+
+
+def test_one_of_a_kind_is_told_in_the_singular():
+    X = sheet()
+    X = np.column_stack([np.vstack([X, X[:1]]), np.ones(401)])
+    found = diagnose(X)
+    assert found["duplicates"].sentence == "1 of 401 rows repeats another exactly."
+    assert found["constant columns"].advice.startswith("leave it out")

@@ -108,3 +108,8 @@ def test_bad_estimators_and_tables_are_refused():
     broken[0] = np.nan
     with pytest.raises(ValueError, match="missing entries"):
         diagnose(manifoldry.PCA().fit(X), broken)
+
+
+def test_a_search_is_named_with_what_it_chose():
+    chosen = manifoldry.AutoEmbedding(methods=["PCA"]).fit(np.random.default_rng(0).normal(size=(60, 4)))
+    assert str(diagnose(chosen)).startswith("Diagnosis of AutoEmbedding (PCA), 60 points")

@@ -7,8 +7,11 @@ import pytest
 import scipy.sparse as sp
 
 from manifoldry import NeighborGraph, datasets, dimension
+from manifoldry.dimension.evidence import gather
+from manifoldry.dimension.space import as_space, measure
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
+from manifoldry.solve.spectrum import REASON_WIDTH
 
 
 def turned(d, columns, rng):
@@ -149,7 +152,7 @@ def test_a_consensus_prints_its_estimates_and_reasons():
     assert repr(found).startswith("Consensus(2, ")
     text = str(found)
     assert "maximum_likelihood" in text
-    assert found.why[0] in text
+    assert found.why[0] in " ".join(text.split())
     assert set(found.used) <= set(found.estimates)
     assert int(found) == found.value
 
@@ -223,3 +226,15 @@ def test_noise_below_the_plateau_and_curvature_above_it():
     low, high = found.radius[list(found.plateau)]
     assert low > 0.4
     assert high < 10
+
+
+def test_no_dimension_below_zero_is_shown():
+    """Of many small groups the growth of the number of neighbors cannot be followed to the smallest scale."""
+    rng = np.random.default_rng(0)
+    groups = 3 * rng.normal(size=(40, 1, 30)) + rng.uniform(0.3, 1, size=(40, 1, 1)) * rng.normal(size=(40, 10, 30))
+    rows = groups.reshape(-1, 30)
+    assert gather(measure(as_space(rows), 40, 2000, 0, None), Run(0)).zero_scale.value < 0
+    found = dimension.consensus(rows)
+    assert all(estimate.value > 0 for estimate in found.estimates.values())
+    assert "tends to" not in str(found)
+    assert max(map(len, str(found).splitlines())) <= REASON_WIDTH

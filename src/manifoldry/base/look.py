@@ -196,7 +196,7 @@ def _lost_neighbors(X: Any, Y: FloatArray, model: Any, run: Run) -> Iterator[str
     if seen.lost > MIN_DIFFERENCE:
         yield (
             f"Neighbors are kept less well than by PCA (trustworthiness {seen.trust:.3f}, PCA "
-            f"{seen.trust + seen.lost:.3f}): {_instead(model)}."
+            f"{seen.trust + seen.lost:.3f}{_of_sample(min(len(points), n_compared), len(Y))}): {_instead(model)}."
         )
 
 
@@ -234,6 +234,11 @@ def _compare(
     lost = _trust(away, principal, rows) - trust
     unseen = 1.0 - len(rows) / len(Y)
     return _Comparison(float(trust.mean()), float(lost.mean()), float(lost.std() * np.sqrt(unseen / len(rows))))
+
+
+def _of_sample(m: int, n: int) -> str:
+    """Say that figures are those of some points, which differ from those of all."""
+    return "" if m >= n else f", of {m:,} points"
 
 
 def _instead(model: Any) -> str:

@@ -89,7 +89,7 @@ def refusal(card: Card, model: Any, X: Any, clock: Clock, n_fits: int) -> str:
     seconds = n_fits * estimate(model, X, growth(card))
     if seconds <= clock.left:
         return ""
-    return f"about {seconds:.0f} s for {n:,} points, and {max(clock.left, 0):.0f} s were left"
+    return f"about {seconds:.2g} s for {n:,} points, more than the {max(clock.left, 0):.2g} s left of the budget"
 
 
 def estimate(model: Any, X: Any, power: float) -> float:

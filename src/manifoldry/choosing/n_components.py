@@ -80,7 +80,7 @@ def _measured(points: Any, metric: Any, random_state: Any, n_jobs: int | None) -
         agreed = consensus(points, metric=metric, random_state=random_state, n_jobs=n_jobs)
     except UndecidedError:
         return by_dimension(intrinsic_dimension(points, metric))
-    text = f"The estimators agree on {agreed.value} (between {agreed.low:.1f} and {agreed.high:.1f}). "
+    text = f"The consensus of the estimators is {agreed.value} ({agreed.low:.1f} to {agreed.high:.1f}). "
     return Suggestion(agreed.value, text + " ".join(agreed.why))
 
 
@@ -88,10 +88,20 @@ def _linear(points: Any, d: int) -> str:
     """Return what principal components leave out, in a sentence."""
     left = variance_left_over(points)
     if d > len(left):
-        return f" The first {len(left)} principal components leave {left[-1]:.0%} of the variance."
-    text = f" As many principal components leave {left[d - 1]:.0%} of the variance"
+        return f" The first {len(left)} principal components leave {_percent(left[-1])} of the variance."
+    text = f" As many principal components leave {_percent(left[d - 1])} of the variance"
     if left[d - 1] <= MAX_LOST_VARIANCE:
         return f"{text}: the data are nearly flat, and PCA may do."
     enough = next((m for m, share in enumerate(left, 1) if share <= MAX_LOST_VARIANCE), None)
     more = f"{enough}" if enough else f"more than {len(left)}"
-    return f"{text}, and it takes {more} of them to leave a twentieth: the data are curved, or have noise around them."
+    return (
+        f"{text}, and it takes {more} of them to leave at most {MAX_LOST_VARIANCE:.0%}: the data are curved, or have "
+        "noise around them."
+    )
+
+
+def _percent(share: float) -> str:
+    """Return a share in words that tell it from nothing, and small ones to a tenth of a percent."""
+    if share < 0.001:
+        return "less than 0.1%"
+    return f"{share:.1%}" if share < 0.1 else f"{share:.0%}"

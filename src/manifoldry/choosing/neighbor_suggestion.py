@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from manifoldry.choosing.frame import as_frame
 from manifoldry.neighbors.graph import MAX_GAP_RATIO
 from manifoldry.neighbors.short_circuits import MIN_AFFECTED_SHARE
+from manifoldry.solve.spectrum import REASON_WIDTH
 
 MIN_TORN_SHARE = 0.1
 """Share of such distances at which geodesics count as changed. Rolls: 0.14 and more at the first short circuit, 0.04
@@ -110,7 +112,8 @@ class NeighborSuggestion:
 
     def __repr__(self) -> str:
         """Return the suggestion, the reason and the table."""
-        lines = [f"n_neighbors={self.n_neighbors} ({self.low} to {self.high} would do). {self.why}"]
+        others = f"{self.low} to {self.high} would do" if self.low < self.high else "no other number tried would do"
+        lines = textwrap.wrap(f"n_neighbors={self.n_neighbors} ({others}). {self.why}", REASON_WIDTH)
         lines.append(f"{'k':>6}{'pieces':>8}{'short circuits':>16}{'affected':>10}{'change':>8}{'torn':>7}")
         for row in self.rows:
             k, mark = row.n_neighbors, " "

@@ -81,7 +81,7 @@ class Purpose:
         for criterion in others:
             text += f"; where that differs by at most {first.margin}, by {criterion.says}"
             first = criterion
-        return f"{text}."
+        return f"{text}. What is equal by all of these stays in the order of promise."
 
 
 AREA = Criterion("r_nx_auc", True, 0.01, "the neighbors kept at all scales, the small ones most (area under R_NX)")

@@ -22,6 +22,8 @@ MAX_DENSITY_DIMENSION = 4.5
 of 11 dimensions, are not found."""
 MAX_PATH_DIMENSION = 1.5
 """Above this dimension points lie beside each other, not only one behind the other."""
+MAX_KEPT_DEVIATION = 0.5
+"""Distances of which half change by more are not called kept."""
 MIN_ORDER_KEPT = 0.8
 """Below this rank correlation with the best line, the data do not follow one path."""
 
@@ -31,9 +33,15 @@ def _percent(value: float) -> str:
 
 
 def _distances(f: Figures) -> str:
+    near, far = f["near_deviation"], f["far_deviation"]
+    if max(near, far) > MAX_KEPT_DEVIATION:
+        return (
+            f"changes half of the distances to neighbors by {_percent(near)} or more and half of those along the data "
+            f"by {_percent(far)} or more"
+        )
     return (
-        f"keeps half of the distances to neighbors to {_percent(f['near_deviation'])} and half of those along the data "
-        f"to {_percent(f['far_deviation'])}"
+        f"keeps half of the distances to neighbors to {_percent(near)} and half of those along the data to "
+        f"{_percent(far)}"
     )
 
 

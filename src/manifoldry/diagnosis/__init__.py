@@ -103,7 +103,9 @@ def _after(model: Any, X: Any, labels: Any, run: Run) -> Diagnosis:
         if subject is not None:
             known = {finding.topic for finding in found} | _beside_the_point(model)
             found += [finding for finding in _of_data(subject) if finding.topic not in known]
-    return Diagnosis(found, f"{name}, {len(Y):,} points in {Y.shape[1]} dimension{'s' if Y.shape[1] != 1 else ''}")
+    best = getattr(model, "best_estimator_", None)
+    title = name if best is None else f"{name} ({type(best).__name__})"
+    return Diagnosis(found, f"{title}, {len(Y):,} points in {Y.shape[1]} dimension{'s' if Y.shape[1] != 1 else ''}")
 
 
 def _layout(model: Any, subject: Subject | None) -> FloatArray:

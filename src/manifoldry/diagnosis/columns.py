@@ -96,7 +96,8 @@ def constant(subject: Subject) -> Iterator[Finding]:
         few = len(still) <= N_COLUMNS_NAMED
         which = capital(named(subject, still)) if few else f"{len(still):,} of {subject.X.shape[1]:,} columns"
         sentence = f"{which} {'is' if len(still) == 1 else 'are'} constant."
-        yield Finding("constant columns", sentence, len(still), "leave them out; they change no distance", "note")
+        advice = f"leave {'it' if len(still) == 1 else 'them'} out: no distance changes by that"
+        yield Finding("constant columns", sentence, len(still), advice, "note")
     else:
         yield Finding("constant columns", "No column is constant.", 0.0)
 

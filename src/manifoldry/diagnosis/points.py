@@ -89,7 +89,7 @@ def duplicates(subject: Subject) -> Iterator[Finding]:
     elif repeated:
         yield Finding(
             "duplicates",
-            f"{repeated:,} of {subject.n:,} rows repeat others exactly.",
+            f"{repeated:,} of {subject.n:,} rows {'repeats another' if repeated == 1 else 'repeat others'} exactly.",
             repeated / subject.n,
             "drop them if they are entered twice (numpy.unique(X, axis=0)); repeated measurements may stay",
             "note",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from manifoldry.base.suggestion import variance_left_over
 from manifoldry.diagnosis.finding import Finding
 from manifoldry.diagnosis.outline import Outline
 from manifoldry.diagnosis.sheet import Sheet
@@ -13,6 +14,7 @@ from manifoldry.diagnosis.subject import Subject
 from manifoldry.dimension import UndecidedError, local
 from manifoldry.geometry.dimension import N_DIMENSION_NEIGHBORS
 from manifoldry.patches.advice import MAX_LOOP_DIMENSION, is_loop
+from manifoldry.solve.spectrum import MAX_LOST_VARIANCE
 from manifoldry.values import NeighborGraph
 
 MAX_NOISE_DIMENSION = 4
@@ -60,15 +62,28 @@ def dimension(subject: Subject) -> Iterator[Finding]:
         f"{found.high:.1f})"
         f"{KIND_WORDS.get(found.kind, '')}{subject.where}.",
         found.measured,
-        _as_components(found.value),
+        _as_components(subject, found.value),
         "note",
     )
 
 
-def _as_components(d: int) -> str:
+def _as_components(subject: Subject, d: int) -> str:
     if d <= 2:
+        if any(found.severity == "problem" for found in shape(subject)):
+            return f"n_components={d} would do for a part of it, and not for the whole: see shape"
         return f"a faithful map needs n_components={d} at least"
+    left = _left_of_the_plane(subject)
+    if left <= MAX_LOST_VARIANCE:
+        return (
+            f"2 principal components keep {1 - left:.0%} of the variance; to keep near neighbors take n_components={d}"
+        )
     return f"a picture of 2 dimensions cannot keep distances; as features take n_components={d}"
+
+
+def _left_of_the_plane(subject: Subject) -> float:
+    """Return the share of the variance off the best plane; 1 where distances are no straight ones."""
+    plain = isinstance(subject.metric, str) and subject.metric == "euclidean"
+    return float(variance_left_over(subject.points)[:2][-1]) if plain else 1.0
 
 
 def varying(subject: Subject) -> Iterator[Finding]:

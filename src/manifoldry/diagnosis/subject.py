@@ -232,9 +232,8 @@ class Subject:
     def dimension(self) -> Consensus | None:
         """The dimension of the data, None where it cannot be told."""
         try:
-            return consensus(
-                self.points, metric=self.metric, random_state=self.run.rng("dimension"), n_jobs=self.run.n_jobs
-            )
+            # With the seed itself, so that the answer is the one of `consensus` with the same random_state.
+            return consensus(self.points, metric=self.metric, random_state=self.run.seed, n_jobs=self.run.n_jobs)
         except UndecidedError:
             return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,6 +14,7 @@ from manifoldry.dimension.evidence import MAX_PLANE_NEIGHBORS, Evidence, gather
 from manifoldry.dimension.scale import DimensionByScale, by_scale
 from manifoldry.dimension.space import Measured, Space, as_space, distinct, measure
 from manifoldry.run import Run
+from manifoldry.solve.spectrum import REASON_WIDTH
 
 MIN_CONSENSUS_POINTS = 20
 """Fewer points have no neighborhoods of five that are small beside the whole."""
@@ -96,7 +98,9 @@ class Consensus:
         rows = [f"{name:{width}} {e.value:7.2f} {e.low:7.2f} {e.high:7.2f}" for name, e in self.estimates.items()]
         marks = ["  counts" if name in self.used else "" for name in self.estimates]
         head = f"dimension {self.value} ({self.low:.1f} to {self.high:.1f})"
-        return "\n".join([head, *(row + mark for row, mark in zip(rows, marks, strict=True)), *self.why])
+        names = f"{'estimate':{width}} {'value':>7} {'low':>7} {'high':>7}"
+        why = [line for sentence in self.why for line in textwrap.wrap(sentence, REASON_WIDTH)]
+        return "\n".join([head, names, *(row + mark for row, mark in zip(rows, marks, strict=True)), *why])
 
 
 @dataclass(frozen=True)
@@ -193,7 +197,8 @@ def _named(evidence: Evidence) -> dict[str, DimensionEstimate]:
         "simplex_skewness_many": evidence.angles_many,
         "local_pca": evidence.planes,
     }
-    return {name: estimate for name, estimate in known.items() if estimate is not None}
+    # An extrapolation that ends below 0 is a sign of too few points, and no dimension.
+    return {name: estimate for name, estimate in known.items() if estimate is not None and estimate.value > 0}
 
 
 def _judge(evidence: Evidence) -> _Verdict:
@@ -282,7 +287,10 @@ def _curved(evidence: Evidence) -> _Verdict:
             [*names, "likelihood_zero_scale"] if zero.value >= least else names,
             [*values, max(zero.value, least)],
         )
-        why.append(f"Followed to neighborhoods of no extent it tends to {max(zero.value, 0.0):.1f}.")
+        if zero.value >= 1:
+            why.append(f"Followed to neighborhoods of no extent it tends to {zero.value:.1f}.")
+        else:
+            why.append("Followed to neighborhoods of no extent it would fall below 1: the points are too few for that.")
     return _Verdict("curved", tuple(names), float(np.mean(values)), tuple(why), tuple(values))
 
 

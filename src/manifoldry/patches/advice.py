@@ -102,8 +102,9 @@ def _shape(n_components: int, dimension: IntrinsicDimension, graph: NeighborGrap
         return ()
     d = int(dimension)
     plane = {1: "a line", 2: "a plane"}.get(n_components, f"{n_components} dimensions")
+    dimensions = "1 dimension" if n_components == 1 else f"{n_components} dimensions"
     return (
-        f"This is no surface of {n_components} dimensions (it has about {d}): distances cannot survive {plane}; "
+        f"This is no surface of {dimensions} (it has about {d}): distances cannot survive {plane}; "
         f"for a picture use TSNE or UMAP, as features take n_components={d}.",
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,19 +23,26 @@ MIN_CLUSTER_GAP = 8.0
 """A gap of eigenvalues is clear if they grow by this factor: without clusters they are harmonics, of which the second
 is four times the first."""
 
+REASON_WIDTH = 110
+"""Characters in a line of a printed reason, as in a printed diagnosis."""
+
 MAX_LOST_VARIANCE = 0.05
 """Maximum share of the variance beyond n_components without advice."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Suggestion:
-    """A dimension and the reason for it."""
+    """A dimension and the reason for it; printed, lines of text."""
 
     n_components: int
     why: str
 
     def __int__(self) -> int:
         return self.n_components
+
+    def __repr__(self) -> str:
+        """Return the dimension and the reason."""
+        return textwrap.fill(f"n_components={self.n_components}. {self.why}", REASON_WIDTH)
 
 
 def elbow(values: FloatArray, what: str, otherwise: Suggestion | None = None) -> Suggestion:

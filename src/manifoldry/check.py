@@ -104,11 +104,11 @@ def n_components(value: Any, n_points: int) -> int:
     return integer("n_components", value, 1, max(1, n_points - 1), f" for {n_points} points (n - 1 at the most)")
 
 
-def enough_points(n_points: int, least: int = 2) -> None:
-    """Refuse fewer points than any embedding can be made of."""
+def enough_points(n_points: int, least: int = 2, purpose: str = "an embedding") -> None:
+    """Refuse fewer points than an embedding, or what else is asked for, can be made of."""
     if n_points < least:
         noun = "sample" if n_points == 1 else "samples"
-        raise ValueError(f"At least {least} samples are needed for an embedding; got {n_points} {noun}.")
+        raise ValueError(f"At least {least} samples are needed for {purpose}; got {n_points} {noun}.")
 
 
 def unmasked(name: str, X: Any) -> None:

@@ -1,5 +1,7 @@
 """The table of purposes, the rule that ranks, and the sentences that go with it."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -90,3 +92,15 @@ def test_a_baseline_without_figures_is_said():
 def test_a_layout_that_is_that_of_another_says_so():
     ranking = [(CARDS["PCA"], figures(0.3, 0.3)), (CARDS["IPA"], figures(0.3, 0.3 * (1 + 1e-9)))]
     assert reasons(PURPOSES["keep distances"], ranking, 1)[1] == "Its layout is that of PCA here."
+
+
+def test_what_is_better_by_all_criteria_is_never_behind():
+    rng = np.random.default_rng(0)
+    for purpose in PURPOSES.values():
+        for _ in range(50):
+            # Steps of a third of the tolerance: most are ties of all criteria but the last.
+            figures = [{c.figure: 0.5 + c.tolerance / 3 * rng.integers(5) for c in purpose.criteria} for _ in range(6)]
+            losses = [[c.loss(f) for c in purpose.criteria] for f in figures]
+            for i, behind in itertools.combinations(ranked(purpose.criteria, figures), 2):
+                pairs = list(zip(losses[behind], losses[i], strict=True))
+                assert all(b == a for b, a in pairs) or any(b > a for b, a in pairs)

@@ -397,7 +397,7 @@ def test_the_list_of_checks_is_complete():
 def test_the_advice_on_dimensions_is_no_other_than_that_on_the_shape():
     closed = diagnose(datasets.sphere(400).X)
     assert "no map of 2 dimensions is faithful" in closed["shape"].advice
-    assert "see shape" in closed["dimension"].advice
+    assert closed["dimension"].advice.endswith("the whole has a shape that no map of 2 dimensions keeps")
     assert diagnose(sheet())["dimension"].advice == "a faithful map needs n_components=2 at least"
 
 
@@ -425,3 +425,11 @@ def test_one_of_a_kind_is_told_in_the_singular():
     found = diagnose(X)
     assert found["duplicates"].sentence == "1 of 401 rows repeats another exactly."
     assert found["constant columns"].advice.startswith("leave it out")
+
+
+def test_repeated_points_of_a_matrix_of_distances_are_dropped_by_row_and_column():
+    X = sheet()
+    X = np.vstack([X, X[:1]])
+    found = diagnose(distances_by_differences(X), metric="precomputed")["duplicates"]
+    assert "the row and the column" in found.advice
+    assert "numpy.unique" in diagnose(X)["duplicates"].advice

@@ -5,6 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from manifoldry.neighbors.pairwise import (
+    as_points,
     distance_rows,
     distances_to_others,
     listed_distances,
@@ -69,3 +70,10 @@ def test_listed_distances_are_entries_of_the_rows(metric, n_jobs, monkeypatch):
         found = listed_distances(points, metric, rows, columns, Run(0, n_jobs))
         # Products lose half of the digits near 0: 2 * 40 * 1e-16 of squared norms of about 80 count as zero.
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-6)
+
+
+def test_entries_that_are_no_numbers_are_named():
+    with pytest.raises(ValueError, match=r"X must hold numbers \(could not convert string to float: 'red'\)"):
+        as_points("X", [[1.0, "red"], [2.0, "blue"]])
+    with pytest.raises(ValueError, match="X must be dense here"):
+        as_points("X", csr_array(np.eye(3)))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.metrics import roc_auc_score
 
 from manifoldry import PCA, SNE, TSNE, UMAP, Isomap, SymmetricSNE, quality
@@ -179,3 +180,17 @@ def test_bad_input_gets_one_sentence(model, change, words):
 def test_a_model_that_is_not_fitted_is_refused():
     with pytest.raises(ValueError, match="fitted"):
         map_continuity(TSNE(), mixture(0, 50))
+
+
+def test_distances_and_sparse_rows_are_refused():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    away = np.linalg.norm(X[:, None] - X, axis=2)
+    with pytest.raises(ValueError, match="fitted to distances"):
+        map_continuity(Isomap(metric="precomputed").fit(away), away)
+    with pytest.raises(ValueError, match="X must be dense here"):
+        map_continuity(PCA(n_components=2).fit(X), csr_array(X))
+
+
+def test_moves_are_told_beside_the_extent_of_the_map():
+    found = quality.MapContinuity(np.arange(3), np.array([1.0, 1.0, 1.0]), None, 0.5, 4.0)
+    assert "in the map (25% of its extent), and one in twenty by more than 1 (25%)" in str(found)

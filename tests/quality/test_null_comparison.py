@@ -38,6 +38,7 @@ def test_islands_of_a_uniform_square_are_not_real(method, seed):
     assert len(found.real) == 0
     assert len(found.artifacts) > 0.75 * found.n_clusters
     assert "do not believe" in found.sentence
+    assert "gap: how many times less it leaks" in str(found)
 
 
 def test_copies_of_rows_make_no_cluster_real():

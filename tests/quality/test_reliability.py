@@ -252,3 +252,9 @@ def test_bad_input_gets_one_sentence(change, words):
 def test_too_few_points_are_refused():
     with pytest.raises(ValueError, match="20"):
         reliability(np.random.default_rng(0).normal(size=(10, 3)), np.zeros((10, 2)))
+
+
+def test_too_few_points_are_refused_for_what_was_asked():
+    X = np.random.default_rng(0).normal(size=(12, 3))
+    with pytest.raises(ValueError, match="At least 20 samples are needed for a judgment of each point; got 12"):
+        reliability(X, X[:, :2])

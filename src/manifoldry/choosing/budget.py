@@ -89,7 +89,12 @@ def refusal(card: Card, model: Any, X: Any, clock: Clock, n_fits: int) -> str:
     seconds = n_fits * estimate(model, X, growth(card))
     if seconds <= clock.left:
         return ""
-    return f"about {seconds:.2g} s for {n:,} points, more than the {max(clock.left, 0):.2g} s left of the budget"
+    left = max(clock.left, 0.0)
+    return f"about {_told(seconds)} s for {n:,} points, more than the {_told(left)} s left of the budget"
+
+
+def _told(seconds: float) -> str:
+    return f"{seconds:.0f}" if seconds >= 10 else f"{seconds:.1f}"
 
 
 def estimate(model: Any, X: Any, power: float) -> float:

@@ -8,6 +8,9 @@ from math import isnan
 
 from manifoldry import check
 
+N_SHOWN_DIGITS = 4
+"""Decimals of a figure in a printed ranking; smaller differences, such as rounding, order nothing."""
+
 
 @dataclass(frozen=True)
 class Criterion:
@@ -81,7 +84,7 @@ class Purpose:
         for criterion in others:
             text += f"; where that differs by at most {first.margin}, by {criterion.says}"
             first = criterion
-        return f"{text}. What is equal by all of these stays in the order of promise."
+        return f"{text}."
 
 
 AREA = Criterion("r_nx_auc", True, 0.01, "the neighbors kept at all scales, the small ones most (area under R_NX)")
@@ -167,7 +170,8 @@ def ranked(criteria: Sequence[Criterion], figures: Sequence[Mapping[str, float]]
     """Return the places of embeddings from the best to the worst.
 
     Of those left, all within the tolerance of the best by the first criterion are taken out together, ordered by the
-    others, and so on. The order depends on the figures alone; equal ones stay in their order.
+    others, and so on; the last one decides as far as its digits are shown, so that what is better by all criteria is
+    never behind. The order depends on the figures alone; equal ones stay in their order.
 
     Examples
     --------
@@ -178,7 +182,10 @@ def ranked(criteria: Sequence[Criterion], figures: Sequence[Mapping[str, float]]
     if not criteria:
         return list(range(len(figures)))
     first, *others = criteria
-    left, order = list(range(len(figures))), []
+    shown = [[round(criterion.loss(each), N_SHOWN_DIGITS) for criterion in criteria] for each in figures]
+    left, order = sorted(range(len(figures)), key=shown.__getitem__), []
+    if not others:
+        return left
     while left:
         best = min(first.loss(figures[i]) for i in left)
         equal = [i for i in left if first.equal(first.loss(figures[i]), best)]

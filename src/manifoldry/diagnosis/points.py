@@ -73,6 +73,11 @@ def size(subject: Subject) -> Iterator[Finding]:
         yield Finding("rows", f"There are enough rows ({subject.n:,}).", subject.n)
 
 
+def _how(subject: Subject) -> str:
+    """Say by what call rows are dropped; of distances columns go too."""
+    return " (of distances the row and the column)" if subject.pairwise else " (numpy.unique(X, axis=0))"
+
+
 def duplicates(subject: Subject) -> Iterator[Finding]:
     """Rows that repeat others, exactly or up to rounding."""
     repeated, largest = subject.n_repeated
@@ -83,7 +88,7 @@ def duplicates(subject: Subject) -> Iterator[Finding]:
             "are all "
             f"copies of it ({repeated:,} of {subject.n:,} rows repeat others).",
             repeated / subject.n,
-            "drop repeated rows before the fit (numpy.unique(X, axis=0)), and weight or copy them afterwards",
+            f"drop repeated rows before the fit{_how(subject)}, and weight or copy them afterwards",
             "problem",
         )
     elif repeated:
@@ -91,7 +96,7 @@ def duplicates(subject: Subject) -> Iterator[Finding]:
             "duplicates",
             f"{repeated:,} of {subject.n:,} rows {'repeats another' if repeated == 1 else 'repeat others'} exactly.",
             repeated / subject.n,
-            "drop them if they are entered twice (numpy.unique(X, axis=0)); repeated measurements may stay",
+            f"drop them if they are entered twice{_how(subject)}; repeated measurements may stay",
             "note",
         )
     else:

@@ -70,7 +70,7 @@ def dimension(subject: Subject) -> Iterator[Finding]:
 def _as_components(subject: Subject, d: int) -> str:
     if d <= 2:
         if any(found.severity == "problem" for found in shape(subject)):
-            return f"n_components={d} would do for a part of it, and not for the whole: see shape"
+            return f"n_components={d} does for parts of it; the whole has a shape that no map of {d} dimensions keeps"
         return f"a faithful map needs n_components={d} at least"
     left = _left_of_the_plane(subject)
     if left <= MAX_LOST_VARIANCE:

@@ -33,7 +33,13 @@ def as_points(name: str, points: Any) -> FloatArray:
     """Return finite float64 points of shape (n, d) in C order, or refuse them."""
     if isinstance(points, np.ma.MaskedArray):
         check.unmasked(name, points)
-    return _finite_table(name, np.asarray(points, dtype=np.float64, order="C"))
+    if issparse(points):
+        raise ValueError(f"{name} must be dense here; got a sparse matrix: reduce it first (TruncatedSVD).")
+    try:
+        table = np.asarray(points, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers ({error}): encode or drop other columns.") from None
+    return _finite_table(name, table)
 
 
 def as_pair(X: Any, Y: Any, metric: str) -> tuple[Any, FloatArray]:

@@ -62,12 +62,16 @@ class MapContinuity:
         half, most = np.quantile(self.perturbation, [0.5, 0.95])
         text = (
             f"Moved by {self.length:.3g} in the data, half of {len(self.points):,} points move by {half:.3g} or less "
-            f"in the map, whose extent is {self.extent:.3g}, and one in twenty by more than {most:.3g}."
+            f"in the map ({half / self.extent:.0%} of its extent), and one in twenty by more than {most:.3g} "
+            f"({most / self.extent:.0%})."
         )
         if self.singularity is None:
             return f"{text} There is no singularity score: the method minimizes no loss over the place of a point."
         middle, high = np.quantile(self.singularity, [0.5, 0.95], method="lower")
-        return f"{text} Singularity: median {middle:.3g}, and above {high:.3g} for one point in twenty."
+        return (
+            f"{text} Singularity: median {middle:.3g}, and above {high:.3g} for one point in twenty, where next to "
+            "nothing decides the place."
+        )
 
 
 def map_continuity(
@@ -132,6 +136,8 @@ def map_continuity(
     (True, True)
     """
     X = as_points("X", X)
+    if getattr(model, "metric", None) == "precomputed":
+        raise ValueError("The model was fitted to distances, in which no point can be moved: fit it to the rows.")
     layout = _layout(model, X)
     own = _chosen(points, len(X))
     n_directions = check.integer("n_directions", n_directions, 1)

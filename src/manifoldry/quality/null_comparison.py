@@ -37,6 +37,11 @@ MIN_REAL_GAP = 2.5
 """How many times less than that quantile a real cluster leaks. A picture has some thirty clusters, so one of them lies
 below the quantile anyway; in 210 pictures of structureless data the best of all lay 2.5 times below it in four."""
 
+COLUMNS_LEGEND = """\
+leaving: share of its neighbors in the data that are outside of the cluster; leakage: the same, over cutting it up;
+gap: how many times less it leaks than all but 5% of structureless clusters (real: 2.5 or more, and p at most 0.05)."""
+"""What the columns of the printed table are."""
+
 MIN_JUDGED_POINTS = 30
 """Fewer points give no picture with clusters to judge."""
 
@@ -106,8 +111,7 @@ class NullComparison:
         left = self.n_clusters - n_real - n_artifacts
         counted = f"Of {self.n_clusters} clusters {n_real} are real, {n_artifacts} artifacts and {left} undecided."
         if n_artifacts > self.n_clusters / 2 and not n_real:
-            more = "as many" if usual >= self.n_clusters / 2 else "fewer"
-            return f"{counted} {there}, {more}, and theirs are separated as well in the data: do not believe them."
+            return f"{counted} {there}, and those are separated as well in the data: do not believe these."
         return f"{counted} {there}."
 
     def __repr__(self) -> str:
@@ -116,7 +120,7 @@ class NullComparison:
         for i in np.argsort(self.leakage, kind="stable"):
             figures = f"{self.leaving[i]:>9.3f}{self.leakage[i]:>9.3f}{self.p_values[i]:>8.3f}{self.gaps[i]:>8.2f}"
             lines.append(f"{i:>7}{self.sizes[i]:>8}{figures}  {self.verdicts[i]}")
-        return "\n".join([*(lines if self.n_clusters else []), self.sentence])
+        return "\n".join([*lines, COLUMNS_LEGEND, self.sentence] if self.n_clusters else [self.sentence])
 
 
 def null_comparison(

@@ -64,7 +64,7 @@ def as_rows(X: Any, n_least: int) -> Any:
             raise ValueError("X holds NaN or infinity; leave such rows out or fill them.")
     else:
         X = as_points("X", X)
-    check.enough_points(X.shape[0], n_least)
+    check.enough_points(X.shape[0], n_least, "a judgment by refits")
     check.distinct_points(X)
     return X
 

@@ -198,7 +198,7 @@ def reliability(  # noqa: PLR0913
 
 
 def _neighborhood_size(n_neighbors: Any, n: int) -> int:
-    check.enough_points(n, MIN_RELIABILITY_POINTS)
+    check.enough_points(n, MIN_RELIABILITY_POINTS, "a judgment of each point")
     if isinstance(n_neighbors, str) and n_neighbors == "auto":
         return min(max(RELIABILITY_NEIGHBORS, n // 100), MAX_RELIABILITY_NEIGHBORS, n // 4)
     because = f" for {n} points (from {LEAST_SCALE} to below n / 2)"

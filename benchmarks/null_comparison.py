@@ -16,6 +16,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,16 @@ METHODS: dict[str, Callable[[int], manifoldry.TSNE | manifoldry.UMAP]] = {
 }
 QUICK = ("TSNE 5", "UMAP 15")
 N_POINTS = 1_000
+VERDICTS = ("real", "undecided", "artifact")
+COLUMNS = {
+    "data": "",
+    "pictures": "d",
+    "with a real cluster": "d",
+    "clusters": "",
+    "number": "d",
+    **dict.fromkeys(VERDICTS, "d"),
+    "CPU seconds a picture": ".1f",
+}
 CHOSEN_ON = {"square", "5-D cube", "10-D Gaussian", "Swiss roll", "noisy circle", "digits"}
 """Sets, with other seeds, on which the statistic and its threshold were chosen."""
 
@@ -129,6 +140,24 @@ def judge(X: Array, classes: Array | None, seed: int, methods: list[str]) -> tup
     return counts, with_real
 
 
+def caption(methods: list[str], seeds: list[int]) -> str:
+    return (
+        f"Verdicts on the clusters seen in pictures by {', '.join(methods)}, seeds {', '.join(map(str, seeds))}. The "
+        "statistic and its threshold were chosen on the sets marked with a star, drawn with other seeds."
+    )
+
+
+def totals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the sums over all sets for each kind of clusters."""
+    kinds = ("any", "group", "fragment", "mixed")
+    summed = ("number", *VERDICTS)
+    sums = {
+        kind: {name: sum(row[name] for row in rows if row["clusters"] == kind) for name in summed} for kind in kinds
+    }
+    names = {kind: "all with labels" if kind != "any" else "all without clusters" for kind in kinds}
+    return [{"data": f"**{names[kind]}**", "clusters": kind, **sums[kind]} for kind in kinds]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
@@ -136,22 +165,7 @@ def main() -> None:
     given = parser.parse_args()
     methods = list(QUICK if given.quick else METHODS)
     warnings.simplefilter("ignore", manifoldry.EmbeddingWarning)
-    table = Table(
-        "null_comparison",
-        f"Verdicts on the clusters seen in pictures by {', '.join(methods)}, seeds {', '.join(map(str, given.seeds))}. "
-        "The statistic and its threshold were chosen on the sets marked with a star, drawn with other seeds.",
-        {
-            "data": "",
-            "pictures": "d",
-            "with a real cluster": "d",
-            "clusters": "",
-            "number": "d",
-            "real": "d",
-            "undecided": "d",
-            "artifact": "d",
-            "CPU seconds a picture": ".1f",
-        },
-    )
+    table = Table("null_comparison", caption(methods, given.seeds), COLUMNS)
     drawn = {name: (lambda rng, make=make: (make(rng), None)) for name, make in STRUCTURELESS.items()}
     for name, make in {**drawn, **LABELED}.items():
         counts: Counter[tuple[str, str]] = Counter()
@@ -163,10 +177,12 @@ def main() -> None:
         n_pictures = len(methods) * len(given.seeds)
         spent = (time.process_time() - began) / n_pictures
         for kind in sorted({kind for kind, _ in counts}):
-            cells = {verdict: counts[kind, verdict] for verdict in ("real", "undecided", "artifact")}
+            cells = {verdict: counts[kind, verdict] for verdict in VERDICTS}
             row = {"data": name + " *" * (name in CHOSEN_ON), "clusters": kind, "number": sum(cells.values()), **cells}
             row |= {"pictures": n_pictures, "with a real cluster": with_real, "CPU seconds a picture": spent}
             table.add(**row)
+    for row in totals(table.rows):
+        table.add(**row)
 
 
 if __name__ == "__main__":

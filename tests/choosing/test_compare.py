@@ -43,7 +43,9 @@ def test_an_isometric_method_is_first_on_a_roll(roll):
 def test_a_neighbor_embedding_is_first_on_digits(digits):
     assert digits.best.name == "TSNE"
     assert digits.best.score["neighborhood_hit"] > digits["PCA"].score["neighborhood_hit"] + 0.1
-    assert "dense groups" in " ".join(digits.verdicts)
+    said = " ".join(digits.verdicts)
+    assert "dense groups" in said
+    assert "In the picture by TSNE: Of" in said
 
 
 def test_the_ranking_follows_from_the_figures(roll):
@@ -82,6 +84,15 @@ def test_the_same_seed_gives_the_same_ranking_for_any_number_of_threads():
         assert all(
             np.array_equal(a, b) for a, b in zip(one.embeddings.values(), other.embeddings.values(), strict=True)
         )
+
+
+def test_the_unit_of_the_data_changes_nothing():
+    X = swiss_roll(300).X
+    plain, scaled = (compare(rows, "keep distances", None, methods=["Isomap"]) for rows in (X, 2.0**-20 * X))
+    assert list(plain.embeddings) == list(scaled.embeddings)
+    for name, score in ((entry.name, entry.score) for entry in plain.ranking):
+        other = scaled[name].score
+        assert all(score[key] == pytest.approx(other[key], rel=1e-9) for key in score if not key.startswith("scale"))
 
 
 def test_structureless_data_are_said_to_be():
@@ -150,6 +161,14 @@ def test_estimators_with_settings_of_their_own():
     assert found["Isomap"].estimator.n_neighbors == 7
     assert not hasattr(model, "embedding_")
     assert found["Isomap"].estimator.callback is None
+
+
+def test_settings_of_one_method_side_by_side():
+    models = [manifoldry.Isomap(n_neighbors=k) for k in (5, 9)]
+    found = compare(bent_sheet(80), "keep neighbors", None, methods=models)
+    assert set(found.embeddings) == {"PCA", "Isomap", "Isomap 2"}
+    assert found["Isomap 2"].estimator.n_neighbors == 9
+    assert found.best.name in found.verdicts[0]
 
 
 def test_a_method_that_fails_is_listed():

@@ -79,6 +79,14 @@ def test_nothing_better_than_the_baseline_is_said():
     assert said[0].startswith("Nothing tried is better than PCA")
 
 
+def test_a_baseline_without_figures_is_said():
+    ranking = [(CARDS["MDS"], figures(0.1, 0.1)), (CARDS["PCA"], {})]
+    assert verdicts(PURPOSES["keep distances"], ranking, DataFacts("PCA", 2.0))[0].endswith("PCA could not be judged.")
+    assert reasons(PURPOSES["keep distances"], ranking, 1) == (
+        "It left points without coordinates, so it has no figures.",
+    )
+
+
 def test_a_layout_that_is_that_of_another_says_so():
     ranking = [(CARDS["PCA"], figures(0.3, 0.3)), (CARDS["IPA"], figures(0.3, 0.3 * (1 + 1e-9)))]
     assert reasons(PURPOSES["keep distances"], ranking, 1)[1] == "Its layout is that of PCA here."

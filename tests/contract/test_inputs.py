@@ -15,13 +15,13 @@ import pytest
 from scipy.sparse import csr_array, dok_array
 
 import manifoldry
-from helpers import among, bent_sheet, make
+from helpers import AUTO, among, bent_sheet, make
 from manifoldry import datasets
 
-METHODS, CLUSTERINGS = manifoldry.methods(), manifoldry.clusterings()
+METHODS, CLUSTERINGS = (*manifoldry.methods(), AUTO), manifoldry.clusterings()
 BORROWED = [card for card in METHODS if card.wrapped]
 MEASURED = [card for card in (*METHODS, *CLUSTERINGS) if "metric" in inspect.signature(card.cls).parameters]
-DISTANCES = [card for card in METHODS if card in MEASURED]
+DISTANCES = [card for card in METHODS if card in MEASURED and card is not AUTO]  # which has no settings of a metric
 SEEDED = [card for card in BORROWED if "random_state" in inspect.signature(card.cls).parameters]
 
 ANSWER, EITHER = "", "may be refused or answered"

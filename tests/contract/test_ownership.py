@@ -9,11 +9,11 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
 import manifoldry
-from helpers import among, bent_sheet, make
+from helpers import AUTO, among, bent_sheet, make
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule
 from manifoldry.run import Run
 
-METHODS, CLUSTERINGS = manifoldry.methods(), manifoldry.clusterings()
+METHODS, CLUSTERINGS = (*manifoldry.methods(), AUTO), manifoldry.clusterings()
 DISTANCES = [card for card in METHODS if "metric" in inspect.signature(card.cls).parameters]
 SPARSE = [card for card in METHODS if card.cls().__sklearn_tags__().input_tags.sparse]
 

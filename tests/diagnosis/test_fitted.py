@@ -64,6 +64,7 @@ def test_components_convergence_and_the_dimension_are_told():
     assert found["components"].value == 2
     assert "1 bridge" in found["components"].sentence
     assert found["dimension"].severity == "note"
+    assert "without 60 points" in diagnose(model.set_params(disconnected="largest").fit(apart))["components"].sentence
     hasty = manifoldry.MDS(max_iter=2, n_components=2).fit(rng.normal(size=(60, 5)))
     assert hasty.trace_.stop is Stop.LIMIT
     assert diagnose(hasty)["convergence"].severity == "note"

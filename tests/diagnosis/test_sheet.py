@@ -6,14 +6,14 @@ import pytest
 from helpers import knn_lists
 from manifoldry import datasets
 from manifoldry.diagnosis.shape import MAX_CLOSED_BORDER
-from manifoldry.diagnosis.sheet import N_BORDER_NEIGHBORS, Sheet, along_surface
+from manifoldry.diagnosis.sheet import N_AROUND, Sheet, along_surface
 from manifoldry.run import Run
 from surfaces import moebius, tube
 
 
 def sheet_of(X, d=2):
-    lists = knn_lists(X, N_BORDER_NEIGHBORS)
-    shape = (len(X), N_BORDER_NEIGHBORS)
+    lists = knn_lists(X, N_AROUND)
+    shape = (len(X), N_AROUND)
     return Sheet(X, lists.indices.reshape(shape), lists.lengths.reshape(shape), d, Run(0, 1))
 
 
@@ -25,7 +25,7 @@ def test_a_disk_has_as_many_border_points_as_the_formula_says(seed):
     # Neighbors near the border reach farther than the formula's r, and random gaps add to the angle: within a third.
     assert found.border_share == pytest.approx(1.0, rel=1 / 3)
     depth = 1 - radius[found.border]
-    assert np.quantile(depth, 0.9) < np.sqrt(N_BORDER_NEIGHBORS / 2000)
+    assert np.quantile(depth, 0.9) < np.sqrt(N_AROUND / 2000)
     assert found.n_borders == 1
 
 

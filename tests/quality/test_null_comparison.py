@@ -40,6 +40,13 @@ def test_islands_of_a_uniform_square_are_not_real(method, seed):
     assert "do not believe" in found.sentence
 
 
+def test_copies_of_rows_make_no_cluster_real():
+    square = np.repeat(np.random.default_rng(25).random((100, 2)), 4, axis=0)
+    found = null_comparison(TSNE(perplexity=10), square)
+    assert found.n_clusters >= 5
+    assert len(found.real) == 0
+
+
 def test_a_roll_is_one_surface():
     rng = np.random.default_rng(22)
     turn = 1.5 * np.pi * (1 + 2 * rng.random(400))
@@ -99,16 +106,13 @@ def test_the_picture_of_a_fitted_estimator_is_judged_as_it_is(heaps):
 
 
 def test_a_picture_without_clusters_is_said_to_have_none():
-    found = null_comparison(Columns(), np.linspace(0, 1, 40)[:, None] * [1.0, 2.0, 0.5], n_nulls=1, random_state=0)
-    if found.n_clusters == 0:
-        assert found.verdicts == ()
-        assert repr(found) == found.sentence
-    few = null_comparison(
-        Columns(), np.random.default_rng(0).random((29 + 1, 2))[:30], n_nulls=1, clusters=np.zeros(30)
-    )
-    assert few.n_clusters == 0
-    assert few.sentence.startswith("The picture shows no clusters.")
-    assert repr(few) == few.sentence
+    X = np.random.default_rng(0).random((29, 2))
+    found = null_comparison(Columns(), np.vstack([X, X[:1] + 0.5]), n_nulls=1, clusters=np.zeros(30))
+    assert found.n_clusters == 0
+    assert (found.labels == -1).all()
+    assert found.verdicts == ()
+    assert found.sentence.startswith("The picture shows no clusters.")
+    assert repr(found) == found.sentence
 
 
 @pytest.mark.parametrize(

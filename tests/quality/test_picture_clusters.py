@@ -72,7 +72,7 @@ def test_leakage_counts_pairs_as_loops_do(seed):
     Y = X[:, :2]
     labels = np.minimum(rng.integers(0, 8, size=80), 3)  # the last cluster has more than half of all points
     neighbors = nearest(X, 6)
-    leaks, leaving = leakage(neighbors, Y, labels)
+    leaks, leaving = leakage(neighbors, Y, labels, 5)
     for name in range(4):
         inside = labels == name
         border = sum(inside[i] != inside[j] for i in range(80) for j in neighbors[i])
@@ -82,11 +82,12 @@ def test_leakage_counts_pairs_as_loops_do(seed):
         assert leaks[name] == pytest.approx((1 + border / 2) / (1 + crossing), rel=4 * EPS)
         out = sum(not inside[j] for i in np.flatnonzero(inside) for j in neighbors[i])
         assert leaving[name] == pytest.approx(out / (6 * inside.sum()), rel=4 * EPS)
+    assert (leaks[4], leaving[4]) == (1, 0)  # no points
 
 
 def test_heaps_far_apart_leak_nothing_and_halves_of_one_heap_as_much_as_any_cut():
     Y, labels = blobs(100)
-    leaks, leaving = leakage(nearest(Y, 5), Y, labels)
+    leaks, leaving = leakage(nearest(Y, 5), Y, labels, 2)
     assert (leaving == 0).all()
     # No pair is separated by the border, and of the 250 pairs in each heap the quarters separate some.
     crossing = 1 / leaks - 1
@@ -96,7 +97,7 @@ def test_heaps_far_apart_leak_nothing_and_halves_of_one_heap_as_much_as_any_cut(
     halves = (square[:, 0] > 0.5).astype(int)
     # Pairs across a line are as many as it is long: 1 for the border, of which half counts, 3 x 1/2 for the quarters of
     # a half. Of some 200 pairs on each line, about 5 of each point's in the same place, a sixth is chance.
-    assert leakage(nearest(square, 5), square, halves)[0] == pytest.approx([1 / 3, 1 / 3], rel=0.3)
+    assert leakage(nearest(square, 5), square, halves, 2)[0] == pytest.approx([1 / 3, 1 / 3], rel=0.3)
 
 
 def test_a_gaussian_null_has_exactly_the_covariance_as_its_factor():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,15 +24,11 @@ SHARED_GRAPH_METHODS = ("MVU", "FastMVU", "LandmarkMVU", "EAT")
 
 @dataclass(frozen=True)
 class Candidate:
-    """A method to try: its card and an estimator that is not fitted."""
+    """A method to try: its card, an estimator that is not fitted, and its name, with a number if there are several."""
 
     card: Card
     model: Any
-
-    @property
-    def name(self) -> str:
-        """Name of the method."""
-        return self.card.name
+    name: str
 
 
 def baseline_name(metric: Any) -> str:
@@ -64,16 +61,20 @@ def candidates(
     ``settings`` are given to those that have them: n_components, metric, n_neighbors, random_state, n_jobs, callback.
     """
     cards = {card.name: card for card in methods()}
-    found, skipped = [], []
+    found: list[Candidate] = []
+    skipped: list[SkippedMethod] = []
+    seen: Counter[str] = Counter()
     baseline = baseline_name(settings["metric"])
     for each in dict.fromkeys([baseline, *wanted]):
         card = cards[each if isinstance(each, str) else type(each).__name__]
         model = _configured(card, settings) if isinstance(each, str) else _own(each, settings)
+        seen[card.name] += 1
+        name = card.name if seen[card.name] == 1 else f"{card.name} {seen[card.name]}"
         reason = _unfit(card, model, purpose, X, settings)
         if reason:
-            skipped.append(SkippedMethod(card.name, reason))
+            skipped.append(SkippedMethod(name, reason))
         else:
-            found.append(Candidate(card, model))
+            found.append(Candidate(card, model, name))
     return found, skipped
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import clone
 
 from manifoldry import check
@@ -24,6 +25,7 @@ from manifoldry.choosing.purposes import Purpose, purpose_of, ranked
 from manifoldry.choosing.reasons import DataFacts, reasons, verdicts
 from manifoldry.geometry.dimension import intrinsic_dimension
 from manifoldry.neighbors.shared import shared_neighbors
+from manifoldry.quality.null_comparison import MIN_JUDGED_POINTS, null_comparison
 from manifoldry.registry import methods as registered
 from manifoldry.run import Run
 from manifoldry.values import Array, IntArray
@@ -68,7 +70,8 @@ def compare(  # noqa: PLR0913
         Classes, by which "see clusters" and "features for a classifier" are judged, or numbers that "order along a
         path" should follow.
     methods : list of str or estimators, optional
-        Methods instead of those of the purpose; PCA is always among them.
+        Methods instead of those of the purpose; PCA is always among them. An estimator keeps its settings; a second
+        one of a class is called "Isomap 2".
     n_components : int, optional
         Target dimension; 2 if None, for the order along a path 1.
     metric : str or callable
@@ -179,11 +182,15 @@ def _ranked(task: ComparisonTask, clock: Clock, run: Run, rows: IntArray, n_poin
         raise ValueError(f"No method could be fitted: {told}")
     order = ranked(task.purpose.criteria, [entry.score for _, entry in entries])
     ranking = [entries[i] for i in order]
-    figures = [(candidate.card, entry.score) for candidate, entry in ranking]
+    figures = [(replace(candidate.card, name=candidate.name), entry.score) for candidate, entry in ranking]
     explained = (
         replace(entry, reasons=reasons(task.purpose, figures, place)) for place, (_, entry) in enumerate(ranking)
     )
-    said = [*verdicts(task.purpose, figures, _facts(task, judge, seed)), *_about(judge, int(suggestion))]
+    said = [
+        *verdicts(task.purpose, figures, _facts(task, judge, seed)),
+        *_clusters_seen(task, ranking[0][1], clock, run),
+        *_about(judge, int(suggestion)),
+    ]
     return Comparison(task.purpose, tuple(explained), tuple(skipped), tuple(said), int(suggestion), rows, n_points)
 
 
@@ -262,6 +269,22 @@ def _facts(task: ComparisonTask, judge: LayoutJudge, seed: int) -> DataFacts:
     return DataFacts(baseline_name(task.metric), dimension, n_groups, columns)
 
 
+def _clusters_seen(task: ComparisonTask, best: ComparedMethod, clock: Clock, run: Run) -> list[str]:
+    """Return whether clusters of the best picture are in the data, by fits to structureless data, if time allows."""
+    plain = not issparse(task.X) and isinstance(task.metric, str) and task.metric == "euclidean"
+    if task.purpose.name != "see clusters" or not plain or task.X.shape[0] < MIN_JUDGED_POINTS or run.stopped:
+        return []
+    if 2 * best.seconds > clock.left:  # one Gaussian set and one cube
+        return []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = null_comparison(best.estimator, task.X, n_nulls=1, random_state=0, n_jobs=run.n_jobs)
+        except FIT_ERRORS:
+            return []
+    return [f"In the picture by {best.name}: {found.sentence}"]
+
+
 def _about(judge: LayoutJudge, n_neighbors: int) -> list[str]:
     """Return what to know of the graph on which all methods were compared."""
     if not len(judge.bridges):
@@ -273,7 +296,7 @@ def _about(judge: LayoutJudge, n_neighbors: int) -> list[str]:
 def _fitted_to_all(found: Comparison, task: ComparisonTask, clock: Clock) -> Comparison:
     """Return the comparison with its best method fitted to all rows, if there is time for that."""
     best = found.best
-    card = next(each for each in registered() if each.name == best.name)
+    card = next(each for each in registered() if each.cls is type(best.estimator))
     n, m = task.X.shape[0], len(found.rows)
     seconds = best.seconds * (n / m) ** growth(card)
     said = f"The ranking is by {m:,} of the {n:,} points"

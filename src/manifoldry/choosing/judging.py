@@ -75,7 +75,7 @@ class LayoutJudge:
         figures = {
             "r_nx_auc": r_nx_auc(self.X, Y, metric=self.metric, sample=MAX_AREA_ROWS, n_jobs=self.n_jobs),
             **{name: float(getattr(ranks, name)) for name in ("knn_kept", "trustworthiness", "continuity")},
-            "triplet_accuracy": triplet_accuracy(self.X, Y, metric=self.metric, n_jobs=self.n_jobs),
+            "triplet_accuracy": self._triplets(Y),
             "crowded": crowding(Y).share,
             **self._distances(Y, found.x_neighbors, found.x_lengths),
         }
@@ -85,6 +85,13 @@ class LayoutJudge:
         if Y.shape[1] == 1:
             figures |= self._order(Y[:, 0])
         return figures
+
+    def _triplets(self, Y: FloatArray) -> float:
+        """Return the share of random triplets kept; NaN if all points are equally far apart."""
+        try:
+            return triplet_accuracy(self.X, Y, metric=self.metric, n_jobs=self.n_jobs)
+        except ValueError:
+            return float("nan")
 
     def _distances(self, Y: FloatArray, neighbors: Array, lengths: FloatArray) -> dict[str, float]:
         """Return by how much distances change, near and far, at the one scale between that of both."""

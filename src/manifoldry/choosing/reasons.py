@@ -17,6 +17,9 @@ MIN_NEIGHBORS_KEPT = 0.3
 """Below this share of neighbors kept by the best, the data have more dimensions than the picture."""
 SAME_FIGURES = 1e-6
 """Layouts whose figures all agree so far are the same, turned or mirrored."""
+MAX_DENSITY_DIMENSION = 4.5
+"""In more dimensions the density of some thousand points is too rough to say that there are no groups: those of MNIST,
+of 11 dimensions, are not found."""
 MAX_PATH_DIMENSION = 1.5
 """Above this dimension points lie beside each other, not only one behind the other."""
 MIN_ORDER_KEPT = 0.8
@@ -121,6 +124,8 @@ def verdicts(purpose: Purpose, ranking: Sequence[tuple[Card, Figures]], known: D
     better = _beaten(purpose, linear, figures)
     if len(ranking) == 1:
         said = [f"Only {best.name} was run, so nothing is compared: it {phrase(figures)}."]
+    elif not linear:
+        said = [f"{best.name} {phrase(figures)}; {baseline} could not be judged."]
     elif best.name == baseline:
         said = [f"Nothing tried is better than {baseline} for this purpose: it {phrase(figures)}."]
     elif better:
@@ -149,7 +154,7 @@ def _limits(purpose: Purpose, best: Figures, known: DataFacts) -> Iterator[str]:
     if purpose.name == "order along a path":
         yield _path_limit(best, about, known.dimension)
     if known.n_groups is not None:
-        yield _groups(known.n_groups)
+        yield _groups(known.n_groups, known.dimension)
     if known.columns:
         better = known.columns["accuracy"] >= best["accuracy"]
         yield (
@@ -166,10 +171,12 @@ def _path_limit(best: Figures, about: str, dimension: float) -> str:
     return ""
 
 
-def _groups(n_groups: int) -> str:
+def _groups(n_groups: int, dimension: float) -> str:
     if n_groups > 1:
         return f"The data themselves have {n_groups} dense groups or more, with sparse regions between them."
+    if dimension > MAX_DENSITY_DIMENSION:
+        return ""
     return (
-        "The data show no dense groups of 15 points or more with sparse regions between them: gaps in a picture may be "
+        "The data show no dense groups of 30 points or more with sparse regions between them: gaps in a picture may be "
         "the method's own, and clusters need other evidence, such as labels."
     )

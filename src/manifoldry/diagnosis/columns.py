@@ -22,7 +22,7 @@ MAX_RULING_COLUMNS_SHARE = 0.25
 """Share of the columns that may be called few."""
 
 MIN_DEVIATION_RATIO = 10.0
-"""Standard deviation of the widest column, over that of a typical one, from which on units differ: 390 for proline
+"""Standard deviation of the widest column, over that of a typical one, from which on units differ: 388 for proline
 among the columns of wine, 9 for fatty acids in percent, below 4 for pixels and for principal components."""
 
 MAX_SAMPLED_ROWS = 20_000
@@ -124,7 +124,7 @@ def scales(subject: Subject) -> Iterator[Finding]:
             "distances, the "
             f"other {len(widths) - ruling:,} columns the rest.",
             held,
-            "scale the columns (StandardScaler), unless all are measured in one unit",
+            "scale the columns (StandardScaler) and diagnose again, unless all are measured in one unit",
             "problem",
         )
         return

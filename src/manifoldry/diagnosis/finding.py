@@ -12,7 +12,7 @@ Severity = Literal["problem", "note", "fine"]
 SEVERITIES: tuple[Severity, ...] = ("problem", "note", "fine")
 """From what spoils a picture, over what is good to know, to what was looked at and is in order."""
 
-REPORT_WIDTH = 110
+DIAGNOSIS_WIDTH = 110
 """Characters of a line of the printed report."""
 
 
@@ -157,4 +157,6 @@ def _count(count: int, noun: str) -> str:
 
 
 def _wrapped(text: str, indent: str) -> list[str]:
-    return textwrap.wrap(text, REPORT_WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
+    return textwrap.wrap(
+        text, DIAGNOSIS_WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )

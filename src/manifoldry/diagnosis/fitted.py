@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
-from manifoldry import quality
 from manifoldry.base.look import CERTIFICATES, findings
 from manifoldry.diagnosis.finding import Finding, Severity
 from manifoldry.diagnosis.graph import MIN_SEARCH_RECALL
 from manifoldry.diagnosis.subject import Subject
+from manifoldry.geometry.principal import leading_scores
+from manifoldry.quality.ranks import rank_measures
 from manifoldry.run import Run
 from manifoldry.values import Certificate, FloatArray, Spectrum, Stop
 
@@ -49,7 +49,10 @@ MIN_DISTINCT_RATIO = 1.05
 N_COMPARED_NEIGHBORS_SHARE = 0.1
 """Neighbors compared, as a share of all points, where there are few points."""
 
-MIN_KEPT_SHARE = 0.2
+MAX_SCORED_POINTS = 500
+"""Points whose neighbors are compared: the share kept is then known to 2 %."""
+
+MIN_KEPT_NEIGHBORS = 0.2
 """Share of the nearest neighbors kept below which a picture shows coarse groups only."""
 
 MAX_MISSED_DIMENSION = 0.5
@@ -208,15 +211,16 @@ def joined(fitted: FittedModel) -> Iterator[Finding]:
     if count == 1:
         yield Finding("components", "The neighbor graph is connected.", 1)
         return
-    bridges = fitted.notes.get("bridges")
-    how = (
-        "were laid side by side"
-        if bridges is None
-        else f"were joined by {len(bridges)} bridge{'s' if len(bridges) != 1 else ''}"
-    )
+    bridges, left_out = fitted.notes.get("bridges"), fitted.notes.get("left_out")
+    if left_out is not None:
+        how = f"of which only the largest is shown, without {left_out:,} points"
+    elif bridges is not None:
+        how = f"which were joined by {len(bridges)} bridge{'s' if len(bridges) != 1 else ''}"
+    else:
+        how = "which were laid side by side"
     yield Finding(
         "components",
-        f"The neighbor graph is in {count} components, which {how}: how they lie to each other says little.",
+        f"The neighbor graph is in {count} components, {how}: how they lie to each other is not shown.",
         count,
         "raise n_neighbors, or look at each component by itself (disconnected='apart')",
         "problem",
@@ -250,20 +254,31 @@ def dimensions(fitted: FittedModel) -> Iterator[Finding]:
 
 
 def figures(fitted: FittedModel) -> Iterator[Finding]:
-    """Give the main figures of `quality.score`, beside those of PCA."""
-    subject = fitted.subject
-    if subject is None or subject.metric != "euclidean" or len(fitted.Y) != subject.n or not subject.enough:
+    """Tell how many neighbors the layout keeps, beside PCA's: the main figures of `quality.score`, of a sample."""
+    subject, p = fitted.subject, fitted.Y.shape[1]
+    if subject is None or subject.metric not in ("euclidean", "precomputed") or not subject.enough:
+        return
+    if len(fitted.Y) != subject.n:  # some points have no place
         return
     k = max(1, min(15, int(N_COMPARED_NEIGHBORS_SHARE * subject.n)))
-    X = subject.X if issparse(subject.X) else np.asarray(subject.X, dtype=np.float64)
-    score = quality.score(X, fitted.Y, n_neighbors=k, random_state=fitted.run.rng("score"), n_jobs=fitted.run.n_jobs)
-    kept, trust = score["knn_kept"], score["trustworthiness"]
-    few = kept < MIN_KEPT_SHARE
+    settings = {
+        "n_neighbors": k,
+        "metric": subject.metric,
+        "sample": MAX_SCORED_POINTS,
+        "random_state": int(fitted.run.rng("score").integers(2**31)),
+        "n_jobs": fitted.run.n_jobs,
+    }
+    found = rank_measures(subject.X, fitted.Y, **settings)
+    kept, beside = float(found.knn_kept), ("", "")
+    if not subject.pairwise and p < min(subject.X.shape):
+        pca = rank_measures(subject.X, leading_scores(subject.X, p, fitted.run.rng("components")), **settings)
+        beside = (f" (PCA {pca.knn_kept:.0%})", f" (PCA {pca.trustworthiness:.3f})")
+    few = kept < MIN_KEPT_NEIGHBORS
     yield Finding(
         "quality",
-        f"{kept:.0%} of the {k} nearest neighbors stay nearest (PCA {score.pca['knn_kept']:.0%}); trustworthiness "
-        f"{trust:.3f} (PCA {score.pca['trustworthiness']:.3f}).",
-        trust,
+        f"{kept:.0%} of the {k} nearest neighbors stay nearest{beside[0]}; trustworthiness "
+        f"{found.trustworthiness:.3f}{beside[1]}.",
+        float(found.trustworthiness),
         "read coarse groups only, not single neighbors" if few else "",
         "note" if few else "fine",
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from manifoldry.diagnosis.homology import landmarks, loops
-from manifoldry.diagnosis.sheet import N_BORDER_NEIGHBORS, Sheet
+from manifoldry.diagnosis.sheet import N_AROUND, Sheet
 from manifoldry.neighbors.graph import components, local_scale, rescaled
 from manifoldry.values import NeighborGraph
 
@@ -74,8 +74,8 @@ def outline_of(points: Subject, where: str) -> Outline:
     largest, *others = (np.sort(part) for part in components(graph))
     large = tuple(graph.subset(part) for part in others if len(part) >= MIN_PIECE_POINTS)
     sheet = None
-    if points.euclidean is not None and points.dimension is not None and len(largest) > 2 * N_BORDER_NEIGHBORS:
-        width = min(N_BORDER_NEIGHBORS, points.neighbors.shape[1])
+    if points.euclidean is not None and points.dimension is not None and len(largest) > 2 * N_AROUND:
+        width = min(N_AROUND, points.neighbors.shape[1])
         near, lengths = points.neighbors[largest, :width], points.lengths[largest, :width]
         place = np.full(len(points.chosen), -1)
         place[largest] = np.arange(len(largest))

@@ -33,7 +33,7 @@ PLACE_QUANTILES = (0.1, 0.9)
 """Places of low and of high dimension."""
 
 MIN_PLACES_RATIO = 1.8
-"""Ratio of the dimensions at such places from which on they differ: 1.2 on rolls, 1.5 for digits, 2.5 for turned
+"""Ratio of the dimensions at such places from which on they differ: 1.2 on rolls, 1.6 for digits, 2.3 for turned
 objects, of which some have texture and some do not."""
 
 KIND_WORDS = {
@@ -67,7 +67,7 @@ def dimension(subject: Subject) -> Iterator[Finding]:
 
 def _as_components(d: int) -> str:
     if d <= 2:
-        return f"take n_components={d}"
+        return f"a faithful map needs n_components={d} at least"
     return f"a picture of 2 dimensions cannot keep distances; as features take n_components={d}"
 
 
@@ -155,7 +155,7 @@ def _rings(outline: Outline) -> Finding | None:
 
 
 def _ring(outline: Outline, d: int) -> Finding:
-    advice = "take n_components=2 or more, and no radius that closes it; one dimension has to cut it"
+    advice = "take n_components=2 or more; one dimension has to cut it"
     what = "form a closed ring" if d == 1 else "lie around one large loop, as a ring does, or a sheet with a large hole"
     return Finding("shape", f"The points {what}{outline.where}.", 1, advice, "note")
 

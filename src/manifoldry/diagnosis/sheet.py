@@ -14,7 +14,7 @@ from manifoldry.geometry.principal import principal_directions
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
 
-N_BORDER_NEIGHBORS = 20
+N_AROUND = 20
 """Neighbors whose directions show a border: so many random directions leave a gap of 135 degrees in 0.3 % of cases."""
 
 MIN_BORDER_GAP = 0.75 * np.pi
@@ -127,7 +127,7 @@ class Sheet:
     def turned_share(self) -> float:
         """Share of the edges at whose ends different sides are up, with the sides carried along the best of them."""
         frames, n = self._local[1], len(self.neighbors)
-        near = self.neighbors[:, : N_BORDER_NEIGHBORS // 2]
+        near = self.neighbors[:, : N_AROUND // 2]
         rows, columns = np.repeat(np.arange(n), near.shape[1]), near.ravel()
         turns = np.linalg.det(np.einsum("edi,edj->eij", frames[rows], frames[columns]))
         clear = np.abs(turns) > MIN_FRAME_AGREEMENT

@@ -19,6 +19,8 @@ from manifoldry.values import FloatArray, NeighborGraph
 
 MAX_ELBOW_POINTS = 800
 """Points whose geodesics are compared: all pairs of them, in less than a second."""
+MAX_ELBOW_GRAPH_POINTS = 3000
+"""Points of the graph that geodesics follow: with 800 of 2,500 its edges would reach from sheet to sheet of a roll."""
 N_ELBOW_DIMENSIONS = 10
 """Dimensions among which the elbow is sought: the end of the curve is one end of its chord, and with 20 a roll's elbow
 moves from 2 to 3."""
@@ -50,7 +52,8 @@ def residual_variance_elbow(
     Parameters
     ----------
     X, metric, random_state, n_jobs
-        As in `maximum_likelihood`. At most 800 points are used, of the largest component of their graph.
+        As in `maximum_likelihood`. Distances are compared of at most 800 points, of the largest
+        component of a graph of at most 3,000.
     geodesic : bool
         Whether distances are geodesic.
     n_neighbors : int, optional
@@ -79,8 +82,9 @@ def residual_variance_elbow(
         raise UndecidedError("A graph of neighbors does not know the other distances; use geodesic=True.")
     k = min(N_ELBOW_NEIGHBORS, space.n_points // 2) if n_neighbors is None else n_neighbors
     check.integer("n_neighbors", k, 2, space.n_points - 1)
-    if space.kind != "graph" and space.n_points > MAX_ELBOW_POINTS:
-        space = space.subset(np.sort(run.rng("elbow").permutation(space.n_points)[:MAX_ELBOW_POINTS]))
+    most = MAX_ELBOW_GRAPH_POINTS if geodesic else MAX_ELBOW_POINTS
+    if space.kind != "graph" and space.n_points > most:
+        space = space.subset(np.sort(run.rng("elbow").permutation(space.n_points)[:most]))
     D = _geodesics(space, k, run) if geodesic else space.distances(np.arange(space.n_points))
     width = check.integer("n_dimensions", n_dimensions, 2)
     curve = _curve(D, width, run)

@@ -42,7 +42,8 @@ class DimensionEstimate:
     points : ndarray of shape (m,), optional
         The measured points, rows of X.
     interval : str
-        How the interval was made: "theory", "points" (spread of the local values), "jackknife", or "none".
+        How the interval was made: "theory", "points" (spread of the local values), "jackknife", "halves" of the points,
+        or "plateau" (spread over scales).
     settings : mapping
         The choices behind the estimate: number of neighbors, radii, thresholds.
     """

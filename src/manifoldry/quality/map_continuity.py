@@ -261,7 +261,7 @@ def _left_out_scores(
             longest = np.maximum(longest, np.linalg.norm(place_left_out(loss, moved, base) - base, axis=1))
         moves[here] = longest
 
-    width = max(int(degrees.max()) * X.shape[1], min(len(X), 2048) * loss.layout.shape[1])
+    width = max(int(degrees.max()) * X.shape[1], loss.layout.size)  # a Hessian sums over the whole layout
     run.map(block, run.ranges(len(own), max(1, min(256, CONTINUITY_BLOCK // width))), blas=True)
     return moves, curvature
 

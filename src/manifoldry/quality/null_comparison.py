@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry import check
+from manifoldry.neighbors.lists import distinct_rows
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.quality.picture_clusters import cut, join_noise, leakage, picture_clusters
 from manifoldry.quality.refitting import as_labels, as_rows, check_estimator, embed, shown
@@ -151,7 +152,7 @@ def null_comparison(
         Number of structureless sets of each kind, each fitted once.
     clusters : "auto" or array-like of shape (n,)
         The clusters to judge; "auto" takes those seen in the picture (`picture_clusters`). Negative labels are noise,
-        which joins the nearest cluster.
+        which joins the nearest cluster; names are numbered in their order.
     random_state : None, int, numpy Generator or RandomState
         Seed of the structureless data, and of the fits if the estimator has none.
     n_jobs : int, optional
@@ -196,46 +197,63 @@ def null_comparison(
     if labels.max() < 1:
         labels = np.full(len(X), -1)
     kinds = NULL_KINDS if metric in ("euclidean", "minkowski", "l2") else NULL_KINDS[:1]
-    found = {kind: _null_pictures(estimator, X, kind, n_nulls, labels, metric, run) for kind in kinds}
+    border = _Borders(metric, *distinct_rows(X), run)
+    found = {kind: _null_pictures(estimator, X, kind, n_nulls, labels, border) for kind in kinds}
     null_leakage = {kind: leaks for kind, (leaks, _) in found.items()}
     sizes = np.bincount(labels[labels >= 0])
-    neighbors = _neighbors(X, metric, run)
-    leaks, leaving = leakage(neighbors, Y, labels) if len(sizes) else (np.zeros(0), np.zeros(0))
+    leaks, leaving = border.of(X, Y)(labels) if len(sizes) else (np.zeros(0), np.zeros(0))
     p_values, gaps = _against(leaks, null_leakage)
     verdicts = tuple(_verdict(p, gap) for p, gap in zip(p_values, gaps, strict=True))
     counts = {kind: counted for kind, (_, counted) in found.items()}
     return NullComparison(Y, labels, sizes, leaving, leaks, p_values, gaps, verdicts, null_leakage, counts)
 
 
+@dataclass(frozen=True)
+class _Borders:
+    """Where borders of clusters run among distinct rows: a copy is no neighbor that a border could separate."""
+
+    metric: Any
+    first: IntArray
+    inverse: IntArray
+    run: Run
+
+    def alike(self, Z: FloatArray) -> FloatArray:
+        """Return rows with as many copies as the data has, at the same places."""
+        return Z[self.first][self.inverse]
+
+    def of(self, X: FloatArray, Y: FloatArray) -> Callable[[IntArray], tuple[FloatArray, FloatArray]]:
+        """Return the leakage of clusters of one picture as a function of their labels."""
+        rows = X[self.first]
+        k = min(N_BORDER_NEIGHBORS, len(rows) - 1)
+        graph = neighbor_graph(rows, NeighborRule(k, metric=self.metric), self.run)[0]
+        neighbors, places = graph.indices.reshape(len(rows), k), Y[self.first]
+        return lambda labels: leakage(neighbors, places, labels[self.first], int(labels.max()) + 1)
+
+
 def _null_pictures(
-    estimator: Any, X: FloatArray, kind: str, n_nulls: int, labels: IntArray, metric: Any, run: Run
+    estimator: Any, X: FloatArray, kind: str, n_nulls: int, labels: IntArray, border: _Borders
 ) -> tuple[FloatArray, list[int]]:
     """Return the leakage of the clusters of structureless pictures (of pieces where few are seen), and their number."""
-    pictures: list[tuple[IntArray, FloatArray]] = []
+    pictures: list[tuple[FloatArray, Callable[[IntArray], tuple[FloatArray, FloatArray]]]] = []
     leaks: list[float] = []
     counts: list[int] = []
     for i in range(n_nulls):
-        rng = run.rng(f"structureless {kind} {i}")
-        Z = structureless(X, kind, rng)
+        rng = border.run.rng(f"structureless {kind} {i}")
+        Z = border.alike(structureless(X, kind, rng))
         seeded = {"random_state": int(rng.integers(2**31 - 1))} if "random_state" in estimator.get_params() else {}
         Y = embed(estimator, Z, **seeded)
         found = picture_clusters(Y)
         counts.append(int(found.max()) + 1)
-        pictures.append((_neighbors(Z, metric, run), Y))
+        pictures.append((Y, border.of(Z, Y)))
         if counts[-1] > 1:
-            leaks.extend(leakage(*pictures[-1], found)[0])
+            leaks.extend(pictures[-1][1](found)[0])
     usual = np.median(np.bincount(labels[labels >= 0])) if labels.max() >= 0 else len(X) / 4
     depth = max(2, round(np.log2(len(X) / usual)))
     while len(leaks) < MIN_NULL_CLUSTERS:
-        for neighbors, Y in pictures:
-            leaks.extend(leakage(neighbors, Y, cut(Y, depth))[0])
+        for Y, leaks_of in pictures:
+            leaks.extend(leaks_of(cut(Y, depth))[0])
         depth += 1
     return np.array(leaks), counts
-
-
-def _neighbors(X: FloatArray, metric: Any, run: Run) -> IntArray:
-    k = min(N_BORDER_NEIGHBORS, len(X) - 1)
-    return neighbor_graph(X, NeighborRule(k, metric=metric), run)[0].indices.reshape(len(X), k)
 
 
 def _against(leaks: FloatArray, null_leakage: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:

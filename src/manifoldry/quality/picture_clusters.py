@@ -84,7 +84,7 @@ def join_noise(Y: FloatArray, labels: IntArray) -> IntArray:
     return joined
 
 
-def leakage(neighbors: IntArray, Y: FloatArray, labels: IntArray) -> tuple[FloatArray, FloatArray]:
+def leakage(neighbors: IntArray, Y: FloatArray, labels: IntArray, count: int) -> tuple[FloatArray, FloatArray]:
     r"""Return how openly each cluster borders on the others in the data, and the share of neighbors beyond its border.
 
     .. math:: \frac{1 + \frac12 |\{(i, j) : j \in N_X(i),\ [i \in C] \neq [j \in C]\}|}
@@ -104,9 +104,10 @@ def leakage(neighbors: IntArray, Y: FloatArray, labels: IntArray) -> tuple[Float
         The picture.
     labels : ndarray of shape (n,)
         Clusters from 0 on; every point has one.
+    count : int
+        Number of clusters; one without points has leakage 1.
     """
     n, k = neighbors.shape
-    count = int(labels.max()) + 1
     sizes = np.bincount(labels, minlength=count)
     rows, columns = np.repeat(np.arange(n), k), neighbors.ravel()
     apart = labels[rows] != labels[columns]

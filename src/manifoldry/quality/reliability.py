@@ -29,7 +29,7 @@ under the curve against classes of digits is 0.78, from 5 it is 0.90."""
 MIN_NULL_SCORES = 10_000
 """Scores of the null distribution, at least; its quantile at 5 % is then known to 0.2 %."""
 
-MIN_KEPT_SHARE = 0.25
+MIN_TRUSTED_SCORE = 0.25
 """The least score of a trustworthy point. In 50 dimensions of noise a place next door keeps nothing, so that t-SNE's
 places, which keep 13 %, are significantly better; but they are not to be trusted. 0.24 to 0.34 are the null's quantiles
 at 5 % in maps of digits, MNIST, COIL-20 and olive oil, where this changes little."""
@@ -70,7 +70,7 @@ class Reliability:
     @property
     def trustworthy(self) -> NDArray[np.bool_]:
         """Mask of the points with a p-value of at most ``level`` and a quarter of the neighbors kept beyond chance."""
-        return (self.p_value <= self.level) & (self.score >= MIN_KEPT_SHARE)
+        return (self.p_value <= self.level) & (self.score >= MIN_TRUSTED_SCORE)
 
     @property
     def dubious(self) -> NDArray[np.bool_]:

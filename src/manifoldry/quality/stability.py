@@ -160,7 +160,7 @@ def stability(  # noqa: PLR0913 -- keyword-only settings of one question
         Values of a parameter to try instead, one name.
     clusters : "auto" or array-like of shape (n,)
         The clusters whose survival is asked; "auto" takes those seen in the picture (`picture_clusters`). Negative
-        labels are noise, which joins the nearest cluster.
+        labels are noise, which joins the nearest cluster; names are numbered in their order.
     n_neighbors : int
         Number of nearest points in the picture that are compared.
     random_state : None, int, numpy Generator or RandomState

@@ -12,7 +12,7 @@ from helpers import in_new_process
 ROOT = Path(manifoldry.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 
-FLOOR = {"values", "run", "check", "parameters", "warnings", "blas", "memory"}
+FLOOR = {"values", "run", "check", "parameters", "warnings", "blas", "memory", "frames"}
 STEPS = {"compiled", "neighbors", "geometry", "solve"}
 MAY_IMPORT = {
     "registry": set(),
@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "warnings": set(),
     "blas": set(),
     "memory": set(),
+    "frames": set(),
     "compiled": set(),
     "values": {"run"},  # for a type only, see below
     "run": {"values", "blas", "memory", "warnings"},

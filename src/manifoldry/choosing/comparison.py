@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from manifoldry.choosing.frame import as_frame
 from manifoldry.choosing.purposes import Purpose
+from manifoldry.frames import as_frame
 from manifoldry.values import FloatArray, IntArray
 
 REPORT_WIDTH = 110

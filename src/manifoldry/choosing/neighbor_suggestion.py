@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry.choosing.frame import as_frame
+from manifoldry.frames import as_frame
 from manifoldry.neighbors.graph import MAX_GAP_RATIO
 from manifoldry.neighbors.short_circuits import MIN_AFFECTED_SHARE
 from manifoldry.solve.spectrum import REASON_WIDTH

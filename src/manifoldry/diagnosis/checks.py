@@ -57,5 +57,5 @@ AFTER_CHECKS: tuple[AfterCheck, ...] = (
 GRAPH_TOPICS = frozenset({"components", "short circuits", "hubs", "density", "contrast", "search recall", "shape"})
 """Topics that only matter to a method with a neighbor graph."""
 
-DISTANCE_TOPICS = frozenset({"components", "short circuits", "density", "shape"})
+DISTANCE_TOPICS = frozenset({"components", "short circuits", "curvature", "density", "shape"})
 """Topics that do not matter to neighbor embeddings, which keep no distances along the graph."""

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, overload
 
+from manifoldry.frames import as_frame
+
 Severity = Literal["problem", "note", "fine"]
 
 SEVERITIES: tuple[Severity, ...] = ("problem", "note", "fine")
@@ -127,12 +129,8 @@ class Diagnosis(Sequence[Finding]):
 
     def to_frame(self) -> Any:
         """Return a data frame, a row per finding with its topic as index; needs pandas."""
-        try:
-            from pandas import DataFrame  # type: ignore[import-untyped]
-        except ImportError:
-            raise ImportError("to_frame needs the package pandas; install it, or use to_dict().") from None
-        columns = ["severity", "value", "sentence", "advice"]
-        return DataFrame.from_dict(self.to_dict(), orient="index", columns=columns).rename_axis("topic")
+        columns = ("topic", "severity", "value", "sentence", "advice")
+        return as_frame([{name: getattr(found, name) for name in columns} for found in self], "topic")
 
     def __repr__(self) -> str:
         """Return a report: problems and notes with their advice, and what is fine in one line."""

@@ -18,7 +18,7 @@ from manifoldry.quality.structureless import NULL_KINDS, structureless
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray
 
-N_BORDER_NEIGHBORS = 10
+N_LEAKAGE_NEIGHBORS = 10
 """Neighbors in the data whose pairs are counted across a border: of 5, 10, 20 and 30, ten told digits and squares apart
 best, and clusters of 15 points can hold them."""
 
@@ -228,7 +228,7 @@ class _Borders:
     def of(self, X: FloatArray, Y: FloatArray) -> Callable[[IntArray], tuple[FloatArray, FloatArray]]:
         """Return the leakage of clusters of one picture as a function of their labels."""
         rows = X[self.first]
-        k = min(N_BORDER_NEIGHBORS, len(rows) - 1)
+        k = min(N_LEAKAGE_NEIGHBORS, len(rows) - 1)
         graph = neighbor_graph(rows, NeighborRule(k, metric=self.metric), self.run)[0]
         neighbors, places = graph.indices.reshape(len(rows), k), Y[self.first]
         return lambda labels: leakage(neighbors, places, labels[self.first], int(labels.max()) + 1)

@@ -23,7 +23,7 @@ from manifoldry.run import Run
 from manifoldry.solve.scaling import classical_scaling
 from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
-MAX_SCORED_POINTS = 3000
+MAX_WHOLE_SCORE = 3000
 """Points up to which a score uses all of them by default: a second or two."""
 
 N_SCORED_POINTS = 1000
@@ -172,7 +172,7 @@ def _sample_size(sample: int | str | None, n: int) -> int | None:
     if sample is None or not isinstance(sample, str):
         return sample
     check.choice("sample", sample, ("auto",))
-    return N_SCORED_POINTS if n > MAX_SCORED_POINTS else None
+    return N_SCORED_POINTS if n > MAX_WHOLE_SCORE else None
 
 
 def _possible(X: Any, p: int, metric: str, k: int, *, labeled: bool, true: bool) -> frozenset[str]:

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from math import inf, isinf
 from typing import Any, Literal
 
+from manifoldry.frames import as_frame
+
 GROUPS = {
     "neighbors": "neighbors: who is near whom, whatever the scale",
     "distances": "distances: near by and along the data, at the best scale",
@@ -120,13 +122,10 @@ class Score(dict[str, float]):
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame: a row per figure, with value, error, pca, low, high, best, meaning, group."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("to_frame() needs pandas, which is not installed; to_dict() gives the same.") from error
-        columns = ["value", "error", "pca", "low", "high", "best", "meaning", "group"]
-        frame = pd.DataFrame.from_dict(self.to_dict(), orient="index", columns=columns)
-        return frame.astype(dict.fromkeys(columns[:6], float)).fillna({"high": inf}).rename_axis("figure")
+        columns = ("value", "error", "pca", "low", "high", "best", "meaning", "group")
+        rows = self.to_dict().items()
+        frame = as_frame([{"figure": name, **{c: row[c] for c in columns}} for name, row in rows], "figure")
+        return frame.astype(dict.fromkeys(columns[:6], float)).fillna({"high": inf})
 
     def __repr__(self) -> str:
         """Return a line per figure, in groups: its name, the embedding, PCA, best value, range and meaning."""

@@ -12,5 +12,7 @@ def as_frame(rows: Sequence[Mapping[str, Any]], index: str) -> Any:
     try:
         pandas: Any = importlib.import_module("pandas")
     except ImportError:
-        raise ImportError("to_frame needs pandas, which is not installed; the same values are in the rows.") from None
+        raise ImportError(
+            "to_frame() needs pandas, which is not installed; the fields of the object hold the same."
+        ) from None
     return pandas.DataFrame(list(rows)).set_index(index)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from manifoldry import suggest_n_components
-from manifoldry.datasets import swiss_roll
+from manifoldry.datasets import sphere, swiss_roll
 from manifoldry.solve.spectrum import REASON_WIDTH, Suggestion
 
 
@@ -62,3 +62,11 @@ def test_a_suggestion_is_printed_in_lines():
     assert str(found).startswith("n_components=2. The consensus of the estimators is 2 (")
     assert max(map(len, str(found).splitlines())) <= REASON_WIDTH
     assert " ".join(str(found).split()) == f"n_components=2. {found.why}"
+
+
+def test_a_closed_surface_is_told():
+    found = suggest_n_components(sphere(400).X)
+    assert int(found) == 2
+    assert "The surface is closed" in found.why
+    assert found.why.endswith("So no map of 2 dimensions is faithful: take n_components=3, or cut it open (IPA, TSNE).")
+    assert "closed" not in suggest_n_components(swiss_roll(400).X).why

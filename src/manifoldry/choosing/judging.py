@@ -21,7 +21,7 @@ from manifoldry.values import Array, FloatArray, NeighborGraph
 MAX_JUDGED_NEIGHBORS = 15
 """Neighbors of each point that are compared, as in `quality.score`; of few points a tenth, as more are no
 neighborhood."""
-MAX_JUDGED_ROWS, MAX_AREA_ROWS = 1000, 500
+MAX_JUDGED_ROWS, MAX_AREA_ROWS = 1000, 1000
 """Points whose neighbors are compared with all others, and of those whose all ranks are; a tolerance of 0.01 is then
 several standard errors of the differences, which vary less than the figures."""
 N_FAR_SOURCES = 32

@@ -8,8 +8,11 @@ from manifoldry import check
 from manifoldry.base.suggestion import by_dimension, variance_left_over
 from manifoldry.choosing.input import checked_input, is_precomputed, without_copies
 from manifoldry.choosing.purposes import PURPOSES
+from manifoldry.diagnosis.shape import shape
+from manifoldry.diagnosis.subject import take
 from manifoldry.dimension import UndecidedError, consensus
 from manifoldry.geometry.dimension import intrinsic_dimension
+from manifoldry.run import Run
 from manifoldry.solve.spectrum import MAX_LOST_VARIANCE, Suggestion
 
 MIN_AGREED_POINTS = 20
@@ -30,7 +33,8 @@ def suggest_n_components(
 
     Without a purpose, and to keep distances or neighbors, to reconstruct, or for features, it is the dimension that the
     estimators of `manifoldry.dimension` agree on, since fewer coordinates cannot keep what the data have around their
-    points; the reason also tells what as many principal components leave out. Clusters are looked at in two
+    points; the reason also tells what as many principal components leave out, and whether a surface is closed, so that
+    no plane shows it whole. Clusters are looked at in two
     dimensions and an order along a path is one, whatever the data have, and the reason says what that leaves out.
 
     Parameters
@@ -69,7 +73,8 @@ def suggest_n_components(
         if found.n_components > 1:
             return Suggestion(1, f"An order is one coordinate, but the data are no path. {found.why}")
         return Suggestion(1, f"An order is one coordinate, and the data are about a path. {found.why}")
-    return Suggestion(found.n_components, f"{found.why}{linear}")
+    closed = _closed(points, metric, random_state, n_jobs) if found.n_components == PICTURE_DIMENSIONS else ""
+    return Suggestion(found.n_components, f"{found.why}{linear}{closed}")
 
 
 def _measured(points: Any, metric: Any, random_state: Any, n_jobs: int | None) -> Suggestion:
@@ -82,6 +87,12 @@ def _measured(points: Any, metric: Any, random_state: Any, n_jobs: int | None) -
         return by_dimension(intrinsic_dimension(points, metric))
     text = f"The consensus of the estimators is {agreed.value} ({agreed.low:.1f} to {agreed.high:.1f}). "
     return Suggestion(agreed.value, text + " ".join(agreed.why))
+
+
+def _closed(points: Any, metric: Any, random_state: Any, n_jobs: int | None) -> str:
+    """Return what a diagnosis says of a surface that no plane can show whole, in sentences; else nothing."""
+    seen = shape(take(points, "auto", metric, None, Run(random_state, n_jobs)))
+    return "".join(f" {found.sentence} So {found.advice}." for found in seen if found.severity == "problem")
 
 
 def _linear(points: Any, d: int) -> str:

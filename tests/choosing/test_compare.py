@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 
 import manifoldry
 from helpers import bent_sheet, distances_by_differences
-from manifoldry import compare
+from manifoldry import compare, dimension
 from manifoldry.choosing import compare as flow
 from manifoldry.choosing.budget import PILOT_ROWS, Clock, estimate, growth, refusal
 from manifoldry.choosing.compare import ComparisonTask, run_comparison
@@ -267,3 +267,13 @@ def test_bad_data():
         compare(np.full((20, 2), np.nan))
     with pytest.raises(ValueError, match="At least 3"):
         compare(np.eye(2))
+
+
+def test_the_dimension_named_is_that_of_the_diagnosis():
+    X = np.random.default_rng(2).normal(size=(300, 6))
+    told = compare(X, "keep distances", None, methods=["PCA"])
+    whole = dimension.consensus(X)
+    named = f"(the data have about {whole.value} dimensions, {whole.low:.1f} to {whole.high:.1f})"
+    assert any(named in sentence for sentence in told.verdicts)
+    few = compare(X[:12], "keep distances", None, methods=["PCA"])  # of too few points for a consensus
+    assert any("around their points the data have about" in sentence for sentence in few.verdicts)

@@ -23,6 +23,7 @@ from manifoldry.choosing.neighbors import suggest_neighbors
 from manifoldry.choosing.peaks import N_DENSITY_NEIGHBORS, density_peaks
 from manifoldry.choosing.purposes import Purpose, purpose_of, ranked
 from manifoldry.choosing.reasons import DataFacts, reasons, verdicts
+from manifoldry.dimension import Consensus, consensus
 from manifoldry.geometry.dimension import intrinsic_dimension
 from manifoldry.neighbors.shared import shared_neighbors
 from manifoldry.quality.null_comparison import MIN_JUDGED_POINTS, null_comparison
@@ -187,7 +188,7 @@ def _ranked(task: ComparisonTask, clock: Clock, run: Run, rows: IntArray, n_poin
         replace(entry, reasons=reasons(task.purpose, figures, place)) for place, (_, entry) in enumerate(ranking)
     )
     said = [
-        *verdicts(task.purpose, figures, _facts(task, judge, seed)),
+        *verdicts(task.purpose, figures, _facts(task, judge, seed, run)),
         *_clusters_seen(task, ranking[0][1], clock, run),
         *_about(judge, int(suggestion)),
     ]
@@ -259,14 +260,22 @@ def _warnings(model: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(advice))
 
 
-def _facts(task: ComparisonTask, judge: LayoutJudge, seed: int) -> DataFacts:
+def _facts(task: ComparisonTask, judge: LayoutJudge, seed: int, run: Run) -> DataFacts:
     """Return what is known of the data beside the figures of the embeddings, as far as the purpose needs it."""
     dimension, columns, n_groups = float(intrinsic_dimension(task.X, task.metric).value), {}, None
     if task.purpose.name == "see clusters":
         n_groups = density_peaks(judge.nearest(N_DENSITY_NEIGHBORS), dimension).n_groups
     if task.purpose.name == "features for a classifier" and task.labels is not None:
         columns = accuracies(None, task.X, task.labels, folds(task.X.shape[0], task.labels, seed))
-    return DataFacts(baseline_name(task.metric), dimension, n_groups, columns)
+    return DataFacts(baseline_name(task.metric), dimension, n_groups, columns, _consensus(task, run))
+
+
+def _consensus(task: ComparisonTask, run: Run) -> Consensus | None:
+    """Return what the estimators of the dimension say together, as a diagnosis does, if that can be told."""
+    try:
+        return consensus(task.X, metric=task.metric, random_state=run.seed, n_jobs=run.n_jobs)
+    except ValueError:
+        return None
 
 
 def _clusters_seen(task: ComparisonTask, best: ComparedMethod, clock: Clock, run: Run) -> list[str]:

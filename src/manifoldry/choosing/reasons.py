@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import isclose
 
 from manifoldry.choosing.purposes import SEEN, Purpose
+from manifoldry.dimension import Consensus
 from manifoldry.registry import Card
 
 Figures = Mapping[str, float]
@@ -114,12 +115,23 @@ class DataFacts:
         Dense groups that valleys of the density part.
     columns : mapping of str to float
         Accuracies of classifiers of the columns themselves, where the purpose asks for them.
+    consensus : Consensus, optional
+        What the estimators of the dimension say together, which is what a diagnosis tells; sentences name it if given.
     """
 
     baseline: str
     dimension: float
     n_groups: int | None = None
     columns: Figures = field(default_factory=dict)
+    consensus: Consensus | None = None
+
+    @property
+    def about(self) -> str:
+        """The dimension in words."""
+        if self.consensus is None:
+            return f"around their points the data have about {self.dimension:.1f} dimensions"
+        value, low, high = self.consensus.value, self.consensus.low, self.consensus.high
+        return f"the data have about {value} dimension{'s' if value != 1 else ''}, {low:.1f} to {high:.1f}"
 
 
 def verdicts(purpose: Purpose, ranking: Sequence[tuple[Card, Figures]], known: DataFacts) -> list[str]:
@@ -154,7 +166,7 @@ def _beaten(purpose: Purpose, linear: Figures, best: Figures) -> bool:
 
 def _limits(purpose: Purpose, best: Figures, known: DataFacts) -> Iterator[str]:
     """Yield what even the best does not do, and what the data themselves say of the purpose."""
-    about = f"around their points the data have about {known.dimension:.1f} dimensions"
+    about = known.about
     if purpose.name == "keep distances" and best["worse_deviation"] > MAX_FAITHFUL_DEVIATION:
         yield f"No map tried keeps the distances ({about}): do not read them off any of these, or take more dimensions."
     if purpose.name in ("keep neighbors", "see clusters") and best["knn_kept"] < MIN_NEIGHBORS_KEPT:

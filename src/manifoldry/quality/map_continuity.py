@@ -254,20 +254,19 @@ def _left_out_scores(
 
     def block(lo: int, hi: int) -> None:
         here = order[lo:hi]
-        around = Neighborhoods.of(affinities, X, own[here])
+        around = Neighborhoods.of(affinities, X, own[here], directions[here])
         start = loss.layout[own[here]].astype(np.float64)
         still = perturbed(around, np.zeros(around.near.shape))
         base = place_left_out(loss, still, start, anywhere=False)
         curvature[here] = loss.hessian(base, still)
         longest = np.linalg.norm(place_left_out(loss, still, base) - base, axis=1)
-        along = np.einsum("ikc,irc->rik", around.offsets, directions[here])
-        for shift in np.concatenate([along, -along]):
+        for shift in np.concatenate([around.along, -around.along]):
             # |o - e v|^2 - |o|^2 = e^2 - 2 e <o, v> for an offset o and a direction v, which may be 0
             moved = perturbed(around, step * (step - 2.0 * shift))
             longest = np.maximum(longest, np.linalg.norm(place_left_out(loss, moved, base) - base, axis=1))
         moves[here] = longest
 
-    width = max(int(degrees.max()) * X.shape[1], loss.layout.size)  # a Hessian sums over the whole layout
+    width = max(int(degrees.max()), loss.layout.size)  # a Hessian sums over the whole layout
     run.map(block, run.ranges(len(own), max(1, min(256, CONTINUITY_BLOCK // width))), blas=True)
     return moves, curvature
 

@@ -13,30 +13,44 @@ from manifoldry.run import Run
 from manifoldry.solve.leave_one_out import LeftOut
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
+OFFSETS_BLOCK = 1_000_000
+"""Numbers in the differences of rows that are held at a time."""
+
 
 @dataclass(frozen=True)
 class Neighborhoods:
     """Points with everyone they have an affinity to, padded to (m, k): ``listed`` tells which entries count.
 
-    ``entries`` are their places in the arrays of the affinity matrix; ``offsets`` (m, k, d) lead from a point to them.
+    ``entries`` are their places in the arrays of the affinity matrix; ``squares`` (m, k) are the squared distances to
+    them, and ``along`` (r, m, k) how far they lie along r given directions of each point.
     """
 
     own: IntArray
     near: IntArray
     listed: Array
     entries: IntArray
-    offsets: FloatArray
+    squares: FloatArray
+    along: FloatArray
 
     @classmethod
-    def of(cls, affinities: csr_array, X: Array, own: IntArray) -> Neighborhoods:
-        """Gather the rows ``own`` of the affinities."""
+    def of(cls, affinities: csr_array, X: Array, own: IntArray, directions: FloatArray | None = None) -> Neighborhoods:
+        """Gather the rows ``own`` of the affinities; ``directions`` have shape (m, r, d)."""
         first = affinities.indptr[own].astype(np.int64)
         counts = affinities.indptr[own + 1] - first
         places = np.arange(counts.max())
         listed = places < counts[:, None]
         entries = np.where(listed, first[:, None] + places, first[:, None])
         near = affinities.indices[entries]
-        return cls(own, near, listed, entries, X[near] - X[own][:, None])
+        if directions is None:
+            directions = np.zeros((len(own), 0, X.shape[1]))
+        squares, along = np.empty(near.shape), np.empty((directions.shape[1], *near.shape))
+        some = max(1, OFFSETS_BLOCK // (near.shape[1] * X.shape[1]))  # so that wide rows do not make the lists short
+        for lo in range(0, len(own), some):
+            here = slice(lo, lo + some)
+            offsets = X[near[here]] - X[own[here]][:, None]
+            squares[here] = np.einsum("ijc,ijc->ij", offsets, offsets)
+            along[:, here] = np.einsum("ikc,irc->rik", offsets, directions[here])
+        return cls(own, near, listed, entries, squares, along)
 
 
 class PerturbedProbabilities:
@@ -85,7 +99,7 @@ class PerturbedMemberships:
 
     def __call__(self, around: Neighborhoods, change: FloatArray) -> LeftOut:
         """Return the affinities after the squared distances have changed by ``change`` (m, k)."""
-        before = np.einsum("ijc,ijc->ij", around.offsets, around.offsets)
+        before = around.squares
         unions = [self._union(around, np.sqrt(np.maximum(squares, 0.0))) for squares in (before, before + change)]
         ratio = np.divide(unions[1], unions[0], out=np.zeros_like(before), where=unions[0] > 0)
         weights = np.where(around.listed, self.weights[around.entries] * ratio, 0.0)

@@ -415,7 +415,7 @@ def test_the_dimension_is_that_of_the_consensus():
     X = np.random.default_rng(1).normal(size=(600, 40)) ** 2
     whole = dimension.consensus(X)
     assert diagnose(X)["dimension"].sentence.startswith(
-        f"The data has about {whole.value} dimensions ({whole.low:.1f} to {whole.high:.1f})"
+        f"The data have about {whole.value} dimensions ({whole.low:.1f} to {whole.high:.1f})"
     )
 
 

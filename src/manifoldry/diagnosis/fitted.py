@@ -246,7 +246,7 @@ def dimensions(fitted: FittedModel) -> Iterator[Finding]:
     more = found.value > p + MAX_MISSED_DIMENSION
     yield Finding(
         "dimension",
-        f"The data has about {found.value:.1f} dimensions, the layout {p}.",
+        f"The data have about {found.value:.1f} dimensions, the layout {p}.",
         found.value,
         f"read neighborhoods, not distances; as features take n_components={int(found)}" if more else "",
         "note" if more else "fine",

@@ -58,7 +58,7 @@ def dimension(subject: Subject) -> Iterator[Finding]:
         return
     yield Finding(
         "dimension",
-        f"The data has about {found.value} dimension{'s' if found.value != 1 else ''} ({found.low:.1f} to "
+        f"The data have about {found.value} dimension{'s' if found.value != 1 else ''} ({found.low:.1f} to "
         f"{found.high:.1f})"
         f"{KIND_WORDS.get(found.kind, '')}{subject.where}.",
         found.measured,

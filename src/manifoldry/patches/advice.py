@@ -120,7 +120,7 @@ def _unfitting(
         lost, d = _lost(spectrum, n_components), _dimensions(spectrum, MAX_FOLDED_VARIANCE)
         if np.mean(residuals > MAX_CHART_RESIDUAL) > MAX_ROUGH_SHARE:
             return (
-                f"The patches do not fit together in {n_components} dimensions, though the data has about "
+                f"The patches do not fit together in {n_components} dimensions, though the data have about "
                 f"{int(dimension)}: neighbors may be joined across sheets. Use fewer neighbors, or more points.",
             )
         what = (

@@ -181,3 +181,10 @@ def test_bad_input_is_refused_before_any_refit(change, message):
     given = {"estimator": PCA(2), "X": np.random.default_rng(0).random((50, 3)), **change}
     with pytest.raises(ValueError, match=message):
         stability(given.pop("estimator"), given.pop("X"), **given)
+
+
+def test_a_picture_of_rows_in_single_precision_does_not_hide_that_seeds_change_nothing():
+    X = np.random.default_rng(0).normal(size=(80, 5)).astype(np.float32)
+    found = stability(TSNE(perplexity=10).fit(X), X, vary="seed", n_refits=5)
+    assert found.kinds["seed"].n_refits == 2
+    assert "deterministic" in repr(found)

@@ -59,11 +59,12 @@ class LocalDistortion:
         return self.shortest / np.where(self.longest == 0, np.inf, self.longest)
 
     def __repr__(self) -> str:
-        """Return the medians in one line."""
+        """Return the medians in words."""
         length, area, angle = (np.nanmedian(part) for part in (self.stretches, self.areas, self.conformality))
         return (
-            f"LocalDistortion({len(self.points):,} points; medians: stretch={length:.4g}, area={area:.4g}, "
-            f"conformality={angle:.4f}, residual={np.nanmedian(self.residuals):.4f})"
+            f"Medians over {len(self.points):,} points: lengths grow {length:.4g} times (stretches), areas "
+            f"{area:.4g} times (areas),\nthe least stretch is {angle:.2f} of the largest (conformality; 1: angles are kept), "
+            f"and {np.nanmedian(self.residuals):.0%} of a neighborhood is torn or folded (residuals)."
         )
 
 

@@ -176,7 +176,7 @@ def stability(  # noqa: PLR0913 -- keyword-only settings of one question
     Notes
     -----
     Takes the time of ``n_refits`` fits for each kind; fits over the same rows share one neighbor search. Two refits
-    with other seeds that equal the shown picture end the refits of this kind: the method is deterministic. A picture
+    with other seeds that equal each other end the refits of this kind: the method is deterministic. A picture
     can be stable and false: see `null_comparison`.
 
     References: hennig2007, campello2013, schonemann1966
@@ -206,7 +206,7 @@ def stability(  # noqa: PLR0913 -- keyword-only settings of one question
     Y, refits = plan.all(kinds)
     labels = picture_clusters(Y) if given is None else join_noise(Y, given)
     known = {kind: made for kind, made in refits.items() if made}
-    found = {kind: _compare(Y, labels, made, k, plan.note(kind, Y, made), run) for kind, made in known.items()}
+    found = {kind: _compare(Y, labels, made, k, plan.note(kind, made), run) for kind, made in known.items()}
     return Stability(Y, labels, found, tuple(plan.no_settings for kind in refits if kind not in known))
 
 

@@ -21,7 +21,8 @@ SUBSAMPLE_SHARE = 0.8
 """Share of the rows in a subsample: enough to keep every cluster, and a fifth of everyone's neighbors are others."""
 
 N_SAME_SEEDS = 2
-"""Refits with other seeds that give the same picture bit for bit, after which the method is called deterministic."""
+"""Refits with other seeds that give the same picture bit for bit, after which the method is called deterministic. The
+picture shown need not be that one: it may have been fitted to rows of single precision, or with another search."""
 
 MAX_SETTING_FACTOR = 2.0
 """Settings are varied from one over this to this: the range in which users try."""
@@ -89,10 +90,10 @@ class Variations:
         """The sentence on an estimator without settings of the usual kind."""
         return f"{type(self.estimator).__name__} has neither perplexity nor n_neighbors to vary."
 
-    def note(self, kind: str, Y: FloatArray, made: list[Refit]) -> str:
+    def note(self, kind: str, made: list[Refit]) -> str:
         """Return in words what was varied."""
         if kind == "seed":
-            if len(made) <= N_SAME_SEEDS and all(np.array_equal(picture, Y) for _, picture in made):
+            if len(made) <= N_SAME_SEEDS and _same(made):
                 return "every seed gives the same picture: the method is deterministic."
             return f"{len(made)} other seeds."
         if kind == "subsample":
@@ -127,7 +128,7 @@ class Variations:
                     embed(self.estimator, self.X, **({"random_state": self._seed(i)} if seeded else {})),
                 )
             )
-            if len(made) == N_SAME_SEEDS and all(np.array_equal(picture, Y) for _, picture in made):
+            if len(made) == N_SAME_SEEDS and _same(made):
                 break
         return made
 
@@ -140,3 +141,8 @@ class Variations:
         name, values = self.grid
         rows = np.arange(self.X.shape[0])
         return [(rows, embed(self.estimator, self.X, **{**self._fixed(), name: value})) for value in values]
+
+
+def _same(made: list[Refit]) -> bool:
+    """Tell whether all refits gave the same picture."""
+    return bool(made) and all(np.array_equal(picture, made[0][1]) for _, picture in made)

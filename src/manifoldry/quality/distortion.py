@@ -62,9 +62,9 @@ class LocalDistortion:
         """Return the medians in words."""
         length, area, angle = (np.nanmedian(part) for part in (self.stretches, self.areas, self.conformality))
         return (
-            f"Medians over {len(self.points):,} points: lengths grow {length:.4g} times (stretches), areas "
-            f"{area:.4g} times (areas),\nthe least stretch is {angle:.2f} of the largest (conformality; 1: angles are kept), "
-            f"and {np.nanmedian(self.residuals):.0%} of a neighborhood is torn or folded (residuals)."
+            f"Medians over {len(self.points):,} points: lengths grow {length:.4g} times (stretches), areas {area:.4g} "
+            f"times (areas),\nthe least stretch is {angle:.2f} of the largest (conformality; 1: angles are kept), and "
+            f"{np.nanmedian(self.residuals):.0%} of a neighborhood is torn or folded (residuals)."
         )
 
 

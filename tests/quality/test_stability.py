@@ -188,3 +188,10 @@ def test_a_picture_of_rows_in_single_precision_does_not_hide_that_seeds_change_n
     found = stability(TSNE(perplexity=10).fit(X), X, vary="seed", n_refits=5)
     assert found.kinds["seed"].n_refits == 2
     assert "deterministic" in repr(found)
+
+
+def test_a_dissolved_cluster_is_not_called_false():
+    square = np.random.default_rng(0).uniform(size=(150, 2))
+    found = stability(TSNE(perplexity=5), square, vary="subsample", n_refits=3)
+    assert "dissolved" in found.verdicts
+    assert found.sentences[-1].endswith("null_comparison tells.")

@@ -104,7 +104,12 @@ class Stability:
             return [*notes, "No clusters are seen in the picture."]
         counts = {verdict: self.verdicts.count(verdict) for verdict in ("stable", "doubtful", "dissolved")}
         told = f"{counts['stable']} stable, {counts['doubtful']} doubtful, {counts['dissolved']} dissolved"
-        return [*notes, f"Of {len(self.survival)} clusters {told}, by the variation that each stands least."]
+        notes.append(f"Of {len(self.survival)} clusters {told}, by the variation that each stands least.")
+        if counts["dissolved"]:
+            notes.append(
+                "Refits cut dissolved clusters elsewhere; whether a gap is in the data, null_comparison tells."
+            )
+        return notes
 
     def __repr__(self) -> str:
         """Return the medians over the points per kind, the survival of each cluster, and sentences."""

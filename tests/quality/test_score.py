@@ -230,7 +230,9 @@ def test_the_page_has_every_figure_with_its_range_and_best_value_and_every_funct
 def test_bad_input_is_refused_in_a_sentence():
     X = np.random.default_rng(2).normal(size=(30, 3))
     with pytest.raises(ValueError, match=r"below n / 2 = 15; got 15"):
-        quality.score(X, X)
+        quality.score(X, X, n_neighbors=15)
+    with pytest.raises(ValueError, match=r"n_neighbors must be .*'auto'.*'all'"):
+        quality.score(X, X, n_neighbors="all")
     with pytest.raises(ValueError, match=r"n_neighbors must be an integer"):
         quality.score(X, X, n_neighbors=[5])
     few = {"n_neighbors": 5}
@@ -346,3 +348,9 @@ def test_half_of_the_distances_deviate_by_less():
     # The median ratio is 1.1; the deviations are 0.1/1.1, 0 and 0.2/1.1, a third each, whose median is the first.
     assert quality.distance_deviation(X, Y, n_neighbors=1) == pytest.approx(0.1 / 1.1, rel=1e-9)
     assert quality.distance_deviation(X, np.zeros((201, 2)), n_neighbors=1) == 1.0
+
+
+@pytest.mark.parametrize(("n", "k"), [(12, 5), (30, 14), (31, 15), (200, 15)])
+def test_few_points_are_compared_by_fewer_neighbors_unless_asked(n, k):
+    X = np.random.default_rng(3).normal(size=(n, 3))
+    assert score(X, X[:, :2]) == score(X, X[:, :2], n_neighbors=k)

@@ -195,3 +195,9 @@ def test_a_dissolved_cluster_is_not_called_false():
     found = stability(TSNE(perplexity=5), square, vary="subsample", n_refits=3)
     assert "dissolved" in found.verdicts
     assert found.sentences[-1].endswith("null_comparison tells.")
+
+
+def test_few_points_are_compared_by_fewer_neighbors_unless_asked():
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    ours, same = (stability(PCA(2), X, n_refits=2, n_neighbors=k) for k in ("auto", 7))  # 16 rows a subsample
+    assert np.array_equal(ours.neighbors_kept, same.neighbors_kept)

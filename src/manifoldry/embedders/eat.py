@@ -213,7 +213,10 @@ class EAT(Embedder):
                 "gamma": image.kernel.gamma,
                 "components": 1,
                 "bridges": bridges,
-                "advice": (*image.advice(i, j, lost), *lost_variance_advice(spectrum.values, self.n_components)),
+                "advice": (
+                    *image.advice(i, j, lost),
+                    *lost_variance_advice(spectrum.values, self.n_components, run.stopped),
+                ),
             },
             fitted={
                 "error_": float(np.mean((solution.lengths - 1) ** 2)),

@@ -287,7 +287,7 @@ def _unfold_in_basis(
         trace=trace,
         certificate=certificate,
         extension=forward(sample, layouts[best]) if sample.X is not None else None,
-        notes={"advice": lost_variance_advice(unfolded.values, n_components), "layout": names[best]},
+        notes={"advice": lost_variance_advice(unfolded.values, n_components, run.stopped), "layout": names[best]},
         fitted={"stretch_": float(np.square(layouts[best]).sum()), "error_": float(np.mean(errors**2))},
     )
 

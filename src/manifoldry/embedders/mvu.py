@@ -204,7 +204,7 @@ class MVU(GraphEmbedder):
             extension=forward(sample, coordinates) if sample.X is not None else None,
             notes={
                 "n_constraints": len(pairs),
-                "advice": lost_variance_advice(spectrum.values, n_components),
+                "advice": lost_variance_advice(spectrum.values, n_components, run.stopped),
             },
             fitted={
                 "stretch_": -solution.certificate.objective,

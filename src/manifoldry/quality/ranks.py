@@ -14,6 +14,9 @@ from manifoldry.neighbors.pairwise import as_pair, block_rows, distance_rows, di
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
 
+MAX_AUTO_NEIGHBORS = 15
+"""Neighbors that are compared unless another number is asked for."""
+
 Sizes = int | Sequence[int] | IntArray
 """One neighborhood size, or several at once."""
 
@@ -131,6 +134,14 @@ def neighborhood_sizes(n_neighbors: Sizes, n: int) -> IntArray:
         raise ValueError("n_neighbors must name at least one neighborhood size; got an empty sequence.")
     because = f" for {n} points (a point is not its own neighbor)"
     return np.array([check.integer("n_neighbors", size, 1, n - 1, because) for size in sizes])
+
+
+def chosen_neighbors(n_neighbors: Any, n: int) -> int:
+    """Return the number of neighbors asked for; "auto" is 15, or of few points as many as are fewer than half."""
+    if isinstance(n_neighbors, str):
+        check.choice("n_neighbors", n_neighbors, ("auto",))
+        return max(1, min(MAX_AUTO_NEIGHBORS, (n - 1) // 2))
+    return check.integer("n_neighbors", n_neighbors, 1)
 
 
 def require_below_half(n_neighbors: Sizes, n: int) -> None:

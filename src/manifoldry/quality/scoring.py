@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import issparse
@@ -15,7 +15,7 @@ from manifoldry.neighbors.pairwise import as_pair, as_points, sample_rows
 from manifoldry.quality.distortion import LocalDistortion, distortions_of, tangent_dimension
 from manifoldry.quality.figures import DISTORTION_FIGURES, LABEL_FIGURES, TRUTH_FIGURES, Layout, PathLengths, Task
 from manifoldry.quality.labels import read_labels
-from manifoldry.quality.ranks import require_below_half
+from manifoldry.quality.ranks import chosen_neighbors, require_below_half
 from manifoldry.quality.row_pass import RowPass, Statistics
 from manifoldry.quality.shepard import geodesic_rows
 from manifoldry.quality.table import TABLE, Score
@@ -39,7 +39,7 @@ def score(  # noqa: PLR0913
     labels: Any = None,
     truth: Any = None,
     *,
-    n_neighbors: int = 15,
+    n_neighbors: int | Literal["auto"] = "auto",
     metric: str = "euclidean",
     sample: int | str | None = "auto",
     figures: Collection[str] | None = None,
@@ -61,8 +61,8 @@ def score(  # noqa: PLR0913
         without a label, which these leave out.
     truth : array-like of shape (n, q), optional
         Known coordinates; adds the three Procrustes errors, over all points.
-    n_neighbors : int
-        Number of neighbors, below n / 2.
+    n_neighbors : int or "auto"
+        Number of neighbors, below n / 2; "auto" is 15, or of fewer than 31 points as many as are fewer than half.
     metric : str
         Metric of X, as in scikit-learn.
     sample : int, "auto" or None
@@ -98,7 +98,7 @@ def score(  # noqa: PLR0913
     """
     X, Y, truth = _checked(X, Y, truth, metric)
     n, p = Y.shape
-    k = check.integer("n_neighbors", n_neighbors, 1)
+    k = chosen_neighbors(n_neighbors, n)
     require_below_half(k, n)
     rows = sample_rows(n, _sample_size(sample, n), random_state)
     known = None if labels is None else read_labels(labels, n)

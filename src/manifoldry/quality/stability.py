@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from manifoldry import check
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.quality.picture_clusters import join_noise, picture_clusters
+from manifoldry.quality.ranks import chosen_neighbors
 from manifoldry.quality.refitting import as_labels, as_rows, check_estimator
 from manifoldry.quality.variations import SUBSAMPLE_SHARE, VARIATIONS, Refit, Variations
 from manifoldry.run import Run
@@ -89,9 +90,9 @@ class Stability:
 
     @property
     def verdicts(self) -> tuple[str, ...]:
-        """For each cluster "stable" (survival above 0.75), "dissolved" (below 0.5) or "doubtful"."""
+        """For each cluster "stable" (survival above 0.75), "dissolved" (below 0.5) or "undecided"."""
         return tuple(
-            "stable" if value > MIN_STABLE_JACCARD else "dissolved" if value < MAX_DISSOLVED_JACCARD else "doubtful"
+            "stable" if value > MIN_STABLE_JACCARD else "dissolved" if value < MAX_DISSOLVED_JACCARD else "undecided"
             for value in self.survival
         )
 
@@ -102,8 +103,8 @@ class Stability:
         notes.extend(self.left_out)
         if not len(self.survival):
             return [*notes, "No clusters are seen in the picture."]
-        counts = {verdict: self.verdicts.count(verdict) for verdict in ("stable", "doubtful", "dissolved")}
-        told = f"{counts['stable']} stable, {counts['doubtful']} doubtful, {counts['dissolved']} dissolved"
+        counts = {verdict: self.verdicts.count(verdict) for verdict in ("stable", "undecided", "dissolved")}
+        told = f"{counts['stable']} stable, {counts['undecided']} undecided, {counts['dissolved']} dissolved"
         notes.append(f"Of {len(self.survival)} clusters {told}, by the variation that each stands least.")
         if counts["dissolved"]:
             notes.append(
@@ -133,7 +134,7 @@ def stability(  # noqa: PLR0913 -- keyword-only settings of one question
     vary: str | Sequence[str] = VARIATIONS,
     settings: Mapping[str, Sequence[Any]] | None = None,
     clusters: Any = "auto",
-    n_neighbors: int = 15,
+    n_neighbors: int | Literal["auto"] = "auto",
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> Stability:
@@ -166,8 +167,9 @@ def stability(  # noqa: PLR0913 -- keyword-only settings of one question
     clusters : "auto" or array-like of shape (n,)
         The clusters whose survival is asked; "auto" takes those seen in the picture (`picture_clusters`). Negative
         labels are noise, which joins the nearest cluster; names are numbered in their order.
-    n_neighbors : int
-        Number of nearest points in the picture that are compared.
+    n_neighbors : int or "auto"
+        Number of nearest points in the picture that are compared; "auto" is 15, or of few points as many as are fewer
+        than half of a subsample.
     random_state : None, int, numpy Generator or RandomState
         Source of the seeds and of the subsamples.
     n_jobs : int, optional
@@ -201,7 +203,9 @@ def stability(  # noqa: PLR0913 -- keyword-only settings of one question
     kinds = [vary] if isinstance(vary, str) else list(vary)
     for kind in kinds or [""]:
         check.choice("vary", kind, VARIATIONS)
-    k = check.integer("n_neighbors", n_neighbors, 1, int(SUBSAMPLE_SHARE * n) - 1, " for the points of a subsample")
+    fewest = int(SUBSAMPLE_SHARE * n)
+    k = chosen_neighbors(n_neighbors, fewest)
+    check.integer("n_neighbors", k, 1, fewest - 1, " for the points of a subsample")
     n_refits = check.integer("n_refits", n_refits, 2)
     given = None if isinstance(clusters, str) and clusters == "auto" else as_labels(clusters, n)
     run = Run(random_state, n_jobs)

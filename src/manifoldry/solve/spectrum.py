@@ -91,10 +91,11 @@ def enough(left: FloatArray, what: str, share: float = MAX_LOST_VARIANCE) -> Sug
     return Suggestion(d, f"With {d} dimensions {left[d - 1]:.2g} of the {what} is left, with {d - 1} {before:.2g}.")
 
 
-def lost_variance_advice(values: FloatArray, n_components: int) -> tuple[str, ...]:
+def lost_variance_advice(values: FloatArray, n_components: int, stopped: bool = False) -> tuple[str, ...]:
     """Return what to say of points with these variances, descending, if ``n_components`` of them leave out too much.
 
-    Nothing if at most a twentieth is left out: then the points lie nearly in as many dimensions.
+    Nothing if at most a twentieth is left out: then the points lie nearly in as many dimensions. Nor of an iteration
+    that was ``stopped``, whose variances are not those of the solution.
 
     Examples
     --------
@@ -102,9 +103,11 @@ def lost_variance_advice(values: FloatArray, n_components: int) -> tuple[str, ..
     ()
     >>> len(lost_variance_advice(np.array([4.0, 2.0, 2.0]), 2))
     1
+    >>> lost_variance_advice(np.array([4.0, 2.0, 2.0]), 2, stopped=True)
+    ()
     """
     left = unexplained(np.asarray(values, dtype=float))
-    if len(left) <= n_components or left[n_components - 1] <= MAX_LOST_VARIANCE:
+    if stopped or len(left) <= n_components or left[n_components - 1] <= MAX_LOST_VARIANCE:
         return ()
     d = enough(left, "variance", MAX_LOST_VARIANCE).n_components
     # A program in few dimensions cannot tell how many more the points would take.

@@ -31,9 +31,9 @@ TORN_RATIO = 0.8
 """A distance that falls below this share of its fall in the median has found a shorter way: a short circuit lets many
 fall so at once, while a graph that becomes denser shortens all of them alike."""
 MIN_TORN_EDGES = 1.0
-"""Where no short circuit was found, it has to fall by more than this many median edges beyond that, too: a path of three
-edges that becomes one of two loses a third, which is no more than the graph resolves. Paths through counts of words or
-Gaussian noise in 50 dimensions are so short that 10 to 19% of them lose an edge in each step; 3% lose more."""
+"""Where no short circuit was found, it has to fall by more than this many median edges beyond that, too: a path of
+three edges that becomes one of two loses a third, which is no more than the graph resolves. Paths through counts of
+words or Gaussian noise in 50 dimensions are so short that 10 to 19% of them lose an edge in each step; 3% lose more."""
 MAX_THIN_CHANGE = 0.1
 """A graph is too thin to measure along if a quarter more neighbors shorten half of its distances by this share or more:
 then paths are straightened everywhere, and no short circuit was found. Digits with 4 neighbors: 0.12."""
@@ -153,7 +153,7 @@ def _short_circuits(graph: NeighborGraph, run: Run) -> tuple[int | None, float]:
 
 
 def _fall(before: FloatArray, after: FloatArray, least: float) -> tuple[float, float]:
-    """Return the median relative fall of finite distances, and the share that falls by a fifth and by ``least`` more."""
+    """Return the median relative fall of finite distances, and the share that falls by a fifth and ``least`` more."""
     known = np.isfinite(before) & np.isfinite(after) & (before > 0)
     if not known.any():
         return 0.0, 0.0

@@ -10,6 +10,7 @@ from helpers import knn_graph
 from manifoldry import quality, suggest_neighbors
 from manifoldry.choosing.neighbors import NEIGHBOR_CANDIDATES, NeighborRow
 from manifoldry.datasets import swiss_roll
+from manifoldry.neighbors.short_circuits import short_circuits
 
 ROLLS = [
     dict(n=300),
@@ -24,6 +25,23 @@ ROLLS = [
 def two_clusters(small=20):
     rng = np.random.default_rng(0)
     return np.concatenate([rng.standard_normal((100, 3)), rng.standard_normal((small, 3)) + 20.0])
+
+
+def word_counts(n_topics=4):
+    """Return 400 texts of 80 words out of 1,000, sparse: all of a topic are about equally far from each other."""
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(1000, 0.05), n_topics)
+    return csr_array(np.array([rng.multinomial(80, topics[i % n_topics]) for i in range(400)], float))
+
+
+def half_circles():
+    """Return 20 noisy half circles of 28 points in ten dimensions, whose centers are half a radius apart or so."""
+    rng = np.random.default_rng(1)
+    angle = np.linspace(0, np.pi, 28)
+    axes = rng.standard_normal((20, 3, 10)) / np.sqrt(10)
+    around = np.stack([np.cos(angle), np.sin(angle), np.full(28, 0.5)])
+    curves = np.einsum("at,cap->ctp", around, axes)
+    return (curves + 0.05 * rng.standard_normal(curves.shape)).reshape(560, 10)
 
 
 @pytest.mark.parametrize("settings", ROLLS, ids=str)
@@ -74,17 +92,67 @@ def test_the_number_that_jumps_a_gap_is_not_taken():
     assert "2 large pieces, which are apart in the data" in found.why
 
 
-def test_the_table_by_definition():
-    X = swiss_roll(200).X
-    found = suggest_neighbors(X, candidates=[5, 9])
-    first, second = (dijkstra(knn_graph(X, k).to_sparse()) for k in (5, 9))
-    rows = np.sort(manifoldry.run.Run(0).rng("suggest neighbors").permutation(200)[:64])
-    ratios = second[rows] / np.where(first[rows] > 0, first[rows], np.nan)
-    median = np.nanmedian(ratios)
-    assert found.rows[1].change == pytest.approx(1 - median, abs=1e-12)
-    torn = np.count_nonzero(ratios < 0.8 * median) / np.count_nonzero(np.isfinite(ratios))
-    assert found.rows[1].torn == pytest.approx(torn, abs=1e-12)
+def fallen(X, fewer, more):
+    """Return distances in the denser graph, those in the other times the median ratio, and this ratio."""
+    n = X.shape[0]
+    first, second = (dijkstra(knn_graph(X, k).to_sparse()) for k in (fewer, more))
+    rows = np.sort(manifoldry.run.Run(0).rng("suggest neighbors").permutation(n)[:64])
+    known = np.isfinite(first[rows]) & (first[rows] > 0)
+    after, before = second[rows][known], first[rows][known]
+    median = np.median(after / before)
+    return after, before * median, median
+
+
+@pytest.mark.parametrize(("seed", "sizes"), [(0, (5, 9)), (0, (12, 30)), (1, (4, 6))])
+def test_the_table_by_definition(seed, sizes):
+    X = swiss_roll(200, random_state=seed).X
+    found = suggest_neighbors(X, candidates=sizes)
+    after, expected, fall = fallen(X, *sizes)
+    torn = after < 0.8 * expected
+    if not found.rows[1].n_short_circuits:
+        torn &= expected - after > np.median(knn_graph(X, sizes[1]).lengths)
+    assert found.rows[1].torn == pytest.approx(torn.mean(), abs=1e-12)
+    assert found.rows[1].change == pytest.approx(1 - fall, abs=1e-12)
     assert np.isnan(found.rows[0].change)
+
+
+def test_short_paths_that_lose_an_edge_are_not_torn():
+    X = word_counts()
+    found = suggest_neighbors(X)
+    # With 5 neighbors instead of 4 a tenth of the paths are shorter by a fifth: of a few edges, one less.
+    after, expected, _ = fallen(X.toarray(), 4, 5)
+    assert np.mean(after < 0.8 * expected) > 0.1
+    # Nothing else is to be seen of these graphs: the same pieces, the topics, from 4 to 30 neighbors.
+    assert all(row.n_pieces == 4 and not row.n_short_circuits and not row.breaks for row in found.rows)
+    assert (found.low, found.n_neighbors, found.high) == (4, 12, 30)
+    assert "fall at once" not in found.why
+
+
+def test_short_circuits_that_more_neighbors_hide_are_named():
+    X = half_circles()
+    found = suggest_neighbors(X)
+    ruled = [row for row in found.rows if row.short_circuited]
+    assert max(row.n_neighbors for row in ruled) < found.low
+    # They are what they are taken for: edges between curves, of which the suggested graph has more and finds none.
+    few, many = (knn_graph(X, k) for k in (ruled[0].n_neighbors, int(found)))
+    pairs = short_circuits(few, manifoldry.run.Run(0)).pairs // 28
+    assert np.all(pairs[:, 0] != pairs[:, 1])
+    across = [np.count_nonzero(graph.rows() // 28 != graph.indices // 28) for graph in (few, many)]
+    assert across[1] > across[0]
+    assert found.row().n_short_circuits == 0
+    first, last = ruled[0].n_neighbors, ruled[-1].n_neighbors
+    worst = max(row.affected for row in ruled)
+    assert f"With {first} to {last} neighbors there are short circuits, which shorten up to {worst:.0%}" in found.why
+    assert "can no longer be told" in found.why
+    assert "without short circuits" not in found.why
+
+
+def test_ways_around_that_are_long_in_a_thin_graph_are_no_hidden_short_circuits():
+    found = suggest_neighbors(swiss_roll(1000, hole=True, random_state=4).X)
+    assert found.rows[0].short_circuited
+    assert found.row().n_short_circuits == 0
+    assert "without short circuits that would rule its distances" in found.why
+    assert "can no longer be told" not in found.why
 
 
 def test_unit_seed_threads_and_forms_of_input():

@@ -40,7 +40,8 @@ class NeighborRow:
     change : float
         Median relative fall of the geodesic distances against the number of neighbors before; NaN for the first.
     torn : float
-        Share of the distances that fall by a fifth more than the median; NaN for the first.
+        Share of the distances that fall by a fifth more than the median, and by an edge more if there is no short
+        circuit; NaN for the first.
     thin_before : bool
         Whether the median fall is so large, a tenth for a quarter more neighbors, that the graph before was too thin.
     """

@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import connected_components
 
 from manifoldry import check
 from manifoldry.choosing.input import checked_input, without_copies
-from manifoldry.choosing.neighbor_suggestion import NeighborRow, NeighborSuggestion
+from manifoldry.choosing.neighbor_suggestion import MIN_TORN_SHARE, NeighborRow, NeighborSuggestion
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import MAX_SMALL_SHARE, local_scale, symmetrize
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
@@ -30,6 +30,10 @@ MAX_PATH_LENGTHS, MIN_PATH_SOURCES, MAX_PATH_SOURCES = 1_000_000, 8, 64
 TORN_RATIO = 0.8
 """A distance that falls below this share of its fall in the median has found a shorter way: a short circuit lets many
 fall so at once, while a graph that becomes denser shortens all of them alike."""
+MIN_TORN_EDGES = 1.0
+"""Where no short circuit was found, it has to fall by more than this many median edges beyond that, too: a path of
+three edges that becomes one of two loses a third, which is no more than the graph resolves. Paths through counts of
+words or Gaussian noise in 50 dimensions are so short that 10 to 19% of them lose an edge in each step; 3% lose more."""
 MAX_THIN_CHANGE = 0.1
 """A graph is too thin to measure along if a quarter more neighbors shorten half of its distances by this share or more:
 then paths are straightened everywhere, and no short circuit was found. Digits with 4 neighbors: 0.12."""
@@ -56,8 +60,10 @@ def suggest_neighbors(
     :math:`d_k(i, j)`, then fall at once, and only some of them. For each k it counts the connected components,
     the short circuits and the distances that fall by a fifth more than the median one,
 
-    .. math:: \frac{d_k(i, j)}{d_{k'}(i, j)} < 0.8 \, \mathrm{median} \frac{d_k}{d_{k'}}, \qquad k' < k \text{ the
-        candidate before.}
+    .. math:: d_k(i, j) < \min(0.8 \, m, \, m - e_k), \qquad m = d_{k'}(i, j) \, \mathrm{median}
+        \frac{d_k}{d_{k'}}, \qquad k' < k \text{ the candidate before,}
+
+    and, if there is no short circuit, by the median length :math:`e_k` of an edge; otherwise :math:`e_k = 0`.
 
     The range of k ends where a tenth of the distances do, or where pieces of the graph are joined across a gap of
     three times the distance between neighbors, or that had stayed apart while k grew threefold. It begins with the
@@ -128,7 +134,8 @@ def _table(lists: NeighborGraph, sizes: IntArray, run: Run) -> tuple[NeighborRow
         n_pieces, labels = connected_components(graph.to_sparse(), directed=False)
         jumps, affected = _short_circuits(graph, run)
         lengths, _ = geodesic_lengths(graph, Run(0, run.n_jobs), sources)
-        change, torn = (np.nan, np.nan) if before is None else _fall(before, lengths)
+        least = 0.0 if jumps else MIN_TORN_EDGES * float(np.median(graph.lengths))
+        change, torn = (np.nan, np.nan) if before is None else _fall(before, lengths, least)
         gap = 0.0 if pieces is None else _gap(graph, pieces, scale)
         thin = bool(rows and change >= MAX_THIN_CHANGE * np.log(k / rows[-1].n_neighbors) / np.log(1.25))
         n_large = int(np.count_nonzero(np.bincount(labels) > MAX_SMALL_SHARE * n))
@@ -145,14 +152,15 @@ def _short_circuits(graph: NeighborGraph, run: Run) -> tuple[int | None, float]:
     return len(found), found.affected
 
 
-def _fall(before: FloatArray, after: FloatArray) -> tuple[float, float]:
-    """Return the median relative fall of finite distances, and the share that falls by a fifth more."""
+def _fall(before: FloatArray, after: FloatArray, least: float) -> tuple[float, float]:
+    """Return the median relative fall of finite distances, and the share that falls by a fifth and ``least`` more."""
     known = np.isfinite(before) & np.isfinite(after) & (before > 0)
     if not known.any():
         return 0.0, 0.0
-    ratios = after[known] / before[known]
-    typical = float(np.median(ratios))
-    return 1.0 - typical, float(np.mean(ratios < TORN_RATIO * typical))
+    typical = float(np.median(after[known] / before[known]))
+    expected, found = typical * before[known], after[known]
+    torn = found < np.minimum(TORN_RATIO * expected, expected - least)
+    return 1.0 - typical, float(np.mean(torn))
 
 
 def _gap(graph: NeighborGraph, pieces: IntArray, scale: FloatArray) -> float:
@@ -210,9 +218,11 @@ def _middle(sound: list[NeighborRow]) -> NeighborRow:
 def _reason(rows: tuple[NeighborRow, ...], end: int, best: NeighborRow, sound: bool) -> str:
     """Return why this number, in sentences."""
     parts = []
+    hidden = _hidden_short_circuits(rows, best)
     if sound and best.n_large_pieces == 1:
-        sought = ", without short circuits that would rule its distances" if best.n_short_circuits is not None else ""
-        parts.append(f"The graph holds together there{sought}.")
+        sought = best.n_short_circuits is not None and not hidden
+        found = ", without short circuits that would rule its distances" if sought else ""
+        parts.append(f"The graph holds together there{found}.")
     elif not sound:
         parts.append(
             f"No number tried is without short circuits: with {best.n_neighbors} neighbors they shorten "
@@ -220,6 +230,8 @@ def _reason(rows: tuple[NeighborRow, ...], end: int, best: NeighborRow, sound: b
         )
     if best.n_large_pieces > 1:
         parts.append(_pieces_reason(rows, end, best))
+    if sound and hidden:
+        parts.append(_hidden_reason(hidden))
     if end < len(rows) and rows[end].tears:
         parts.append(
             f"With {rows[end].n_neighbors} neighbors {rows[end].torn:.0%} of the geodesic distances fall at once, as "
@@ -230,6 +242,27 @@ def _reason(rows: tuple[NeighborRow, ...], end: int, best: NeighborRow, sound: b
     if best.n_pieces > best.n_large_pieces:
         parts.append(f"{best.n_pieces - best.n_large_pieces} small groups of points stay apart.")
     return " ".join(parts)
+
+
+def _hidden_short_circuits(rows: tuple[NeighborRow, ...], best: NeighborRow) -> list[NeighborRow]:
+    """Return the smaller numbers with short circuits, if one of these tears distances but does not end the range.
+
+    So it is if the median distance falls as well, as of a thin graph. But short circuits that join most parts let it
+    fall too, and once all are joined no way around an edge is long: then none is found.
+    """
+    found = [row for row in rows if row.n_neighbors < best.n_neighbors and row.short_circuited]
+    return found if any(row.torn >= MIN_TORN_SHARE for row in found) else []
+
+
+def _hidden_reason(hidden: list[NeighborRow]) -> str:
+    """Return what to say of short circuits that are still in the graph but can no longer be found."""
+    first, last = hidden[0].n_neighbors, hidden[-1].n_neighbors
+    which = f"{first} to {last}" if first < last else f"{first}"
+    worst = max(row.affected for row in hidden)
+    return (
+        f"With {which} neighbors there are short circuits, which shorten {'up to ' if first < last else ''}{worst:.0%} "
+        "of the distances; with more, the same edges are there, but can no longer be told from others."
+    )
 
 
 def _pieces_reason(rows: tuple[NeighborRow, ...], end: int, best: NeighborRow) -> str:

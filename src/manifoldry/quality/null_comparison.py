@@ -109,7 +109,8 @@ class NullComparison:
             return f"The picture shows no clusters. {there}."
         n_real, n_artifacts = len(self.real), len(self.artifacts)
         left = self.n_clusters - n_real - n_artifacts
-        counted = f"Of {self.n_clusters} clusters: {n_real} real, {left} undecided, {n_artifacts} artifact{'s' * (n_artifacts != 1)}."
+        artifacts = f"{n_artifacts} artifact{'s' * (n_artifacts != 1)}"
+        counted = f"Of {self.n_clusters} clusters: {n_real} real, {left} undecided, {artifacts}."
         if n_artifacts > self.n_clusters / 2 and not n_real:
             return f"{counted} {there}, and those are separated as well in the data: do not believe these."
         return f"{counted} {there}."

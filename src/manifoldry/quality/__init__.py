@@ -1,4 +1,4 @@
-"""Quality of embeddings, by ranks, distances and known coordinates, and of clusterings."""
+"""How good an embedding is; which of its points, refits and clusters can be believed; how good clusterings are."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from manifoldry.neighbors.graph import bridge, symmetrize
 from manifoldry.neighbors.pairwise import distance_rows, distances_to_others, sample_rows
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.quality.coranking import r_nx_auc
+from manifoldry.quality.correlation import correlation
 from manifoldry.quality.layout import crowding
 from manifoldry.quality.ranks import measures_of, neighbor_ranks
 from manifoldry.quality.triplets import triplet_accuracy
@@ -107,7 +108,7 @@ class LayoutJudge:
             "near_deviation": changes[0],
             "far_deviation": changes[1],
             "worse_deviation": max(changes),
-            "geodesic_correlation": _correlation(away[apart], self.far[apart]),
+            "geodesic_correlation": correlation(self.far[apart], away[apart]),
             "scale": float(np.median(near)),
             "scale_error": abs(float(np.log(scale))),
         }
@@ -116,7 +117,7 @@ class LayoutJudge:
         """Return how well a line keeps the order of the distances from some points, and that of given numbers."""
         away = np.abs(line[self.sources][:, None] - line)
         away = np.round(away / (LINE_SPREAD * (away.max() or 1.0)))
-        correlations = [_correlation(rankdata(a), rankdata(b)) for a, b in zip(away, self.far, strict=True)]
+        correlations = [correlation(rankdata(far), rankdata(here)) for far, here in zip(self.far, away, strict=True)]
         figures = {"order_kept": float(np.mean(correlations))}
         if self.labels is not None and np.issubdtype(self.labels.dtype, np.number):
             figures["label_order"] = abs(float(spearmanr(line, self.labels).statistic)) if np.ptp(line) else 0.0
@@ -133,9 +134,3 @@ def _zigzag(lengths: FloatArray, straight: FloatArray, k: int) -> float:
     near, paths = (np.take_along_axis(values, order, axis=1) for values in (straight, lengths))
     apart = near > 0
     return max(1.0, float(np.median(paths[apart] / near[apart]))) if apart.any() else 1.0
-
-
-def _correlation(a: FloatArray, b: FloatArray) -> float:
-    if np.ptp(a) == 0 or np.ptp(b) == 0:
-        return 0.0
-    return float(np.corrcoef(a, b)[0, 1])

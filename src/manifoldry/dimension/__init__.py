@@ -5,13 +5,13 @@ from __future__ import annotations
 from manifoldry.dimension.angles import simplex_skewness
 from manifoldry.dimension.correlation import correlation_dimension
 from manifoldry.dimension.elbow import residual_variance_elbow
-from manifoldry.dimension.estimate import DimensionEstimate, UndecidedError
+from manifoldry.dimension.estimate import Consensus, DimensionEstimate, UndecidedError
 from manifoldry.dimension.likelihood import maximum_likelihood, two_nn
 from manifoldry.dimension.linear import local_pca
 from manifoldry.dimension.patchwise import charts
 from manifoldry.dimension.pointwise import LocalDimension, local
 from manifoldry.dimension.scale import DimensionByScale, by_scale
-from manifoldry.dimension.verdict import Consensus, consensus
+from manifoldry.dimension.verdict import consensus
 
 __all__ = [
     "Consensus",

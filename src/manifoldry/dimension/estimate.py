@@ -1,7 +1,8 @@
-"""What every estimator of the dimension returns, and how its interval is made."""
+"""What every estimator of the dimension returns, how its interval is made, and what all of them together say."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaincinv
 
+from manifoldry.solve.spectrum import REASON_WIDTH
 from manifoldry.values import FloatArray, IntArray
 
 LEVEL = 0.95
@@ -98,3 +100,49 @@ def mean_of(local: FloatArray) -> tuple[float, float, float]:
     value = float(known.mean())
     reach = NORMAL_QUANTILE * float(known.std(ddof=1)) / np.sqrt(len(known)) if len(known) > 1 else 0.0
     return value, value - reach, value + reach
+
+
+@dataclass(frozen=True, repr=False)
+class Consensus:
+    """A dimension for the data, its interval, the estimates behind it and the reasons.
+
+    Parameters
+    ----------
+    value : int
+        The suggestion.
+    low, high : float
+        Between these lie the estimates that count, with their errors.
+    estimates : mapping of str to DimensionEstimate
+        All that were made, also those that do not count.
+    why : tuple of str
+        Sentences: what decided, which agree, which were left out and for what reason.
+    measured : float
+        The estimate before it was rounded.
+    kind : {"flat", "curved", "falling", "apart", "counts"}
+        What the scales show: the same at all (flat), more at larger ones (curved), less at larger ones (falling: noise
+        or elongated pieces), angles against counts (apart), or no angles known (counts).
+    """
+
+    value: int
+    low: float
+    high: float
+    estimates: Mapping[str, DimensionEstimate]
+    why: tuple[str, ...]
+    measured: float
+    kind: str = "flat"
+    used: tuple[str, ...] = field(default=())
+
+    def __int__(self) -> int:
+        return self.value
+
+    def __repr__(self) -> str:
+        return f"Consensus({self.value}, {self.low:.1f} to {self.high:.1f}, {self.kind})"
+
+    def __str__(self) -> str:
+        width = max(len(name) for name in self.estimates)
+        rows = [f"{name:{width}} {e.value:7.2f} {e.low:7.2f} {e.high:7.2f}" for name, e in self.estimates.items()]
+        marks = ["  counts" if name in self.used else "" for name in self.estimates]
+        head = f"dimension {self.value} ({self.low:.1f} to {self.high:.1f})"
+        names = f"{'estimate':{width}} {'value':>7} {'low':>7} {'high':>7}"
+        why = [line for sentence in self.why for line in textwrap.wrap(sentence, REASON_WIDTH)]
+        return "\n".join([head, names, *(row + mark for row, mark in zip(rows, marks, strict=True)), *why])

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from manifoldry.choosing.input import some_points
 from manifoldry.registry import Card
 from manifoldry.values import IntArray
 
@@ -114,8 +115,7 @@ def _some_rows(n: int, m: int) -> IntArray:
 
 def _seconds(model: Any, X: Any, rows: IntArray) -> float:
     began = time.perf_counter()
-    square = getattr(model, "metric", "") == "precomputed"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        clone(model).fit(X[np.ix_(rows, rows)] if square else X[rows])
+        clone(model).fit(some_points(X, rows, getattr(model, "metric", "euclidean")))
     return time.perf_counter() - began

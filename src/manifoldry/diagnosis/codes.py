@@ -152,8 +152,7 @@ def batches(subject: Subject) -> Iterator[Finding]:
         yield Finding(
             "batches",
             f"{capital(name)} alone decides who is neighbor: with it neighbors share its value ({with_it:.0%} of "
-            "the way "
-            f"from chance to always), without it {without:.0%}.",
+            f"the way from chance to always), without it {without:.0%}.",
             with_it,
             "leave it out or scale it down, unless its groups are meant to lie apart",
             "problem",

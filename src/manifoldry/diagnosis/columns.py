@@ -122,8 +122,7 @@ def scales(subject: Subject) -> Iterator[Finding]:
         yield Finding(
             "scales",
             f"{capital(named(subject, columns))} hold{'s' if ruling == 1 else ''} {held:.1%} of the squared "
-            "distances, the "
-            f"other {len(widths) - ruling:,} columns the rest.",
+            f"distances, the other {len(widths) - ruling:,} columns the rest.",
             held,
             "scale the columns (StandardScaler) and diagnose again, unless all are measured in one unit",
             "problem",

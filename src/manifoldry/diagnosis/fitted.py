@@ -176,8 +176,7 @@ def axes(fitted: FittedModel) -> Iterator[Finding]:
         yield Finding(
             "axes",
             f"Axes {a + 1} and {a + 2} have nearly equal eigenvalues (they differ by {ratios[a] - 1:.1%}): each "
-            "alone has no "
-            "meaning, as a small change may turn them into each other.",
+            "alone has no meaning, as a small change may turn them into each other.",
             float(ratios[a]),
             "read the plane that they span, not the single axes",
             "note",

@@ -60,8 +60,7 @@ def pieces(subject: Subject) -> Iterator[Finding]:
     yield Finding(
         "components",
         f"The graph of {subject.k} neighbors is in {len(parts)} pieces ({sizes} points); the widest gap between "
-        "them is "
-        f"{gap:.1f} times the distance between neighbors{subject.where}.",
+        f"them is {gap:.1f} times the distance between neighbors{subject.where}.",
         len(parts),
         _about_pieces(_connecting(subject.neighbors), gap, small),
         "note" if small else "problem",
@@ -77,8 +76,7 @@ def _about_pieces(enough: int | None, gap: float, small: bool) -> str:
         return f"{raising}, which connects them"
     return (
         "treat them as groups of their own (disconnected='apart', or a fit for each), as where one lies to another "
-        "is not "
-        f"in the data at this scale; to join them all the same, {raising}"
+        f"is not in the data at this scale; to join them all the same, {raising}"
     )
 
 
@@ -145,8 +143,7 @@ def hubs(subject: Subject) -> Iterator[Finding]:
     yield Finding(
         "hubs",
         f"Some points are neighbors of very many: one is in {largest:,} lists of {k} neighbors, and {antihubs:.0%} "
-        "of the "
-        f"points are in none (skewness {skewness:.1f}){subject.where}.",
+        f"of the points are in none (skewness {skewness:.1f}){subject.where}.",
         skewness,
         "reduce to fewer columns first (PCA), or try metric='cosine'; distrust pictures with a crowded center",
         "problem" if antihubs > MAX_ANTIHUBS_SHARE else "note",

@@ -63,8 +63,7 @@ def size(subject: Subject) -> Iterator[Finding]:
         yield Finding(
             "rows",
             f"There are more columns ({subject.X.shape[1]:,}) than rows ({subject.n:,}): any {subject.n:,} rows fit "
-            "a plane "
-            "of as many dimensions exactly, so that linear methods explain everything.",
+            "a plane of as many dimensions exactly, so that linear methods explain everything.",
             subject.X.shape[1] / subject.n,
             "judge by what holds for rows left out, not by the variance explained",
             "note",
@@ -85,8 +84,7 @@ def duplicates(subject: Subject) -> Iterator[Finding]:
         yield Finding(
             "duplicates",
             f"One row occurs {largest:,} times, more often than n_neighbors={subject.n_neighbors}: its neighbors "
-            "are all "
-            f"copies of it ({repeated:,} of {subject.n:,} rows repeat others).",
+            f"are all copies of it ({repeated:,} of {subject.n:,} rows repeat others).",
             repeated / subject.n,
             f"drop repeated rows before the fit{_how(subject)}, and weight or copy them afterwards",
             "problem",
@@ -140,8 +138,7 @@ def outliers(subject: Subject) -> Iterator[Finding]:
     yield Finding(
         "outliers",
         f"{len(far):,} of {len(subject.chosen):,} points ({some}) lie{one} {MIN_REMOTENESS:g} times or more as far "
-        "from "
-        f"neighbors as usual{held}{subject.where}.",
+        f"from neighbors as usual{held}{subject.where}.",
         len(far),
         "look at these rows; leave them out, as they would rule an axis"
         if rules
@@ -184,8 +181,7 @@ def order(subject: Subject) -> Iterator[Finding]:
         yield Finding(
             "order of rows",
             f"The rows are a sequence, like a video, a scan or a path: {following:.0%} of them have the row before "
-            "or after among "
-            f"their {N_ORDER_NEIGHBORS} nearest.",
+            f"or after among their {N_ORDER_NEIGHBORS} nearest.",
             following,
             "neighbors may be neighbors in time only: color the picture by row number, and split by time, not at "
             "random",

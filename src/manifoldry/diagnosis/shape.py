@@ -59,8 +59,7 @@ def dimension(subject: Subject) -> Iterator[Finding]:
     yield Finding(
         "dimension",
         f"The data have about {found.value} dimension{'s' if found.value != 1 else ''} ({found.low:.1f} to "
-        f"{found.high:.1f})"
-        f"{KIND_WORDS.get(found.kind, '')}{subject.where}.",
+        f"{found.high:.1f}){KIND_WORDS.get(found.kind, '')}{subject.where}.",
         found.measured,
         _as_components(subject, found.value),
         "note",

@@ -26,6 +26,19 @@ def structureless(X: Any, kind: str, rng: np.random.Generator) -> FloatArray:
     - "uniform" is a cube of as many dimensions as X has locally (`intrinsic_dimension`), turned at random into
       the columns of X, with its mean and total variance. It has borders, corners, and the dimension of a surface.
 
+    Parameters
+    ----------
+    X : array-like of shape (n, D)
+        The data.
+    kind : {"gaussian", "uniform"}
+        Which kind of data without structure.
+    rng : numpy Generator
+        Source of the rows.
+
+    Returns
+    -------
+    ndarray of shape (n, D)
+
     Examples
     --------
     >>> import numpy as np

@@ -69,10 +69,8 @@ def test_a_missing_matplotlib_gives_one_sentence_and_code_1(monkeypatch, tmp_pat
 
 
 def test_an_option_that_is_not_known_ends_with_code_2(capsys):
-    with pytest.raises(SystemExit) as ending:
-        cli.main(["demo", "--points", "5"])
-    assert ending.value.code == 2
-    assert "unrecognized arguments: --points 5" in capsys.readouterr().err
+    assert cli.main(["demo", "--points", "5"]) == 2
+    assert "No such option '--points'" in capsys.readouterr().err
 
 
 def test_the_demo_gets_its_options(monkeypatch, tmp_path):
@@ -84,7 +82,7 @@ def test_the_demo_gets_its_options(monkeypatch, tmp_path):
 
 def test_the_module_runs_as_a_program_and_tells_its_version():
     done = subprocess.run(
-        [sys.executable, "-m", "manifoldry.apps.cli", "--version"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "manifoldry", "--version"], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, f"manifoldry {manifoldry.__version__}\n")
 
@@ -97,7 +95,7 @@ def test_a_reader_that_closes_the_pipe_ends_the_program_in_silence(arguments, un
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
-        [sys.executable, "-m", "manifoldry.apps.cli", *arguments],
+        [sys.executable, "-m", "manifoldry", *arguments],
         stdout=writer,
         stderr=subprocess.PIPE,
         cwd=tmp_path,

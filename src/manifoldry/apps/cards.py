@@ -1,60 +1,19 @@
-"""The command line: ``manifoldry demo`` and ``manifoldry methods``."""
+"""The cards of the methods as text: what the command line shows of them."""
 
 from __future__ import annotations
 
-import argparse
 import inspect
-import os
-import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import is_dataclass
 from difflib import get_close_matches
-from pathlib import Path
 
-from manifoldry import __version__
 from manifoldry.parameters import declared, describe
 from manifoldry.registry import METHODS, Card, methods
 
 LINE_WIDTH = 100
 ADVICE = {"keeps": "keeps", "loses": "loses", "use when": "use_when", "fails when": "fails_when", "cost": "cost"}
 """Rows of advice, and the fields of a card that hold them."""
-
-BROKEN_PIPE = 141
-"""What a shell reports of a program that a broken pipe has ended: 128 + SIGPIPE."""
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0, 1 for what the machine lacks, 2 for what was asked wrongly.
-
-    A reader that has closed the pipe (``manifoldry methods | head``) ends the command in silence, with code 141.
-    """
-    try:
-        try:
-            return _run(arguments)
-        finally:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more when it exits
-        return BROKEN_PIPE
-
-
-def _run(arguments: Sequence[str] | None) -> int:
-    options = _parser().parse_args(arguments)
-    try:
-        if options.command == "demo":
-            _demo(options.out, options.n)
-        elif options.name is None:
-            print(cards_text(methods()))
-        else:
-            print(card_text(find_card(options.name)))
-    except ValueError as error:
-        return _complain(error, 2)
-    except BrokenPipeError:
-        raise
-    except (ImportError, OSError, MemoryError) as error:
-        return _complain(error, 1)
-    return 0
 
 
 def find_card(name: str) -> Card:
@@ -103,42 +62,3 @@ def parameter_lines(card: Card) -> list[str]:
 
 def _advice(heading: str, text: str) -> str:
     return textwrap.fill(text, LINE_WIDTH, initial_indent=f"  {heading:<12}", subsequent_indent=" " * 14)
-
-
-def _demo(out: Path, n: int) -> None:
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise ImportError("The demo draws with matplotlib, which is not installed; install manifoldry[app].") from None
-    from manifoldry.apps.demo import demo
-
-    demo(out, n)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="manifoldry",
-        description="Unfold high-dimensional data: see what the methods do, and choose one.",
-        epilog="Begin with: manifoldry demo",
-    )
-    parser.add_argument("--version", action="version", version=f"manifoldry {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    text = "Unfold a Swiss roll by every method: figures on the screen, pictures in a folder."
-    demo = commands.add_parser("demo", help=text, description=text)
-    demo.add_argument("--out", type=Path, default=Path("demo"), metavar="DIR", help="folder of the pictures (demo)")
-    demo.add_argument("--n", type=int, default=1500, metavar="N", help="number of points (1500)")
-
-    text = "List the methods, or tell all about one."
-    table = commands.add_parser("methods", help=text, description=text)
-    table.add_argument("name", nargs="?", metavar="NAME", help="a method, such as Isomap")
-    return parser
-
-
-def _complain(error: BaseException, code: int) -> int:
-    print(f"manifoldry: {error}", file=sys.stderr)
-    return code
-
-
-if __name__ == "__main__":
-    sys.exit(main())

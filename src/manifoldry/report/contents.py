@@ -1,0 +1,116 @@
+"""What a report shows, as plain values: panels, columns, findings, record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from manifoldry.values import Array, FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class ReportChart:
+    """A small chart below the panels: one line, bars or dots for each method.
+
+    Parameters
+    ----------
+    title, x_label, y_label : str
+        What it shows.
+    kind : {"line", "bar", "dots"}
+        How the series are drawn.
+    series : mapping of str to a pair of ndarrays
+        Abscissas and ordinates by the name of the panel they belong to.
+    meaning : str
+        How to read it, in a sentence or two.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    kind: Literal["line", "bar", "dots"]
+    series: Mapping[str, tuple[FloatArray, FloatArray]]
+    meaning: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class ReportPanel:
+    """One embedding of the rows.
+
+    Parameters
+    ----------
+    name : str
+        The method; unique in a report.
+    coordinates : ndarray of shape (n, 2) or (n, 3)
+        One place per row.
+    caption : str
+        A line below the panel.
+    sentences : tuple of str
+        Advice, certificate and reasons.
+    parameters : mapping
+        Settings of the method.
+    colors : mapping of str to ndarray of shape (n,)
+        Numbers or text per row that belong to this embedding, to color by: distortion, reliability, density, cluster.
+        NaN or "" where not known.
+    """
+
+    name: str
+    coordinates: FloatArray
+    caption: str = ""
+    sentences: tuple[str, ...] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    colors: Mapping[str, Array] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """Everything on the page.
+
+    Parameters
+    ----------
+    title : str
+        Heading of the page.
+    panels : sequence of ReportPanel
+        Embeddings of the same rows, the most important first.
+    ids : ndarray of shape (n,)
+        What names each row.
+    id_name : str
+        What the ids are called.
+    columns : mapping of str to ndarray of shape (n,)
+        Known of each row, to color by and to show: numbers with NaN, or text with "", where missing.
+    label : str, optional
+        The column to color by first.
+    thumbnails : ndarray of uint8 of shape (n, height, width) or (n, height, width, 3), optional
+        A small picture of each row.
+    quality : sequence of mappings
+        A row per figure: ``name, group, range, best, meaning`` and ``values``, a mapping of panel to number (or None),
+        with ``errors`` alike where figures come from a sample.
+    findings : sequence of mappings
+        What `diagnose` found, as the fields of a `Finding`: ``topic, sentence, value, advice, severity``.
+    charts : sequence of ReportChart
+        Spectrum, Shepard diagram, R_NX curves.
+    record : mapping
+        The run: parameters, versions, seed, seconds. JSON values only.
+    notes : tuple of str
+        What the page must be honest about: sampled figures, aggregated points.
+    """
+
+    title: str
+    panels: Sequence[ReportPanel]
+    ids: Array
+    id_name: str = "row"
+    columns: Mapping[str, Array] = field(default_factory=dict)
+    label: str | None = None
+    thumbnails: Array | None = None
+    quality: Sequence[Mapping[str, Any]] = ()
+    findings: Sequence[Mapping[str, Any]] = ()
+    charts: Sequence[ReportChart] = ()
+    record: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        n = len(self.ids)
+        if not self.panels or any(len(panel.coordinates) != n for panel in self.panels):
+            raise ValueError(f"A report of {n} rows needs panels with a place for each of them.")
+        if len({panel.name for panel in self.panels}) < len(self.panels):
+            raise ValueError("Panels of a report need different names.")

@@ -1,0 +1,5 @@
+"""Tables in files: rows read for an embedding with what else is known of them, and coordinates written beside them."""
+
+from manifoldry.tables.table import ReadOptions, Table
+
+__all__ = ["ReadOptions", "Table"]

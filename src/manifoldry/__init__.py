@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from manifoldry.registry import CLUSTERINGS, METHODS, Card, clusterings, methods
 
 if TYPE_CHECKING:
-    from manifoldry import datasets, dimension, quality
+    from manifoldry import datasets, dimension, plot, quality
     from manifoldry.choosing.auto import AutoEmbedding
     from manifoldry.choosing.compare import compare
     from manifoldry.choosing.comparison import Comparison
@@ -90,7 +90,7 @@ _PLACES = {
     "suggest_n_components": "manifoldry.choosing.n_components",
     "suggest_neighbors": "manifoldry.choosing.neighbors",
 }
-_MODULES = ("datasets", "dimension", "quality")
+_MODULES = ("datasets", "dimension", "plot", "quality")
 
 __all__ = [
     "DPP",
@@ -165,6 +165,7 @@ __all__ = [
     "diagnose",
     "dimension",
     "methods",
+    "plot",
     "quality",
     "score",
     "suggest_n_components",

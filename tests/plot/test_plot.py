@@ -170,7 +170,7 @@ def test_eigenvalues_are_drawn_with_the_suggested_dimension(pca):
     assert ax.texts[0].get_text().strip() == f"suggested: {suggested}"
 
 
-@pytest.mark.parametrize(("values", "order"), [([9.0, 8.0, 0.1, 0.0], "largest"), ([0.01, 0.02, 4.0, 5.0], "smallest")])
+@pytest.mark.parametrize(("values", "order"), [([9.0, 8.0, 0.1, 0.1], "largest"), ([0.01, 0.02, 4.0, 5.0], "smallest")])
 def test_the_widest_gap_of_bare_eigenvalues_is_marked(values, order):
     spectrum = Spectrum(np.array(values), np.eye(4), np.zeros(4), order)
     assert plot.eigenvalues(spectrum).get_lines()[1].get_xdata()[0] == 2.5

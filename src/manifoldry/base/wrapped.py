@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from manifoldry import check
 from manifoldry.base.estimator import validated_places, validated_rows
 from manifoldry.base.look import keep_advice, repr_with_advice
+from manifoldry.base.notebook import embedding_html
 from manifoldry.base.suggestion import by_dimension, variance_left_over
 from manifoldry.blas import blas_threads_for
 from manifoldry.geometry.dimension import intrinsic_dimension
@@ -72,6 +73,10 @@ class Wrapped(TransformerMixin):
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         return repr_with_advice(super().__repr__(N_CHAR_MAX), self)
+
+    def _html_repr(self) -> str:
+        """Return what scikit-learn's ``_repr_html_`` and ``_repr_mimebundle_`` show in a notebook."""
+        return embedding_html(self) if hasattr(self, "diagnostics_") else str(super()._html_repr())
 
     def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
         """Fit and return the coordinates of the rows, shape (n_samples, n_components)."""

@@ -12,7 +12,7 @@ from helpers import in_new_process
 ROOT = Path(manifoldry.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 
-FLOOR = {"values", "run", "check", "parameters", "warnings", "blas", "memory", "frames", "atomic", "palette", "markup"}
+FLOOR = {"values", "run", "check", "parameters", "warnings", "blas", "memory", "frames", "arrays", "atomic", "palette", "markup"}
 STEPS = {"compiled", "neighbors", "geometry", "solve"}
 MAY_IMPORT = {
     "registry": set(),
@@ -21,6 +21,7 @@ MAY_IMPORT = {
     "blas": set(),
     "memory": set(),
     "frames": set(),
+    "arrays": {"values"},
     "atomic": set(),
     "palette": set(),
     "markup": {"palette", "values"},

@@ -18,6 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
+from manifoldry.arrays import on_host
 from manifoldry.base.estimator import validated_places, validated_rows
 from manifoldry.base.look import keep_advice, repr_with_advice
 from manifoldry.base.notebook import embedding_html
@@ -62,6 +63,7 @@ class Wrapped(TransformerMixin):
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Fit as scikit-learn does and keep the coordinates of the rows in ``embedding_``."""
+        X = on_host(X)
         rows = self._checked(X)
         began = time.perf_counter()
         with self._computing(), blas_threads_for(min(rows.shape), max(rows.shape)):
@@ -85,6 +87,7 @@ class Wrapped(TransformerMixin):
     def transform(self, X: Any) -> Any:
         """Return the coordinates of rows as scikit-learn does, once they are checked."""
         check_is_fitted(self)
+        X = on_host(X)
         self._validated(X, reset=False)
         with self._computing():
             return super().transform(X)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry.arrays import on_host
 from manifoldry.datasets import Dataset
 from manifoldry.palette import FAINT
 from manifoldry.values import FloatArray
@@ -92,10 +93,8 @@ def _of_model(model: Any, name: str) -> DrawnLayout:
 
 def as_coordinates(Y: Any, name: str = "Y") -> FloatArray:
     """Return a table of coordinates as numbers; rows without a place may hold NaN."""
-    if hasattr(Y, "detach"):
-        Y = Y.detach().cpu()
     try:
-        table = np.asarray(Y, dtype=float)
+        table = np.asarray(on_host(Y), dtype=float)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be coordinates or a fitted estimator; got a {type(Y).__name__}.") from None
     if table.ndim != 2 or not table.size:

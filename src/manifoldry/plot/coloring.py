@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry.arrays import on_host
 from manifoldry.palette import COLORMAP, PALETTE, UNKNOWN
 from manifoldry.values import Array, IntArray
 
@@ -89,9 +90,7 @@ def as_numbers(color: Any, n: int) -> Array:
 
 def one_per_point(name: str, values: Any, n: int) -> Array:
     """Return an array of one entry per point, or refuse it."""
-    if hasattr(values, "detach"):
-        values = values.detach().cpu()
-    table = np.asarray(values)
+    table = np.asarray(on_host(values))
     if table.ndim == 2 and table.shape[1] == 1:
         table = table[:, 0]
     if table.shape != (n,):

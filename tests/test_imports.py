@@ -12,7 +12,20 @@ from helpers import in_new_process
 ROOT = Path(manifoldry.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 
-FLOOR = {"values", "run", "check", "parameters", "warnings", "blas", "memory", "frames", "arrays", "atomic", "palette", "markup"}
+FLOOR = {
+    "values",
+    "run",
+    "check",
+    "parameters",
+    "warnings",
+    "blas",
+    "memory",
+    "frames",
+    "arrays",
+    "atomic",
+    "palette",
+    "markup",
+}
 STEPS = {"compiled", "neighbors", "geometry", "solve"}
 MAY_IMPORT = {
     "registry": set(),
@@ -25,6 +38,7 @@ MAY_IMPORT = {
     "atomic": set(),
     "palette": set(),
     "markup": {"palette", "values"},
+    "annotated": FLOOR | STEPS,
     "storage": FLOOR,
     "tables": FLOOR | {"datasets", "storage"},
     "compiled": set(),

@@ -19,6 +19,7 @@ from manifoldry.registry import CLUSTERINGS, METHODS, Card, clusterings, methods
 
 if TYPE_CHECKING:
     from manifoldry import datasets, dimension, plot, quality
+    from manifoldry.annotated import embed_anndata, transform_anndata
     from manifoldry.choosing.auto import AutoEmbedding
     from manifoldry.choosing.compare import compare
     from manifoldry.choosing.comparison import Comparison
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from manifoldry.embedders.wrapped import PCA, IncrementalPCA, SparsePCA
     from manifoldry.embedders.wrapped_factors import NMF, FactorAnalysis, FastICA
     from manifoldry.embedders.wrapped_random import GaussianRandomProjection, SparseRandomProjection
+    from manifoldry.neighbors.transformer import KNeighborsTransformer
     from manifoldry.patches.align import PatchAlignment, align_patches
     from manifoldry.quality import score
     from manifoldry.run import Progress
@@ -76,6 +78,7 @@ _PLACES = {
     "Embedding": "manifoldry.values",
     "EmbeddingWarning": "manifoldry.warnings",
     "Finding": "manifoldry.diagnosis",
+    "KNeighborsTransformer": "manifoldry.neighbors.transformer",
     "NeighborGraph": "manifoldry.values",
     "NeighborSuggestion": "manifoldry.choosing.neighbor_suggestion",
     "PatchAlignment": "manifoldry.patches.align",
@@ -86,9 +89,11 @@ _PLACES = {
     "align_patches": "manifoldry.patches.align",
     "compare": "manifoldry.choosing.compare",
     "diagnose": "manifoldry.diagnosis",
+    "embed_anndata": "manifoldry.annotated",
     "score": "manifoldry.quality",
     "suggest_n_components": "manifoldry.choosing.n_components",
     "suggest_neighbors": "manifoldry.choosing.neighbors",
+    "transform_anndata": "manifoldry.annotated",
 }
 _MODULES = ("datasets", "dimension", "plot", "quality")
 
@@ -135,6 +140,7 @@ __all__ = [
     "IncrementalPCA",
     "Isomap",
     "KMeans",
+    "KNeighborsTransformer",
     "KernelIsomap",
     "KernelLPP",
     "KernelPCA",
@@ -164,12 +170,14 @@ __all__ = [
     "datasets",
     "diagnose",
     "dimension",
+    "embed_anndata",
     "methods",
     "plot",
     "quality",
     "score",
     "suggest_n_components",
     "suggest_neighbors",
+    "transform_anndata",
 ]
 
 

@@ -113,7 +113,7 @@ def charts(model: Any, n_charts: int = 12, *, axes: Any = None) -> Any:
     for ax, patch in zip(panels, shown, strict=False):
         inside = atlas.coordinates[atlas.members.patches == patch]
         ax.scatter(*inside[:, :2].T, s=dot_size(4 * len(inside)), color=PALETTE[colors[patch]], linewidths=0)
-        ax.set_title(f"{len(inside)} points, residual {atlas.charts.residuals[patch]:.2g}", size="small", color=INK)
+        ax.set_title(f"{len(inside)} points\nresidual {atlas.charts.residuals[patch]:.1g}", size="small", color=INK)
         equal_scale(ax)
         bare(ax)
     return panels[: len(shown)]

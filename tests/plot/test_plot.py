@@ -103,6 +103,15 @@ def test_twenty_classes_are_told_apart_by_color_and_shape():
     assert len({(to_hex(h.get_color()), h.get_marker()) for h in handles}) == 20
 
 
+def test_points_of_two_shapes_lie_in_layers_so_that_none_covers_the_other():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 20, 2000)
+    ax = plot.scatter(rng.normal(size=(2000, 2)), labels)
+    sizes = [len(found.get_offsets()) for found in ax.collections]
+    assert sum(sizes) == 2000
+    assert max(sizes) < 200
+
+
 def test_numbers_get_a_bar_and_missing_ones_gray():
     color = pd.Series([0.0, 1.0, np.nan, 3.0], name="age")
     ax = plot.scatter(np.arange(8.0).reshape(4, 2), color=color)

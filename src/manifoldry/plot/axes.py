@@ -57,11 +57,16 @@ def new_axes(ax: Any = None, *, space: bool = False) -> Any:
     return ax
 
 
-def fitted_model(model: Any) -> Any:
-    """Return the estimator that holds an embedding: the last step of a pipeline, the best of those compared."""
+def last_step(model: Any) -> Any:
+    """Return the last step of a pipeline, anything else itself."""
     steps = getattr(model, "steps", None)
-    model = steps[-1][1] if isinstance(steps, list) and steps else model
-    return getattr(model, "best_estimator_", model)
+    return steps[-1][1] if isinstance(steps, list) and steps else model
+
+
+def fitted_model(model: Any) -> Any:
+    """Return the method that made an embedding: the last step of a pipeline, the best of those compared."""
+    last = last_step(model)
+    return getattr(last, "best_estimator_", last)
 
 
 def layout_of(Y: Any, name: str = "Y") -> DrawnLayout:
@@ -85,7 +90,7 @@ def _of_model(model: Any, name: str) -> DrawnLayout:
             raise ValueError(f"{kind} has clusters but no coordinates; pass an embedding with labels=model.labels_.")
         raise ValueError(f"{kind} is not fitted, so there is nothing to draw: call fit first.")
     # An AutoEmbedding that ranked a sample has all points, its best estimator those of the sample.
-    Y = as_coordinates(getattr(model, "embedding_", source.embedding_), name)
+    Y = as_coordinates(last_step(model).embedding_, name)
     if kind in UNTITLED_AXES:
         return DrawnLayout(Y, kind, has_units=False)
     return DrawnLayout(Y, kind, tuple(f"{kind} {i + 1}" for i in range(Y.shape[1])))

@@ -10,7 +10,7 @@ import numpy as np
 
 from manifoldry import check
 from manifoldry.datasets import Dataset
-from manifoldry.palette import ACCENT, FAINT, GHOST, INK, PALETTE
+from manifoldry.palette import ACCENT, FAINT, GHOST, PALETTE
 from manifoldry.plot.axes import fitted_model, layout_of, new_axes, remark
 from manifoldry.quality.coranking import r_nx
 from manifoldry.quality.full_ranks import auc_of_r
@@ -221,7 +221,7 @@ def rnx(X: Any, embeddings: Any, *, ax: Any = None, metric: str = "euclidean", s
         ax.plot(np.arange(1, len(curve) + 1), curve, style, color=color, label=label)
     ax.set_xscale("log")
     ax.set(xlabel="neighborhood size K", ylabel="neighbors kept beyond chance, $R_{NX}$", xlim=(1, n - 2))
-    ax.set_ylim(bottom=min(0.0, *(float(curve.min()) for curve in curves.values())), top=1)
+    ax.set_ylim(bottom=min(0.0, *(float(curve.min()) for curve in curves.values())), top=1.02)
     ax.legend(frameon=False, title="area under the curve")
     if m < n:
         remark(ax, f"neighborhoods of {m:,} of {n:,} points")
@@ -264,8 +264,9 @@ def _title(source: Any) -> str:
 
 
 def _mark(ax: Any, place: float, text: str, *, left: bool) -> None:
-    ax.axvline(place, color=INK, linestyle="--", linewidth=1)
-    ax.text(place, 0.97, text, transform=ax.get_xaxis_transform(), va="top", ha="right" if left else "left", color=INK)
+    ink = ax.xaxis.label.get_color()  # of the style sheet, light or dark
+    ax.axvline(place, color=ink, linestyle="--", linewidth=1)
+    ax.text(place, 0.97, text, transform=ax.get_xaxis_transform(), va="top", ha="right" if left else "left", color=ink)
 
 
 def _whole_ticks(ax: Any, most: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from manifoldry import check
-from manifoldry.palette import FAINT, INK, PALETTE
+from manifoldry.palette import FAINT, PALETTE
 from manifoldry.plot.axes import (
     DrawnLayout,
     as_coordinates,
@@ -113,7 +113,7 @@ def charts(model: Any, n_charts: int = 12, *, axes: Any = None) -> Any:
     for ax, patch in zip(panels, shown, strict=False):
         inside = atlas.coordinates[atlas.members.patches == patch]
         ax.scatter(*inside[:, :2].T, s=dot_size(4 * len(inside)), color=PALETTE[colors[patch]], linewidths=0)
-        ax.set_title(f"{len(inside)} points\nresidual {atlas.charts.residuals[patch]:.1g}", size="small", color=INK)
+        ax.set_title(f"{len(inside)} points\nresidual {atlas.charts.residuals[patch]:.1g}", size="small")
         equal_scale(ax)
         bare(ax)
     return panels[: len(shown)]

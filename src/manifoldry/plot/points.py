@@ -10,7 +10,7 @@ import numpy as np
 from manifoldry.datasets import Dataset
 from manifoldry.palette import ACCENT
 from manifoldry.plot.axes import DrawnLayout, chosen_columns, equal_scale, layout_of, name_axes, new_axes, remark
-from manifoldry.plot.coloring import as_classes, as_numbers, color_map, column_name, draw_bar, draw_legend
+from manifoldry.plot.coloring import OTHERS, as_classes, as_numbers, color_map, column_name, draw_bar, draw_legend
 from manifoldry.values import Array, FloatArray, IntArray
 
 MAX_VECTOR_POINTS = 5000
@@ -19,6 +19,9 @@ MAX_VECTOR_POINTS = 5000
 LARGEST_DOT, SMALLEST_DOT, DOT_TIMES_ROOT = 36.0, 0.5, 400.0
 """Area of a point in squared points of type: at the most, at the least, and times the root of their number between. 150
 points are as large as a letter, of 70,000 each covers a pixel or two."""
+
+N_LAYERS = 8
+"""Layers in which points of several shapes are drawn, each shape in turn, so that none covers all of another."""
 
 MAX_SPACE_TICKS = 4
 """Ticks on each axis of a plot in space."""
@@ -187,12 +190,16 @@ def _draw_classes(ax: Any, places: FloatArray, order: IntArray, style: PointStyl
     from matplotlib.colors import to_rgba_array
 
     classes = as_classes(style.labels, len(places), style.names, style.palette)
-    codes = classes.codes[order]
-    for marker in dict.fromkeys(classes.marker(code) for code in range(-1, len(classes.names))):
-        mine = np.array([classes.marker(code) == marker for code in range(-2, len(classes.names))])[codes + 2]
-        colors = to_rgba_array([classes.color(code) for code in range(-2, len(classes.names))])[codes[mine] + 2]
-        if mine.any():
-            ax.scatter(*places[order[mine]].T, c=colors, marker=marker, **dots)
+    known = range(OTHERS, len(classes.names))
+    colors = to_rgba_array([classes.color(code) for code in known])
+    markers = np.array([classes.marker(code) for code in known])
+    shapes = dict.fromkeys(markers.tolist())
+    for layer in np.array_split(order, N_LAYERS if len(shapes) > 1 else 1):
+        codes = classes.codes[layer] - OTHERS
+        for marker in shapes:
+            mine = markers[codes] == marker
+            if mine.any():
+                ax.scatter(*places[layer[mine]].T, c=colors[codes[mine]], marker=marker, **dots)
     if style.legend:
         draw_legend(ax, classes, dots["s"], len(places))
 

@@ -60,6 +60,7 @@ def run_embedding(task: EmbedTask, watch: Watch, record: dict[str, Any]) -> None
     record["seconds"] = dict(watch.seconds)
     if task.outputs.record is not None:
         write_record(task.outputs.record, record, overwrite=task.outputs.overwrite)
+        record["outputs"]["record"] = {"path": task.outputs.record.as_posix()}
 
 
 def fit(task: EmbedTask, table: Table, watch: Watch) -> Fitted:
@@ -73,7 +74,7 @@ def fit(task: EmbedTask, table: Table, watch: Watch) -> Fitted:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if task.method == AUTO_CLASS[0]:
-            with watch.stage("choose", "comparing methods (--method names one)"):
+            with watch.stage("choose", "comparing methods"):
                 choice = choose(X, table.labels, model, watch)
             model = choice.model
         if "callback" in model.get_params():

@@ -13,6 +13,9 @@ from manifoldry.run import Progress
 REFRESHES_PER_SECOND = 8
 """How often the bar is drawn: often enough for a spinner, too seldom to cost anything."""
 
+COMPARISON_STAGE = "compare"
+"""The stage whose steps are whole fits, each with stages of its own."""
+
 
 class Watch:
     """The stages of one command and their seconds; says nothing. A subclass that shows them overrides the three hooks.
@@ -75,13 +78,18 @@ class Bar(Watch):
     def begin(self, text: str) -> None:
         """Show a spinner, until the first step with a known total comes."""
         self._text, self._inner = text, ""
-        self._new(text)
+        self._task = self._shown.add_task(text, total=None, steps="")
 
     def show(self, progress: Progress) -> None:
-        """Move the bar, or begin a new one when the fit has come to another of its own stages."""
+        """Move the bar; it begins anew when the fit has come to another of its own stages."""
+        if self._task is None:
+            return
+        if progress.stage == COMPARISON_STAGE and progress.total:
+            self._describe(f"{self._text}, {progress.done} of {progress.total} done")
+            return
         if progress.stage != self._inner:
             self._inner = progress.stage
-            self._new(f"{self._text}: {self._inner}" if self._inner else self._text)
+            self._describe(f"{self._text}: {self._inner}")
         if progress.total:
             done = min(progress.done, progress.total)
             steps = steps_text(done, progress.total, time.perf_counter() - self._began)
@@ -93,10 +101,9 @@ class Bar(Watch):
             self._shown.remove_task(self._task)
             self._task = None
 
-    def _new(self, text: str) -> None:
-        self.end(text)
+    def _describe(self, text: str) -> None:
         self._began = time.perf_counter()
-        self._task = self._shown.add_task(text, total=None, steps="")
+        self._shown.update(self._task, description=text, completed=0, total=None, steps="")
 
 
 @contextmanager
@@ -151,4 +158,4 @@ def steps_text(done: int, total: int, seconds: float) -> str:
     if not done or seconds <= 0:
         return share
     rate = done / seconds
-    return f"{share}, {rate:.3g}/s, {(total - done) / rate:.0f} s left"
+    return f"{share}, {rate:,.{0 if rate >= 10 else 1}f}/s, {(total - done) / rate:.0f} s left"

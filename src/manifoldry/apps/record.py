@@ -25,8 +25,23 @@ RECORD_VERSION = 1
 RECORDED_PACKAGES = ("numpy", "scipy", "scikit-learn", "faiss-cpu", "numba")
 """What decides the last bits of a fit beside this library."""
 
-NEEDED_FIELDS = ("source", "reading", "preparation", "method", "parameters", "seed", "coordinates", "outputs")
-"""What a run can be repeated from."""
+NEEDED_FIELDS: Mapping[str, type] = {
+    "source": dict,
+    "source.name": str,
+    "source.kind": str,
+    "source.sha256": str,
+    "reading": dict,
+    "preparation": dict,
+    "preparation.scale": str,
+    "method": str,
+    "parameters": dict,
+    "seed": int,
+    "coordinates": dict,
+    "coordinates.sha256": str,
+    "outputs": dict,
+    "versions": dict,
+}
+"""What a run is repeated from, and its types."""
 
 
 def new_record(command: Sequence[str]) -> dict[str, Any]:
@@ -114,7 +129,14 @@ def read_record(path: Path) -> dict[str, Any]:
     version = record.get("version")
     if version != RECORD_VERSION:
         raise ValueError(f"{str(path)!r} has version {version!r}, and this program reads version {RECORD_VERSION}.")
-    missing = [name for name in NEEDED_FIELDS if name not in record]
-    if missing:
-        raise ValueError(f"{str(path)!r} is not complete: it has no {', '.join(missing)}.")
+    for name, kind in NEEDED_FIELDS.items():
+        if not isinstance(_field(record, name), kind):
+            raise ValueError(f"{str(path)!r} cannot be repeated from: its field {name!r} is missing or damaged.")
+    return record
+
+
+def _field(record: Any, name: str) -> Any:
+    """Return a field by its path, such as "source.name"; None if there is none."""
+    for key in name.split("."):
+        record = record.get(key) if isinstance(record, dict) else None
     return record

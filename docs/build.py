@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
 
+from manifoldry.apps.docstrings import fields, sections
 from manifoldry.parameters import declared, describe
 from manifoldry.registry import Card, clusterings, methods
 
@@ -99,22 +100,6 @@ def _notes(text: str) -> list[str]:
     """Return what the notes say beside the references, which the papers repeat in full."""
     said = re.sub(r"^References: .*", "", text, flags=re.MULTILINE).strip()
     return [markdown(said)] if said else []
-
-
-def sections(docstring: str) -> dict[str, str]:
-    """Return the sections of a numpydoc docstring by heading; what stands before the first has the heading ''."""
-    pieces = re.split(r"^(\w+)\n-{3,}\n", docstring, flags=re.MULTILINE)
-    return {"": pieces[0].strip()} | {h: body.strip("\n") for h, body in zip(pieces[1::2], pieces[2::2], strict=True)}
-
-
-def fields(section: str) -> list[tuple[tuple[str, ...], str, str]]:
-    """Return the entries of a numpydoc list: the names that share an entry, their type, their description."""
-    entries = re.findall(r"^(\S.*)\n((?:(?:[ ]+.*)?\n?)*)", section + "\n", flags=re.MULTILINE)
-    found = []
-    for head, body in entries:
-        names, _, kind = head.partition(" : ")
-        found.append((tuple(name.strip() for name in names.split(",")), kind, " ".join(body.split())))
-    return found
 
 
 def _allowed(card: Card) -> dict[str, str]:

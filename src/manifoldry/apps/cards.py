@@ -6,10 +6,10 @@ import inspect
 import textwrap
 from collections.abc import Sequence
 from dataclasses import is_dataclass
-from difflib import get_close_matches
 
+from manifoldry.apps.method_names import method_name
 from manifoldry.parameters import declared, describe
-from manifoldry.registry import METHODS, Card, methods
+from manifoldry.registry import Card, methods
 
 LINE_WIDTH = 100
 ADVICE = {"keeps": "keeps", "loses": "loses", "use when": "use_when", "fails when": "fails_when", "cost": "cost"}
@@ -18,12 +18,8 @@ ADVICE = {"keeps": "keeps", "loses": "loses", "use when": "use_when", "fails whe
 
 def find_card(name: str) -> Card:
     """Return the card of a method by its name, in any case, or say which names there are."""
-    by_name = {card.name.lower(): card for card in methods()}
-    if name.lower() not in by_name:
-        close = [by_name[word].name for word in get_close_matches(name.lower(), by_name, n=1)]
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(METHODS)}."
-        raise ValueError(f"There is no method {name!r}; {hint}")
-    return by_name[name.lower()]
+    found = method_name(name, auto=False)
+    return next(card for card in methods() if card.name == found)
 
 
 def cards_text(cards: Sequence[Card]) -> str:

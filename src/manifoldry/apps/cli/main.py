@@ -15,6 +15,9 @@ except ImportError:  # pragma: no cover
 from manifoldry import __version__
 
 COMMANDS = {
+    "embed": "Embed a file: coordinates, a model for new rows, a page to look at, and a record of the run.",
+    "transform": "Place new rows by a model that embed has written.",
+    "rerun": "Repeat a run from its record, and tell whether it gives the same bits.",
     "demo": "Unfold a Swiss roll by every method: figures on the screen, pictures in a folder.",
     "methods": "List the methods, or tell all about one.",
 }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from manifoldry.atomic import new_file, refuse_existing
 from manifoldry.values import Array, FloatArray
 
 
@@ -23,6 +25,8 @@ class ReportChart:
         Abscissas and ordinates by the name of the panel they belong to.
     meaning : str
         How to read it, in a sentence or two.
+    log_x : bool
+        Whether the abscissa is logarithmic, as that of R_NX curves.
     """
 
     title: str
@@ -31,6 +35,7 @@ class ReportChart:
     kind: Literal["line", "bar", "dots"]
     series: Mapping[str, tuple[FloatArray, FloatArray]]
     meaning: str = ""
+    log_x: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,3 +119,25 @@ class Report:
             raise ValueError(f"A report of {n} rows needs panels with a place for each of them.")
         if len({panel.name for panel in self.panels}) < len(self.panels):
             raise ValueError("Panels of a report need different names.")
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the page to one file of HTML that needs no network.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to; by custom a name that ends in ``.html``.
+        overwrite : bool
+            Whether a file that is there already may be replaced.
+        """
+        from manifoldry.report.page import render
+
+        refuse_existing(path, overwrite=overwrite)
+        with new_file(path, overwrite=overwrite) as part:
+            part.write_text(render(self), encoding="utf-8", newline="\n")
+
+    def _repr_html_(self) -> str:
+        """Return the page in a frame for notebooks, or a sentence where it is too large for one."""
+        from manifoldry.report.page import frame
+
+        return frame(self)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from manifoldry.atomic import new_file, refuse_existing
+from manifoldry.atomic import new_file
 from manifoldry.values import Array, FloatArray
 
 
@@ -132,7 +132,6 @@ class Report:
         """
         from manifoldry.report.page import render
 
-        refuse_existing(path, overwrite=overwrite)
         with new_file(path, overwrite=overwrite) as part:
             part.write_text(render(self), encoding="utf-8", newline="\n")
 

@@ -15,10 +15,10 @@ class ScatterCamera {
   constructor(points, dimension, projection) {
     this.points = points;
     this.dimension = dimension;
-    this.setProjection(projection);
     this.width = 1;
     this.height = 1;
     this.measure();
+    this.setProjection(projection);
     this.reset();
   }
 
@@ -40,7 +40,8 @@ class ScatterCamera {
     this.middle = low.map((value, d) => (this.finite ? (value + high[d]) / 2 : 0));
     const half = low.map((value, d) => (this.finite ? (high[d] - value) / 2 : 0));
     this.extent = (dimension === 3 ? Math.hypot(...half) : Math.max(...half)) || 1;
-    this.half = half.map((value) => value / this.extent);
+    // How far the first view goes from its middle, across and up; 3-D: measureReach.
+    this.reach = half.map((value) => value / this.extent);
     this.crowding = this.measureCrowding();
   }
 
@@ -66,12 +67,28 @@ class ScatterCamera {
   reset() {
     this.zoomFactor = 1;
     this.target = [0, 0];
-    // In 3-D the third axis points up, as in most plots of three coordinates, seen from the front right.
-    this.rotation = this.dimension === 3 ? scatterTurn(scatterTurn(SCATTER_UPRIGHT, -0.6, 0), 0, 0.3) : SCATTER_IDENTITY;
+    this.rotation = this.dimension === 3 ? SCATTER_FIRST_VIEW : SCATTER_IDENTITY;
   }
 
   setProjection(projection = "perspective") {
-    this.perspective = this.dimension === 3 && projection !== "orthographic" ? SCATTER_PERSPECTIVE : 0;
+    this.perspective = 0;
+    if (this.dimension === 2) return;
+    if (projection !== "orthographic") this.perspective = SCATTER_PERSPECTIVE;
+    this.reach = this.measureReach(SCATTER_FIRST_VIEW);
+  }
+
+  measureReach(R) {
+    const { points, middle, extent, perspective } = this;
+    const reach = [0, 0];
+    for (let i = 0; i < points.length; i += 3) {
+      const [x, y, z] = [points[i] - middle[0], points[i + 1] - middle[1], points[i + 2] - middle[2]];
+      const w = extent - perspective * (R[6] * x + R[7] * y + R[8] * z);
+      const across = Math.abs(R[0] * x + R[1] * y + R[2] * z) / w;
+      const up = Math.abs(R[3] * x + R[4] * y + R[5] * z) / w;
+      if (across > reach[0]) reach[0] = across;
+      if (up > reach[1]) reach[1] = up;
+    }
+    return reach;
   }
 
   resize(width, height) {
@@ -81,7 +98,7 @@ class ScatterCamera {
 
   // CSS pixels per unit of q; per unit of the data: scale / extent.
   get scale() {
-    const [across, up] = this.dimension === 3 ? [0.8, 0.8] : this.half;
+    const [across, up] = this.reach;
     const fit = Math.min(this.width / Math.max(across, 1e-3), this.height / Math.max(up, 1e-3));
     return (fit / 2) * SCATTER_MARGIN * this.zoomFactor;
   }
@@ -151,6 +168,8 @@ class ScatterCamera {
 
 const SCATTER_IDENTITY = [1, 0, 0, 0, 1, 0, 0, 0, 1];
 const SCATTER_UPRIGHT = [1, 0, 0, 0, 0, 1, 0, -1, 0]; // x to the right, z up, y away from the viewer
+// In 3-D the third axis points up, as in most plots of three coordinates, seen from the front and a little from above.
+const SCATTER_FIRST_VIEW = scatterTurn(scatterTurn(SCATTER_UPRIGHT, -0.6, 0), 0, 0.3);
 
 function scatterIsFinite(points, at, dimension) {
   return Number.isFinite(points[at] + points[at + 1] + (dimension === 3 ? points[at + 2] : 0));

@@ -20,10 +20,11 @@ class ScatterPlainPainter {
     context.fillRect(0, 0, width, height);
     const { selection } = panel.rows;
     const shown = this.shownRows(panel);
-    for (const faded of selection ? [true, false] : [false]) {
-      context.globalAlpha = faded ? look.fadedAlpha : look.alpha;
+    const { plain, faded, chosen } = look;
+    for (const disc of selection ? [faded, chosen] : [plain]) {
+      context.globalAlpha = disc.alpha;
       for (const row of shown) {
-        if (!selection || !selection[row] === faded) this.drawRow(panel, context, look, row, faded);
+        if (disc === plain || Boolean(selection[row]) === (disc === chosen)) this.drawRow(panel, context, look, disc, row);
       }
     }
     context.globalAlpha = 1;
@@ -39,7 +40,7 @@ class ScatterPlainPainter {
     return rows.sort((a, b) => depth.get(a) - depth.get(b));
   }
 
-  drawRow(panel, context, look, row, faded) {
+  drawRow(panel, context, look, disc, row) {
     const { colors } = panel.rows;
     if (colors[4 * row + 3] === 0) return;
     const [x, y, depth, w] = panel.camera.project(row, [0, 0, 0, 0]);
@@ -47,12 +48,12 @@ class ScatterPlainPainter {
     const fog = look.fog * away * away * (3 - 2 * away);
     const channel = (c) => {
       const own = colors[4 * row + c] / 255;
-      const seen = faded ? own + (look.veil[c] - own) * look.veilStrength : own;
+      const seen = disc === look.faded ? own + (look.veil[c] - own) * look.veilStrength : own;
       return seen + (look.background[c] - seen) * fog;
     };
     context.fillStyle = scatterCss([channel(0), channel(1), channel(2)]);
     context.beginPath();
-    context.arc(x * look.ratio, y * look.ratio, (0.5 * look.size * look.ratio) / w, 0, 2 * Math.PI);
+    context.arc(x * look.ratio, y * look.ratio, (0.5 * disc.size * look.ratio) / w, 0, 2 * Math.PI);
     context.fill();
   }
 }

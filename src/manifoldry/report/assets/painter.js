@@ -13,13 +13,13 @@ uniform mat3 rotation;
 uniform vec2 target, scale;
 uniform vec4 veil;               // color that unselected rows move to, and how far
 uniform vec3 background;
-uniform float perspective, size, alpha, fog;
+uniform float perspective, size, alpha, fog, rim;
 out vec4 shade;
 out float radius;
 void main() {
   vec3 q = rotation * point;
   float w = 1.0 - perspective * q.z;
-  radius = 0.5 * size / w;
+  radius = 0.5 * size / w + rim; // the rim lies around the disc
   gl_PointSize = 2.0 * radius + 1.0;
   gl_Position = vec4((q.xy / w - target) * scale, -0.5 * q.z, 1.0);
   if (color.a == 0.0) gl_Position = vec4(2.0, 2.0, 2.0, 1.0);
@@ -32,13 +32,13 @@ precision highp float;
 in vec4 shade;
 in float radius;
 uniform vec3 background;
-uniform float rim;
+uniform float rim, least; // least: coverage from which a pixel counts; depth is all or nothing
 out vec4 pixel;
 void main() {
   float away = length(gl_PointCoord - 0.5) * (2.0 * radius + 1.0);
   float cover = clamp(radius + 0.5 - away, 0.0, 1.0);
-  if (cover < 0.02) discard;
-  float edge = rim * clamp(away - radius + 1.5, 0.0, 1.0);
+  if (cover < least) discard;
+  float edge = rim > 0.0 ? clamp(away - radius + rim + 0.5, 0.0, 1.0) : 0.0;
   float opacity = shade.a * cover;
   pixel = vec4(mix(shade.rgb, background, edge) * opacity, opacity);
 }`;
@@ -157,12 +157,12 @@ class ScatterGlPainter {
     this.setCamera(panel.camera, look);
     const n = panel.rows.order.length;
     if (!panel.rows.selection) {
-      this.setStrength(look, false);
+      this.setDisc(look, look.plain, 0);
       gl.drawArrays(gl.POINTS, 0, n);
     } else {
-      this.setStrength(look, true);
+      this.setDisc(look, look.faded, look.veilStrength);
       gl.drawElements(gl.POINTS, buffers.unselected, gl.UNSIGNED_INT, 0);
-      this.setStrength(look, false);
+      this.setDisc(look, look.chosen, 0);
       gl.clear(gl.DEPTH_BUFFER_BIT); // selected rows are seen through the others
       gl.drawElements(gl.POINTS, n - buffers.unselected, gl.UNSIGNED_INT, 4 * buffers.unselected);
     }
@@ -179,14 +179,15 @@ class ScatterGlPainter {
     gl.uniform2f(at.scale, (2 * camera.scale) / camera.width, (2 * camera.scale) / camera.height);
     gl.uniform1f(at.perspective, camera.perspective);
     gl.uniform3f(at.background, ...look.background);
-    gl.uniform1f(at.size, look.size * look.ratio);
     gl.uniform1f(at.fog, look.fog);
+    gl.uniform1f(at.least, camera.dimension === 3 ? 0.4 : 0.01);
   }
 
-  setStrength(look, faded) {
+  setDisc(look, disc, veil) {
     const { gl, at } = this;
-    gl.uniform1f(at.alpha, faded ? look.fadedAlpha : look.alpha);
-    gl.uniform4f(at.veil, ...look.veil, faded ? look.veilStrength : 0);
-    gl.uniform1f(at.rim, faded ? 0 : look.rim);
+    gl.uniform1f(at.size, disc.size * look.ratio);
+    gl.uniform1f(at.alpha, disc.alpha);
+    gl.uniform1f(at.rim, disc.rim * look.ratio);
+    gl.uniform4f(at.veil, ...look.veil, veil);
   }
 }

@@ -32,6 +32,12 @@ class ScatterRows {
     return order.subarray(0, kept);
   }
 
+  select(mask) {
+    this.selection = mask;
+    this.selectedCount = 0;
+    if (mask) for (let row = 0; row < mask.length; row++) if (mask[row]) this.selectedCount++;
+  }
+
   // Coordinates within the unit ball of the camera, in drawing order.
   unitPoints({ middle, extent }) {
     const { points, dimension, order } = this;
@@ -62,9 +68,5 @@ class ScatterRows {
       else out[unselected++] = k;
     }
     return { order: out, unselected };
-  }
-
-  isShown(row) {
-    return this.colors[4 * row + 3] !== 0;
   }
 }

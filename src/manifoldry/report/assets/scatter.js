@@ -7,7 +7,7 @@
 // rows: coordinates go to the graphics card once, colors and selection when they change.
 "use strict";
 
-const SCATTER_SIZES = [1.3, 9]; // CSS pixels: a smaller disc is a faint dot, a larger one hides its neighbors
+const SCATTER_SIZES = [1.5, 10]; // CSS pixels: a smaller disc is a faint dot, a larger one hides its neighbors
 const SCATTER_LIVE = 50000; // rows up to which a brush selects while it is drawn, in all panels of a page
 const SCATTER_RATIO = 2; // device pixels per CSS pixel at most: more costs frames and shows nothing on a phone
 const SCATTER_RING = 9; // CSS pixels from the middle of the hovered row to the outside of its ring
@@ -67,7 +67,7 @@ class Scatter {
   // One byte per row, nonzero = selected; null ends the selection.
   setSelection(mask) {
     if (mask) this.checkLength(mask, 1, "mask");
-    this.rows.selection = mask;
+    this.rows.select(mask);
     this.stale.selection = true;
     this.redraw();
   }
@@ -163,7 +163,7 @@ class Scatter {
   rowAt(x, y) {
     const index = ScatterIndex.shared();
     index.build(this);
-    const radius = this.look().size / 2;
+    const radius = this.disc(1).size / 2;
     return index.nearest(x, y, Math.max(SCATTER_REACH, radius), radius);
   }
 
@@ -267,25 +267,37 @@ class Scatter {
     this.overlay.draw();
   }
 
-  // Sizes, opacities and colors of this frame.
+  // Sizes, opacities and colors of this frame. The fewer rows are selected, the larger and more solid they are drawn:
+  // ten of half a million must be found.
   look(ratio = this.ratio, theme = this.options) {
-    const { camera } = this;
-    const spacing = camera.scale / Math.sqrt(camera.crowding); // CSS pixels between neighbors where a typical row lies
-    const [least, most] = SCATTER_SIZES;
-    const size = this.options.pointSize || Math.min(Math.max(1.75 * spacing ** 0.6, least), most);
-    const overlap = (0.8 * size * size) / (spacing * spacing); // discs over a typical pixel
+    const { camera, rows } = this;
     const solid = camera.dimension === 3;
-    const alpha = solid ? 1 : Math.min(Math.max(0.95 * Math.max(overlap, 1) ** -0.45, 0.15), 0.92);
     const background = scatterColor(theme.background);
     const ink = scatterColor(theme.ink);
+    const all = this.disc(1);
     return {
-      ratio, size, alpha, background, ink,
-      fadedAlpha: solid ? 1 : 0.6 * alpha,
+      ratio, background, ink,
+      plain: all,
+      faded: { ...all, alpha: solid ? 1 : 0.6 * all.alpha, rim: 0 },
+      chosen: rows.selection ? this.disc(Math.min(rows.order.length / Math.max(rows.selectedCount, 1), 1000)) : all,
       veil: background.map((value, c) => 0.84 * value + 0.16 * ink[c]),
       veilStrength: 0.85,
-      rim: size > 4 ? 0.75 : 0,
       fog: solid ? 0.6 : 0,
     };
+  }
+
+  // Diameter, opacity and rim of the discs where one row of so many is drawn.
+  disc(thinning) {
+    const { camera, options } = this;
+    const [least, most] = SCATTER_SIZES;
+    // CSS pixels between neighbors where a typical row lies
+    const spacing = camera.scale * Math.sqrt(thinning / camera.crowding);
+    const automatic = Math.min(Math.max(2.1 * spacing ** 0.6, least), most);
+    const size = options.pointSize ? options.pointSize * Math.min(thinning ** 0.1, 1.5) : automatic;
+    const overlap = (0.8 * size * size) / (spacing * spacing); // discs over a typical pixel
+    const clear = Math.min(Math.max(0.95 * Math.max(overlap, 1) ** -0.4, 0.28), 0.92);
+    // A rim of background (CSS pixels) around larger discs tells neighbors apart.
+    return { size, alpha: camera.dimension === 3 ? 1 : clear, rim: size > 3.5 ? 0.6 : 0 };
   }
 
   // The panel as it is now, as a PNG on white (or another theme) with twice the pixels: for printing and saving.

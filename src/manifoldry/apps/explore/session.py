@@ -14,8 +14,10 @@ import numpy as np
 
 from manifoldry.apps.cli.method_options import MethodParameter, method_parameters
 from manifoldry.apps.explore.selection import write_selection
+from manifoldry.apps.explore.script import live_script
 from manifoldry.apps.method_names import method_class, method_name
 from manifoldry.apps.progress import Watch
+from manifoldry.parameters import choices
 from manifoldry.registry import methods
 from manifoldry.report import Report, build_report
 from manifoldry.report.page import payload, render
@@ -126,16 +128,15 @@ class Session:
 
     def page(self) -> str:
         """Return the page with its live controls."""
-        from manifoldry.apps.explore.script import live_script
-
-        return render(self.report, live=live_script(self.choices()))
+        with self._lock:
+            return render(self.report, live=live_script(self.methods(), self.version))
 
     def payload(self) -> dict[str, Any]:
         """Return what the page shows, without the page."""
         with self._lock:
             return {"version": self.version, **payload(self.report)}
 
-    def choices(self) -> list[dict[str, Any]]:
+    def methods(self) -> list[dict[str, Any]]:
         """Return the methods with their parameters, as the controls need them."""
         return [
             {
@@ -224,7 +225,7 @@ class Session:
                 warnings.simplefilter("always")
                 if "callback" in model.get_params():
                     model.set_params(callback=watch.callback)
-                model.fit(self.X, self.table.labels if name.startswith("UMAP") and False else None)
+                model.fit(self.X)
             remarks = [str(each.message) for each in caught]
             with watch.stage("figures"):
                 kept = self._with(name, model)
@@ -273,13 +274,16 @@ def _field(parameter: MethodParameter) -> dict[str, Any]:
     """Return what a field needs to know."""
     return {
         "name": parameter.name,
-        "default": "none" if parameter.default is None else str(parameter.default).lower()
-        if isinstance(parameter.default, bool)
-        else str(parameter.default),
+        "default": _written(parameter.default),
         "allowed": parameter.allowed,
-        "choices": parameter.words if parameter.is_choice else [],
+        "choices": ["true", "false"] if parameter.is_flag else [*choices(parameter.annotation)] if parameter.is_choice else [],
         "text": parameter.text,
     }
+
+
+def _written(value: Any) -> str:
+    """Return a default as one writes it in a field."""
+    return str(value).lower() if isinstance(value, (bool, type(None))) else str(value)
 
 
 def _panel_name(method: str, changed: Mapping[str, Any], n_components: int) -> str:

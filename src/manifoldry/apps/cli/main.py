@@ -18,6 +18,7 @@ COMMANDS = {
     "embed": "Embed a file: coordinates, a model for new rows, a page to look at, and a record of the run.",
     "transform": "Place new rows by a model that embed has written.",
     "rerun": "Repeat a run from its record, and tell whether it gives the same bits.",
+    "explore": "Look at a file in the browser, live: change method and parameters, select rows and save them.",
     "demo": "Unfold a Swiss roll by every method: figures on the screen, pictures in a folder.",
     "methods": "List the methods, or tell all about one.",
 }

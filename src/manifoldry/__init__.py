@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from manifoldry.patches.align import PatchAlignment, align_patches
     from manifoldry.quality import score
     from manifoldry.run import Progress
+    from manifoldry.tables import ReadOptions, Table, read_table
     from manifoldry.values import Certificate, Embedding, NeighborGraph, Spectrum, Stop, Trace
     from manifoldry.warnings import DisconnectedWarning, EmbeddingWarning
 
@@ -80,12 +81,15 @@ _PLACES = {
     "NeighborSuggestion": "manifoldry.choosing.neighbor_suggestion",
     "PatchAlignment": "manifoldry.patches.align",
     "Progress": "manifoldry.run",
+    "ReadOptions": "manifoldry.tables",
     "Spectrum": "manifoldry.values",
     "Stop": "manifoldry.values",
+    "Table": "manifoldry.tables",
     "Trace": "manifoldry.values",
     "align_patches": "manifoldry.patches.align",
     "compare": "manifoldry.choosing.compare",
     "diagnose": "manifoldry.diagnosis",
+    "read_table": "manifoldry.tables",
     "score": "manifoldry.quality",
     "suggest_n_components": "manifoldry.choosing.n_components",
     "suggest_neighbors": "manifoldry.choosing.neighbors",
@@ -151,11 +155,13 @@ __all__ = [
     "PrincipalCurve",
     "Progress",
     "ProjectionPursuit",
+    "ReadOptions",
     "SparsePCA",
     "SparseRandomProjection",
     "Spectrum",
     "Stop",
     "SymmetricSNE",
+    "Table",
     "TesseraMap",
     "Trace",
     "align_patches",
@@ -166,6 +172,7 @@ __all__ = [
     "dimension",
     "methods",
     "quality",
+    "read_table",
     "score",
     "suggest_n_components",
     "suggest_neighbors",

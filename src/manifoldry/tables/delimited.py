@@ -1,0 +1,145 @@
+"""Text files with a row on each line, by Arrow: many threads, typed columns, no Python loop over lines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from functools import partial
+from typing import IO, Any
+
+from manifoldry.tables.arrow_columns import arrow_columns, text_values
+from manifoldry.tables.assemble import columns_table, unique
+from manifoldry.tables.column import Column
+from manifoldry.tables.refusals import UnreadableError, check_bytes, listed, needs, refusing
+from manifoldry.tables.sniffing import MISSING_WORDS, NUMBER, Dialect, sniff
+from manifoldry.tables.source import Source
+from manifoldry.tables.table import ReadOptions, Table
+
+BLOCK_BYTES = (2**22, 2**27)
+"""Bytes that are parsed at once, and then for files with longer lines; a line beyond the second is refused."""
+
+BYTES_PER_VALUE = 16
+"""Memory that a number takes at the most while a file is read: once in Arrow's column, once among the features."""
+
+MOSTLY = 0.5
+"""Share of numbers above which a column of text was meant to be one of numbers."""
+
+
+def read_delimited(source: Source, options: ReadOptions) -> Table:
+    """Return the table in a text file."""
+    with refusing(source.name, "a text table"):
+        dialect = sniff(source, options)
+        rows = source.size / max(1.0, dialect.bytes_per_row)
+        check_bytes(rows * len(dialect.names) * BYTES_PER_VALUE, f"The table in {source.name}")
+        names, repeated = unique(dialect.names)
+        found = _parse(source, dialect, names)
+        if found.num_rows == 0:
+            what = f"only names of columns ({listed(names)})" if dialect.named else "no row"
+            raise UnreadableError(f"{source.name} holds {what}; a row for each point is needed.")
+        columns = [_checked(column, found.column(column.name), dialect) for column in arrow_columns(found)]
+        remarks = list(dialect.remarks)
+        if repeated:
+            remarks.append(f"Names of columns that came twice were numbered: {listed(repeated)}.")
+        if len(columns) == 1:
+            remarks.append("There is one column only; --delimiter says what separates columns, if there are more.")
+        del found
+        return columns_table(columns, options, source.name, named=dialect.named, remarks=remarks)
+
+
+def _parse(source: Source, dialect: Dialect, names: Sequence[str]) -> Any:
+    """Return the file as an Arrow table; lines longer than a block are tried with larger ones."""
+    try:
+        import pyarrow as pa
+        from pyarrow import csv as arrow_csv
+    except ImportError:
+        raise needs("pyarrow", "Reading text files") from None
+    convert = arrow_csv.ConvertOptions(
+        null_values=list(MISSING_WORDS), strings_can_be_null=False, decimal_point=dialect.decimal
+    )
+    blank = dialect.delimiter == " "
+    parse = arrow_csv.ParseOptions(delimiter="\t" if blank else dialect.delimiter, newlines_in_values=dialect.quoted)
+    for block in BLOCK_BYTES:
+        encoding = "utf8" if dialect.encoding.startswith("utf-8") else dialect.encoding
+        reading = arrow_csv.ReadOptions(
+            column_names=list(names), skip_rows=dialect.skip, block_size=block, encoding=encoding
+        )
+        try:
+            with source.unpacked() as file:
+                stream = _tabbed(file, source) if blank else file
+                return arrow_csv.read_csv(stream, read_options=reading, parse_options=parse, convert_options=convert)
+        except pa.ArrowInvalid as error:
+            if "straddling" in str(error) and block != BLOCK_BYTES[-1]:
+                continue
+            if "straddling" in str(error):
+                limit = BLOCK_BYTES[-1] // 2**20
+                raise UnreadableError(f"{source.name} has a line of more than {limit} MB, so it is no table.") from None
+            if "Empty CSV" in str(error):
+                return pa.table({name: pa.array([], pa.null()) for name in names})
+            raise UnreadableError(_ragged(source, dialect, len(names)) or _reason(source, error)) from None
+    raise AssertionError  # the last block returns or raises
+
+
+def _tabbed(file: IO[bytes], source: Source) -> IO[bytes]:
+    """Return a file whose fields are separated by white space with one tab in its place."""
+    check_bytes(3 * source.size, source.name)
+    text = re.sub(rb"(?m)^[ \t]+|[ \t]+(?=\r?$)", b"", file.read())
+    if b'"' in text:
+        return io.BytesIO(re.sub(rb'("[^"\n]*")|[ \t]+', lambda found: found[1] or b"\t", text))
+    return io.BytesIO(re.sub(rb"[ \t]+", b"\t", text))
+
+
+def _reason(source: Source, error: Exception) -> str:
+    return f"{source.name} cannot be read as a text table: {' '.join(str(error).split())[:200]}."
+
+
+def _ragged(source: Source, dialect: Dialect, width: int) -> str:
+    """Return the sentence on the first line that has more or fewer fields than the first; "" if there is none."""
+    with source.unpacked() as file:
+        stream: Any = _tabbed(file, source) if dialect.delimiter == " " else file
+        lines = io.TextIOWrapper(io.BufferedReader(stream), encoding=dialect.encoding, errors="replace", newline="")
+        for _ in range(dialect.skip):
+            lines.readline()
+        reader = csv.reader(lines, delimiter="\t" if dialect.delimiter == " " else dialect.delimiter)
+        try:
+            for row in reader:
+                if row and len(row) != width:
+                    number = dialect.skip + reader.line_num
+                    return (
+                        f"{source.name}: line {number} has {_fields(len(row))}, the first lines have {width}; correct "
+                        "the line, or say --delimiter."
+                    )
+        except csv.Error as error:
+            return f"{source.name}: line {dialect.skip + reader.line_num} cannot be split into fields: {error}."
+    return ""
+
+
+def _fields(count: int) -> str:
+    return f"{count} field" + ("" if count == 1 else "s")
+
+
+def _checked(column: Column, values: Any, dialect: Dialect) -> Column:
+    """Return a column of text with what is wrong with it, if most of it is numbers."""
+    if column.kind != "text":
+        return column
+    return Column(column.name, "text", column.load, flaw=_flaw(column.name, values, dialect))
+
+
+def _flaw(name: str, values: Any, dialect: Dialect) -> str:
+    sample = text_values(values[:1000])
+    known = [text for text in sample if text.strip() not in MISSING_WORDS]
+    if not known or sum(bool(NUMBER.fullmatch(text)) for text in known) <= MOSTLY * len(known):
+        return ""
+    is_number = partial(_number, decimal=dialect.decimal)
+    place, text = next((i, text) for i, text in enumerate(text_values(values)) if not is_number(text))
+    return (
+        f"Column {name!r}: {text[:40]!r} in row {place + 1} is no number, as most of the column is; correct it, leave "
+        f"the column out (--drop {name}), or keep it to color by (--color {name})."
+    )
+
+
+def _number(text: str, decimal: str) -> bool:
+    if text.strip() in MISSING_WORDS:
+        return True
+    return bool(NUMBER.fullmatch(text.replace(",", ".") if decimal == "," else text))

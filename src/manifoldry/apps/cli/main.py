@@ -18,12 +18,15 @@ from manifoldry import __version__
 from manifoldry.apps.cli.notes import warnings_as_notes
 
 COMMANDS = {
+    "embed": "Embed a file: coordinates, a model for new rows, a page to look at, and a record of the run.",
+    "transform": "Place new rows by a model that embed has written.",
     "compare": "Fit several methods, rank them for a purpose, and say why.",
     "diagnose": "Say what there is to know about data before a fit, or about a fitted model.",
     "dimension": "Estimate how many dimensions the data have, and say why.",
     "score": "Judge coordinates that any program has made of a file.",
     "methods": "List the methods, find some, or tell all about one.",
     "cite": "Print what to cite for methods, as BibTeX.",
+    "rerun": "Repeat a run from its record, and tell whether it gives the same bits.",
     "demo": "Unfold a Swiss roll by every method: figures on the screen, pictures in a folder.",
     "completion": "Print the script by which a shell completes commands and options.",
 }

@@ -1,0 +1,134 @@
+"""The results of an embedding: written to their files, and told to the record of the run."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from manifoldry.apps.json_text import plain
+from manifoldry.apps.judgment import Judgment
+from manifoldry.apps.outputs import STANDARD_STREAM, Outputs
+from manifoldry.apps.record import array_digest, file_digest, written
+from manifoldry.apps.task import EmbedTask, Fitted
+from manifoldry.tables import Table, write_coordinates
+from manifoldry.values import FloatArray
+
+UNRECORDED = ("callback", "verbose", "n_jobs", "copy")
+"""Parameters of an estimator that do not change its result."""
+
+
+def source_facts(task: EmbedTask, table: Table) -> dict[str, Any]:
+    """Return what a record says of the source and of how it is to be embedded."""
+    n, d = table.X.shape
+    kind = source_kind(task.source)
+    digest = file_digest(Path(task.source)) if kind == "file" else array_digest(table.X)
+    return {
+        "source": {"name": task.source, "kind": kind, "sha256": digest, "rows": n, "columns": d},
+        "features": list(table.features),
+        "reading": asdict(task.reading),
+        "remarks": list(table.remarks),
+        "preparation": {"scale": task.scale, "pca": task.pca},
+        "seed": task.seed,
+    }
+
+
+def source_kind(source: str) -> str:
+    """Return whether a source is a "file" or folder, "standard input", or a "data set"."""
+    if source == STANDARD_STREAM:
+        return "standard input"
+    return "file" if Path(source).exists() else "data set"
+
+
+def fit_facts(fitted: Fitted) -> dict[str, Any]:
+    """Return what a record says of a fit: method, parameters, what "auto" came to, advice, and the coordinates' bits."""
+    model, Y = fitted.model, fitted.model.embedding_
+    diagnostics = getattr(model, "diagnostics_", {})
+    simple = {name: value for name, value in diagnostics.items() if isinstance(value, (bool, int, float, str))}
+    facts = {
+        "method": type(model).__name__,
+        "parameters": {k: v for k, v in model.get_params(deep=False).items() if k not in UNRECORDED},
+        "resolved": simple,
+        "fit_seconds": dict(diagnostics.get("seconds", {})),
+        "stopped": bool(diagnostics.get("stopped", False)),
+        "advice": list(diagnostics.get("advice", ())),
+        "warnings": list(fitted.warnings),
+        "coordinates": {"rows": Y.shape[0], "dimensions": Y.shape[1], "sha256": array_digest(Y)},
+    }
+    return facts if fitted.choice is None else {**facts, "choice": fitted.choice.to_dict()}
+
+
+def write_embedding(outputs: Outputs, Y: FloatArray, table: Table, record: dict[str, Any]) -> None:
+    """Write coordinates with the ids of their rows, to a file or to standard output."""
+    path = outputs.coordinates
+    if path is None:
+        return
+    if str(path) == STANDARD_STREAM:
+        print_coordinates(Y, table)
+        return
+    write_coordinates(path, Y, table, overwrite=outputs.overwrite)
+    record["outputs"]["coordinates"] = written(path)
+
+
+def write_model(outputs: Outputs, fitted: Fitted, table: Table, record: dict[str, Any]) -> None:
+    """Write the model with what it takes to read new rows alike."""
+    from manifoldry.storage import save_model
+
+    path = outputs.model
+    if path is None:
+        return
+    facts = {name: record[name] for name in ("date", "source", "reading", "preparation", "features", "versions")}
+    metadata = {**facts, "id": table.id_name, "label": table.label, "method": record["method"]}
+    save_model(fitted.whole, path, metadata=plain(metadata), overwrite=outputs.overwrite)
+    record["outputs"]["model"] = written(path)
+
+
+def write_report(task: EmbedTask, fitted: Fitted, table: Table, judged: Judgment, record: dict[str, Any]) -> None:
+    """Write the page: the embedding, the methods it was compared with, and PCA."""
+    from manifoldry.report import build_report
+
+    path = task.outputs.report
+    if path is None:
+        return
+    shown = {**record, "source": task.source}
+    report = build_report(
+        fitted.X,
+        panels(fitted),
+        ids=table.ids,
+        id_name=table.id_name,
+        columns=table.columns,
+        label=table.label,
+        thumbnails=table.thumbnails,
+        title=f"{table.source or task.source}: {record['method']}",
+        record=plain(shown),
+        diagnosis=judged.diagnosis,
+        random_state=task.seed,
+    )
+    report.save(path, overwrite=task.outputs.overwrite)
+    record["outputs"]["report"] = written(path)
+
+
+def print_coordinates(Y: FloatArray, table: Table) -> None:
+    """Write coordinates as CSV to standard output."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "coordinates.csv"
+        write_coordinates(path, Y, table)
+        with path.open("rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+
+
+def panels(fitted: Fitted) -> dict[str, Any]:
+    """Return the embeddings to show side by side: the result, the methods that it was compared with, and PCA."""
+    from manifoldry.embedders.wrapped import PCA
+
+    shown = {type(fitted.model).__name__: fitted.model}
+    if fitted.choice is not None and fitted.choice.whole:
+        for entry in fitted.choice.comparison.ranking:
+            shown.setdefault(entry.name, entry.estimator)
+    dimension = fitted.model.embedding_.shape[1]
+    if "PCA" not in shown and dimension <= min(fitted.X.shape):
+        shown["PCA"] = PCA(n_components=dimension).fit(fitted.X)
+    return shown

@@ -1,0 +1,104 @@
+"""The end of a run on the screen: the method and why, the figures beside PCA's, what to worry about, what was written."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from manifoldry.quality.table import format_figure
+
+SUMMARY_WIDTH = 100
+"""Characters of a line on the screen."""
+
+MAX_TOLD_FINDINGS = 5
+"""Findings told on the screen, problems first; the page has all of them."""
+
+MAX_TOLD_WARNINGS = 3
+"""Warnings of the fit told on the screen; the record has all of them."""
+
+
+def summary_text(record: Mapping[str, Any]) -> str:
+    """Return the lines about a run, from its record."""
+    blocks = [_head(record), _figures(record), _worries(record), _files(record)]
+    return "\n\n".join("\n".join(lines) for lines in map(list, blocks) if lines)
+
+
+def _head(record: Mapping[str, Any]) -> Iterator[str]:
+    source, coordinates = record["source"], record["coordinates"]
+    d = coordinates["dimensions"]
+    yield from _wrapped(
+        f"{record['method']} of {source['name']}: {source['rows']:,} rows of {source['columns']:,} columns in "
+        f"{d} dimension{'' if d == 1 else 's'}, {sum(record['seconds'].values()):.1f} s."
+    )
+    if choice := record.get("choice"):
+        yield from _wrapped(_chosen(record["method"], choice))
+    if record["stopped"]:
+        yield from _wrapped("Stopped before the fit was done: the coordinates are those reached so far.")
+    for remark in (*record["remarks"], *record["unjudged"]):
+        yield from _wrapped(f"- {remark}", "  ")
+
+
+def _chosen(method: str, choice: Mapping[str, Any]) -> str:
+    """Return why a method was chosen, in a sentence or two."""
+    sampled = "" if choice["whole"] else f" on a sample of {choice['rows']:,} rows"
+    others = [entry["method"] for entry in choice["ranking"] if entry["method"] != method]
+    text = f'Chosen to "{choice["purpose"]}"{sampled} before {", ".join(others)}' if others else "No other was tried"
+    if choice["left_out"]:
+        text += f" ({', '.join(choice['left_out'])} would take too long on so many rows)"
+    reason = choice["reasons"][0] if choice["reasons"] else ""
+    return f"{text}. {reason}".rstrip()
+
+
+def _figures(record: Mapping[str, Any]) -> Iterator[str]:
+    figures = record["quality"].get("figures", {})
+    if not figures:
+        return
+    width = max(9, len(record["method"]) + 2)
+    yield f"{'':20}{record['method']:>{width}}{'PCA':>9}  best"
+    for name, row in figures.items():
+        value, pca = (_number(row[key]) for key in ("value", "pca"))
+        yield f"  {name:18}{value:>{width}}{pca:>9}  {row['best']:4g}  {row['meaning']}"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None or value != value else format_figure(value)
+
+
+def _worries(record: Mapping[str, Any]) -> Iterator[str]:
+    serious = [found for found in record["findings"] if found["severity"] != "fine"]
+    for found in serious[:MAX_TOLD_FINDINGS]:
+        mark = "!" if found["severity"] == "problem" else "-"
+        yield from _wrapped(f"{mark} {found['sentence']}", "  ")
+        if found["advice"]:
+            yield from _wrapped(f"  -> {found['advice']}", "     ")
+    if len(serious) > MAX_TOLD_FINDINGS:
+        yield f"  ({len(serious) - MAX_TOLD_FINDINGS} more: see the report, or manifoldry diagnose)"
+
+
+def _files(record: Mapping[str, Any]) -> Iterator[str]:
+    for name, file in record["outputs"].items():
+        yield f"{name:12}{file['path']}"
+
+
+def interrupted_text(wanted: Mapping[str, str], outputs: Mapping[str, Any]) -> str:
+    """Return what Ctrl-C has left: what was written, and what was not.
+
+    Examples
+    --------
+    >>> interrupted_text({"coordinates": "a.csv", "model": "a.mfy"}, {"coordinates": {}})
+    'Interrupted. Written: a.csv; not written: a.mfy.'
+    """
+    done = [path for name, path in wanted.items() if name in outputs]
+    left = [path for name, path in wanted.items() if name not in outputs]
+    return f"Interrupted. Written: {_listed(done)}; not written: {_listed(left)}."
+
+
+def _listed(paths: Sequence[str]) -> str:
+    return ", ".join(paths) or "nothing"
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(
+        text, SUMMARY_WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )

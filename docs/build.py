@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
 
+from manifoldry.apps.citations import bibliography
 from manifoldry.apps.docstrings import fields, sections
 from manifoldry.parameters import declared, describe
 from manifoldry.registry import Card, clusterings, methods
@@ -34,13 +35,16 @@ ADVICE = {
 def pages() -> dict[Path, str]:
     """Return the text of every generated file by its path.
 
-    A page per card, their indices, and the pages that include tables of benchmarks.
+    A page per card, their indices, the pages that include tables of benchmarks or the help of the command line, and
+    the copy of the references that is installed with the package.
     """
-    cards, references = methods(), bibliography((ROOT / "references.bib").read_text(encoding="utf-8"))
+    entries = (ROOT / "references.bib").read_text(encoding="utf-8")
+    cards, references = methods(), bibliography(entries)
     texts = {ROOT / "docs" / "methods" / f"{card.name}.md": page(card, references, _figure(card)) for card in cards}
     texts[ROOT / "docs" / "methods" / "index.md"] = "\n".join(
         ["# The methods", "", *overview(cards, ""), "", "The same table on the command line: `manifoldry methods`.", ""]
     )
+    texts[ROOT / "src" / "manifoldry" / "references.bib"] = entries
     clusters = clusterings()
     texts |= {ROOT / "docs" / "clusterings" / f"{card.name}.md": page(card, references) for card in clusters}
     texts[ROOT / "docs" / "clusterings" / "index.md"] = "\n".join(
@@ -131,16 +135,6 @@ def markdown(text: str) -> str:
 
 def _flush(formula: str) -> str:
     return "\n".join(line.strip() for line in formula.splitlines())
-
-
-def bibliography(text: str) -> dict[str, dict[str, str]]:
-    """Return the fields of every BibTeX entry by its key; braces that protect capitals are dropped."""
-    entries = re.findall(r"^@\w+\{(\w+),\n(.*?)^\}", text, flags=re.MULTILINE | re.DOTALL)
-    pattern = re.compile(r"^\s*(\w+)\s*=\s*\{(.*)\},?$", flags=re.MULTILINE)
-    return {
-        key: {name: re.sub(r"[{}]", "", value).replace("--", "–") for name, value in pattern.findall(body)}
-        for key, body in entries
-    }
 
 
 def citation(entry: dict[str, str]) -> str:

@@ -33,6 +33,11 @@ def method_name(name: str, *, auto: bool = True) -> str:
     return names[word]
 
 
+def is_method(name: str) -> bool:
+    """Tell whether a name is that of a method, in any case."""
+    return _bare(name) in {_bare(each) for each in METHODS}
+
+
 def method_class(name: str) -> type:
     """Return the class of a method by its name; only its own module is imported."""
     found = method_name(name)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-FORMATS = ("csv", "tsv", "parquet", "arrow", "npy", "npz", "mtx", "h5ad", "images", "dataset")
-"""What can be read, as the options of a table have it."""
+FORMAT_CHOICES = ("csv", "tsv", "parquet", "arrow", "npy", "npz", "mtx", "h5ad", "images", "dataset")
+"""What can be read, as `tables` has it; said here again so that the help does not load it."""
 SCALES = ("none", "standard", "robust", "unit", "log1p")
 """What the columns, or for "unit" the rows, are divided by before a fit."""
 DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " ", "pipe": "|"}
@@ -148,7 +148,7 @@ _READING = (
     click.option(
         "--format",
         "format",
-        type=click.Choice(FORMATS),
+        type=click.Choice(FORMAT_CHOICES),
         help="What the file is.  [default: by its name and first bytes]",
     ),
     click.option(

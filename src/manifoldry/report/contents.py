@@ -23,6 +23,14 @@ class ReportChart:
         Abscissas and ordinates by the name of the panel they belong to.
     meaning : str
         How to read it, in a sentence or two.
+    legend : mapping of str to str
+        What to add to the name of a series, such as the area under its curve.
+    log_x : bool
+        Whether the abscissas, all positive, are drawn on a logarithmic axis.
+    y_range : pair of float, optional
+        Ends of the axis of ordinates; those of the series if None.
+    diagonal : bool
+        Whether the line y = x is drawn too.
     """
 
     title: str
@@ -31,6 +39,34 @@ class ReportChart:
     kind: Literal["line", "bar", "dots"]
     series: Mapping[str, tuple[FloatArray, FloatArray]]
     meaning: str = ""
+    legend: Mapping[str, str] = field(default_factory=dict)
+    log_x: bool = False
+    y_range: tuple[float, float] | None = None
+    diagonal: bool = False
+
+
+@dataclass(frozen=True)
+class ReportScale:
+    """How numbers become colors: the same in all panels, so that they can be compared.
+
+    Parameters
+    ----------
+    low, high : float
+        Numbers of the first and the last color; what lies beyond gets these.
+    middle : float, optional
+        The number that a diverging scale has in its middle; None for a sequential one.
+    meaning : str
+        How to read it, in a sentence.
+    """
+
+    low: float
+    high: float
+    middle: float | None = None
+    meaning: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise ValueError(f"A scale of colors must rise; got {self.low} to {self.high}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +78,7 @@ class ReportPanel:
     name : str
         The method; unique in a report.
     coordinates : ndarray of shape (n, 2) or (n, 3)
-        One place per row.
+        One place per row; NaN for rows that have none.
     caption : str
         A line below the panel.
     sentences : tuple of str
@@ -51,7 +87,7 @@ class ReportPanel:
         Settings of the method.
     colors : mapping of str to ndarray of shape (n,)
         Numbers or text per row that belong to this embedding, to color by: distortion, reliability, density, cluster.
-        NaN or "" where not known.
+        NaN or "" where not known. What belongs to the data is the same array in all panels.
     """
 
     name: str
@@ -93,6 +129,9 @@ class Report:
         The run: parameters, versions, seed, seconds. JSON values only.
     notes : tuple of str
         What the page must be honest about: sampled figures, aggregated points.
+    scales : mapping of str to ReportScale
+        How the columns and colors of these names are drawn; others from their least to their greatest number. One
+        with text has a scale for its meaning alone.
     """
 
     title: str
@@ -107,6 +146,7 @@ class Report:
     charts: Sequence[ReportChart] = ()
     record: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    scales: Mapping[str, ReportScale] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         n = len(self.ids)

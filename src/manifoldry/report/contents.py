@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from manifoldry.atomic import new_file
 from manifoldry.values import Array, FloatArray
 
 
@@ -154,3 +156,24 @@ class Report:
             raise ValueError(f"A report of {n} rows needs panels with a place for each of them.")
         if len({panel.name for panel in self.panels}) < len(self.panels):
             raise ValueError("Panels of a report need different names.")
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the page to one file of HTML that needs no network.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to; by custom a name that ends in ``.html``.
+        overwrite : bool
+            Whether a file that is there already may be replaced.
+        """
+        from manifoldry.report.page import render
+
+        with new_file(path, overwrite=overwrite) as part:
+            part.write_text(render(self), encoding="utf-8", newline="\n")
+
+    def _repr_html_(self) -> str:
+        """Return the page in a frame for notebooks, or a sentence where it is too large for one."""
+        from manifoldry.report.page import frame
+
+        return frame(self)

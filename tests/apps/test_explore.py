@@ -20,7 +20,9 @@ def made_table(seed=0):
     kind = np.repeat(["a", "b", "<i>c</i>"], N // 3).astype(object)
     X = rng.normal(size=(N, 5)) + 6.0 * np.repeat(np.arange(3), N // 3)[:, None]
     ids = np.array([f"row {i}" for i in range(N)], dtype=object)
-    return Table(X, tuple("pqrst"), ids, "name", {"kind": kind, "weight": rng.random(N)}, label="kind", source="cells.csv")
+    return Table(
+        X, tuple("pqrst"), ids, "name", {"kind": kind, "weight": rng.random(N)}, label="kind", source="cells.csv"
+    )
 
 
 @contextmanager
@@ -50,7 +52,9 @@ def ask(server, path, body=None, *, token=None, **headers):
     """Return status, headers and body of one request."""
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
     sent = {"Content-Type": "application/json"} | {name.replace("_", "-"): value for name, value in headers.items()}
-    method, text = ("GET", None) if body is None else ("POST", body if isinstance(body, (str, bytes)) else json.dumps(body))
+    method, text = (
+        ("GET", None) if body is None else ("POST", body if isinstance(body, (str, bytes)) else json.dumps(body))
+    )
     connection.request(method, f"/{server.token if token is None else token}/{path}", text, sent)
     answer = connection.getresponse()
     said = answer.read()

@@ -175,6 +175,7 @@ class LiveControls {
 }
 
 window.Report.ready.then(() => {
+  document.querySelector("footer p").textContent = "Made by manifoldry. This page talks to the program that serves it on this machine, and to nobody else.";
   const live = new LiveControls(document.getElementById("live"), LIVE_CHOICES);
   live.version = LIVE_VERSION;
   live.follow();

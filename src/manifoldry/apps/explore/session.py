@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from manifoldry.apps.cli.method_options import MethodParameter, method_parameters
-from manifoldry.apps.explore.selection import write_selection
 from manifoldry.apps.explore.script import live_script
+from manifoldry.apps.explore.selection import write_selection
 from manifoldry.apps.method_names import method_class, method_name
 from manifoldry.apps.progress import Watch
+from manifoldry.diagnosis import diagnose
 from manifoldry.parameters import choices
 from manifoldry.registry import methods
 from manifoldry.report import Report, build_report
@@ -107,6 +108,7 @@ class Session:
         self.X = table.X
         for _, step in steps:
             self.X = step.fit_transform(self.X)
+        self.diagnosis = diagnose(self.X)
         self.models: dict[str, Any] = {}
         self.version = 0
         self._lock = threading.RLock()
@@ -175,7 +177,10 @@ class Session:
                 raise Busy(f"{self._watch.job.name} is still being embedded: wait for it or stop it.")
             self._watch = JobWatch(_panel_name(name, changed, n_components))
             self._thread = threading.Thread(
-                target=self._run, args=(self._watch.job.name, model, self._watch), name="manifoldry-explore", daemon=True
+                target=self._run,
+                args=(self._watch.job.name, model, self._watch),
+                name="manifoldry-explore",
+                daemon=True,
             )
             self._thread.start()
         return self.progress()
@@ -254,6 +259,7 @@ class Session:
             label=table.label,
             thumbnails=table.thumbnails,
             title=table.source,
+            diagnosis=self.diagnosis,
             random_state=self.seed,
         )
 
@@ -276,7 +282,11 @@ def _field(parameter: MethodParameter) -> dict[str, Any]:
         "name": parameter.name,
         "default": _written(parameter.default),
         "allowed": parameter.allowed,
-        "choices": ["true", "false"] if parameter.is_flag else [*choices(parameter.annotation)] if parameter.is_choice else [],
+        "choices": ["true", "false"]
+        if parameter.is_flag
+        else [*choices(parameter.annotation)]
+        if parameter.is_choice
+        else [],
         "text": parameter.text,
     }
 

@@ -9,7 +9,6 @@ from manifoldry.apps.choice import choose
 from manifoldry.apps.judgment import judge
 from manifoldry.apps.method_names import AUTO_CLASS
 from manifoldry.apps.progress import Watch
-from manifoldry.apps.record import new_record, write_record
 from manifoldry.apps.results import (
     fit_facts,
     source_facts,
@@ -17,6 +16,7 @@ from manifoldry.apps.results import (
     write_model,
     write_report,
 )
+from manifoldry.apps.record import new_record, write_record
 from manifoldry.apps.summary import interrupted_text
 from manifoldry.apps.task import EmbedTask, Fitted
 from manifoldry.tables import Table, preparation, read_table

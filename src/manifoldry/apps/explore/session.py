@@ -36,7 +36,7 @@ OWN_CONTROLS = ("n_components", "n_jobs", "metric", "metric_params")
 """Parameters without a field of their own: the page has a control for the first, the others are given at the start."""
 
 
-class Busy(ValueError):
+class BusyError(ValueError):
     """Another embedding is being made."""
 
 
@@ -174,7 +174,7 @@ class Session:
         changed = {key: value for key, value in values.items() if value != fields[key].default}
         with self._lock:
             if self._watch.job.running:
-                raise Busy(f"{self._watch.job.name} is still being embedded: wait for it or stop it.")
+                raise BusyError(f"{self._watch.job.name} is still being embedded: wait for it or stop it.")
             self._watch = JobWatch(_panel_name(name, changed, n_components))
             self._thread = threading.Thread(
                 target=self._run,
@@ -200,7 +200,7 @@ class Session:
         name = _text(body, "panel")
         with self._lock:
             if self._watch.job.running:
-                raise Busy(f"{self._watch.job.name} is still being embedded: wait for it or stop it.")
+                raise BusyError(f"{self._watch.job.name} is still being embedded: wait for it or stop it.")
             if name not in self.models or len(self.models) == 1:
                 raise ValueError(f"There is no panel {name!r} that can be removed.")
             del self.models[name]
@@ -282,13 +282,20 @@ def _field(parameter: MethodParameter) -> dict[str, Any]:
         "name": parameter.name,
         "default": _written(parameter.default),
         "allowed": parameter.allowed,
-        "choices": ["true", "false"]
+        "choices": _words(parameter),
         if parameter.is_flag
         else [*choices(parameter.annotation)]
         if parameter.is_choice
         else [],
         "text": parameter.text,
     }
+
+
+def _words(parameter: MethodParameter) -> list[str]:
+    """Return all values that a parameter may have, where they can be listed."""
+    if parameter.is_flag:
+        return ["true", "false"]
+    return [str(choice) for choice in choices(parameter.annotation)] if parameter.is_choice else []
 
 
 def _written(value: Any) -> str:

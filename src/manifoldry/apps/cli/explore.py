@@ -29,7 +29,7 @@ LOCAL_HOST = "127.0.0.1"
     help="Where selected rows are saved.  [default: here]",
 )
 @click.option("--open/--no-open", "opened", default=True, help="Open the page in the browser.  [default: open]")
-def explore(
+def explore(  # noqa: PLR0913
     source: str,
     reading: Reading,
     seed: int,
@@ -39,7 +39,7 @@ def explore(
     port: int,
     folder: Path,
     opened: bool,
-) -> None:  # noqa: PLR0913
+) -> None:
     """Look at FILE in the browser: change method and parameters, embed again, select rows and save them.
 
     The page is served on this machine only, at an address with a random token. Ctrl-C ends it.

@@ -283,10 +283,6 @@ def _field(parameter: MethodParameter) -> dict[str, Any]:
         "default": _written(parameter.default),
         "allowed": parameter.allowed,
         "choices": _words(parameter),
-        if parameter.is_flag
-        else [*choices(parameter.annotation)]
-        if parameter.is_choice
-        else [],
         "text": parameter.text,
     }
 

@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from manifoldry.embedders.wrapped_random import GaussianRandomProjection, SparseRandomProjection
     from manifoldry.patches.align import PatchAlignment, align_patches
     from manifoldry.quality import score
+    from manifoldry.report.build import build_report
+    from manifoldry.report.contents import Report
     from manifoldry.run import Progress
     from manifoldry.tables import ReadOptions, Table, read_table
     from manifoldry.values import Certificate, Embedding, NeighborGraph, Spectrum, Stop, Trace
@@ -82,11 +84,13 @@ _PLACES = {
     "PatchAlignment": "manifoldry.patches.align",
     "Progress": "manifoldry.run",
     "ReadOptions": "manifoldry.tables",
+    "Report": "manifoldry.report.contents",
     "Spectrum": "manifoldry.values",
     "Stop": "manifoldry.values",
     "Table": "manifoldry.tables",
     "Trace": "manifoldry.values",
     "align_patches": "manifoldry.patches.align",
+    "build_report": "manifoldry.report.build",
     "compare": "manifoldry.choosing.compare",
     "diagnose": "manifoldry.diagnosis",
     "read_table": "manifoldry.tables",
@@ -156,6 +160,7 @@ __all__ = [
     "Progress",
     "ProjectionPursuit",
     "ReadOptions",
+    "Report",
     "SparsePCA",
     "SparseRandomProjection",
     "Spectrum",
@@ -165,6 +170,7 @@ __all__ = [
     "TesseraMap",
     "Trace",
     "align_patches",
+    "build_report",
     "clusterings",
     "compare",
     "datasets",

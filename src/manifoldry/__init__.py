@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from manifoldry.patches.align import PatchAlignment, align_patches
     from manifoldry.quality import score
     from manifoldry.run import Progress
+    from manifoldry.storage import load, save
     from manifoldry.values import Certificate, Embedding, NeighborGraph, Spectrum, Stop, Trace
     from manifoldry.warnings import DisconnectedWarning, EmbeddingWarning
 
@@ -86,6 +87,8 @@ _PLACES = {
     "align_patches": "manifoldry.patches.align",
     "compare": "manifoldry.choosing.compare",
     "diagnose": "manifoldry.diagnosis",
+    "load": "manifoldry.storage",
+    "save": "manifoldry.storage",
     "score": "manifoldry.quality",
     "suggest_n_components": "manifoldry.choosing.n_components",
     "suggest_neighbors": "manifoldry.choosing.neighbors",
@@ -164,8 +167,10 @@ __all__ = [
     "datasets",
     "diagnose",
     "dimension",
+    "load",
     "methods",
     "quality",
+    "save",
     "score",
     "suggest_n_components",
     "suggest_neighbors",

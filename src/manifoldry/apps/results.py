@@ -121,14 +121,9 @@ def print_coordinates(Y: FloatArray, table: Table) -> None:
 
 
 def panels(fitted: Fitted) -> dict[str, Any]:
-    """Return the embeddings to show side by side: the result, the methods that it was compared with, and PCA."""
-    from manifoldry.embedders.wrapped import PCA
-
+    """Return the embeddings to show side by side: the result, and the methods that it was compared with."""
     shown = {type(fitted.model).__name__: fitted.model}
     if fitted.choice is not None and fitted.choice.whole:
         for entry in fitted.choice.comparison.ranking:
             shown.setdefault(entry.name, entry.estimator)
-    dimension = fitted.model.embedding_.shape[1]
-    if "PCA" not in shown and dimension <= min(fitted.X.shape):
-        shown["PCA"] = PCA(n_components=dimension).fit(fitted.X)
     return shown

@@ -35,7 +35,7 @@ def _head(record: Mapping[str, Any]) -> Iterator[str]:
         yield from _wrapped(_chosen(record["method"], choice))
     if record["stopped"]:
         yield from _wrapped("Stopped before the fit was done: the coordinates are those reached so far.")
-    for remark in (*record["remarks"], *record["unjudged"]):
+    for remark in (*record["remarks"], *record["judged"]):
         yield from _wrapped(f"- {remark}", "  ")
 
 

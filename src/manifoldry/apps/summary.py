@@ -99,6 +99,4 @@ def _listed(paths: Sequence[str]) -> str:
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:
-    return textwrap.wrap(
-        text, SUMMARY_WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
-    )
+    return textwrap.wrap(text, SUMMARY_WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)

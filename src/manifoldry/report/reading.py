@@ -36,7 +36,7 @@ def _places(trust: Reliability) -> str:
     n, counts = len(trust.score), trust.counts
     good = trust.share_trustworthy
     shares = (
-        f"{_share(good)} of {n:,} points have so many of their neighbors in the data around them that their place can be "
+        f"{_share(good)} of the {n:,} points have so many of their neighbors in the data around them that their place can be "
         f"believed, {_share(counts['dubious'] / n)} are dubious"
     )
     if good >= MOST_TRUSTED:

@@ -89,15 +89,14 @@ def text_values(values: Any) -> list[str]:
     import pyarrow as pa
     import pyarrow.types as types
 
-    if types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    if not (types.is_string(values.type) or types.is_large_string(values.type) or types.is_binary(values.type)):
+    kind = values.type.value_type if types.is_dictionary(values.type) else values.type
+    if not (types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind)):
         return ["" if value is None else str(value) for value in values.to_pylist()]
     texts: list[str] = []
     known: dict[str, str] = {}
     for chunk in values.chunks if isinstance(values, pa.ChunkedArray) else [values]:
-        encoded = chunk.dictionary_encode()
-        words = [_decoded(word) for word in encoded.dictionary.to_pylist()]
+        encoded = chunk if types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+        words = ["" if word is None else _decoded(word) for word in encoded.dictionary.to_pylist()]
         words = [known.setdefault(word, word) for word in words]
         codes = encoded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
         words.append("")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 from click.shell_completion import CompletionItem
 
+from manifoldry.apps.cli.notes import tell
 from manifoldry.apps.method_names import AUTO_METHOD, method_name
 from manifoldry.registry import METHODS
 
@@ -37,26 +38,34 @@ class Reading:
     scale: str = "none"
     pca: int | None = None
 
+    @property
+    def changes(self) -> bool:
+        """Whether the features are changed after they were read."""
+        return self.scale != "none" or self.pca is not None or self.options.missing == "impute"
+
     def table(self, source: str) -> Table:
-        """Return the table of a file, a built-in data set or standard input ("-")."""
+        """Return the table of a file, a built-in data set or standard input ("-"), and tell what was left out of it."""
         from manifoldry.tables import read_table
 
-        return read_table(source, self.options)
+        table = read_table(source, self.options)
+        for remark in table.remarks:
+            tell(remark)
+        return table
 
-    def steps(self, seed: int) -> list[tuple[str, Any]]:
-        """Return the named transformers that prepare the table, for a pipeline; none if nothing is to be done."""
+    def prepare(self, table: Table, seed: int) -> tuple[Any, list[tuple[str, Any]]]:
+        """Return the features of a table after all preparation, and its named transformers, fitted."""
         from manifoldry.tables import preparation
 
-        steps: list[tuple[str, Any]] = preparation(self.scale, self.pca, self.options.missing == "impute", seed)
-        return steps
+        X, impute = table.X, self.options.missing == "impute"
+        steps: list[tuple[str, Any]] = preparation(self.scale, self.pca, impute, seed, X=X) if self.changes else []
+        for _, step in steps:
+            X = step.fit_transform(X)
+        return X, steps
 
     def prepared(self, source: str, seed: int) -> tuple[Table, Any]:
-        """Return the table and its features after all preparation."""
+        """Return the table of a source and its features after all preparation."""
         table = self.table(source)
-        X = table.X
-        for _, step in self.steps(seed):
-            X = step.fit_transform(X)
-        return table, X
+        return table, self.prepare(table, seed)[0]
 
 
 class Columns(click.ParamType):

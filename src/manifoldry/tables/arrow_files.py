@@ -1,0 +1,82 @@
+"""Parquet files, and Arrow's own (Feather): typed columns with nulls, dictionaries and vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from manifoldry.tables.arrow_columns import arrow_columns
+from manifoldry.tables.assemble import columns_table, unique
+from manifoldry.tables.refusals import UnreadableError, check_bytes, listed, needs
+from manifoldry.tables.source import Source
+from manifoldry.tables.table import ReadOptions, Table
+
+ARROW_MAGIC = b"ARROW1"
+"""First bytes of an Arrow file; what has others is a stream of batches."""
+
+MEMORY_PER_BYTE = 2
+"""Memory per unpacked byte of a typed file: once in Arrow's columns, once among the features."""
+
+
+def read_parquet(source: Source, options: ReadOptions) -> Table:
+    """Return the table in a Parquet file."""
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise needs("pyarrow", "Reading Parquet files") from None
+    with source.open() as file:
+        texts = _text_paths(parquet.read_metadata(file))
+        file.seek(0)
+        stored = parquet.ParquetFile(file, read_dictionary=texts)  # a text that comes often is in memory once
+        groups = [stored.metadata.row_group(i) for i in range(stored.metadata.num_row_groups)]
+        check_bytes(MEMORY_PER_BYTE * _unpacked_bytes(groups), source.name)
+        return _table(stored.read(), options, source)
+
+
+def _text_paths(metadata: Any) -> list[str]:
+    columns = [metadata.schema.column(j) for j in range(metadata.num_columns)]
+    return [column.path for column in columns if column.physical_type == "BYTE_ARRAY" and "." not in column.path]
+
+
+def _unpacked_bytes(groups: Sequence[Any]) -> float:
+    """Return what row groups declare to take; encoded columns take no less than their values, repeated ones aside."""
+    total = 0.0
+    for group in groups:
+        width = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4}
+        for j in range(group.num_columns):
+            column = group.column(j)
+            total += max(column.total_uncompressed_size, column.num_values * width.get(column.physical_type, 8))
+    return total
+
+
+def read_arrow(source: Source, options: ReadOptions) -> Table:
+    """Return the table in an Arrow file (also Feather of version 2), or in a stream of batches."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise needs("pyarrow", "Reading Arrow files") from None
+    opened = pa.ipc.open_file if source.head(len(ARROW_MAGIC)) == ARROW_MAGIC else pa.ipc.open_stream
+    with source.open() as file, opened(file) as reader:
+        batches, total = [], 0
+        for batch in _batches(reader):
+            total += batch.get_total_buffer_size()
+            check_bytes(MEMORY_PER_BYTE * total, source.name)
+            batches.append(batch)
+        found = pa.Table.from_batches(batches, reader.schema)
+    found.validate(full=True)
+    return _table(found, options, source)
+
+
+def _batches(reader: Any) -> Any:
+    """Return the batches of a file, which has a list of them, or of a stream."""
+    if hasattr(reader, "num_record_batches"):
+        return (reader.get_batch(i) for i in range(reader.num_record_batches))
+    return reader
+
+
+def _table(found: Any, options: ReadOptions, source: Source) -> Table:
+    names, repeated = unique(found.column_names)
+    if found.num_rows == 0 or not names:
+        raise UnreadableError(f"{source.name} holds no rows; a row for each point is needed.")
+    remarks = [f"Names of columns that came twice were numbered: {listed(repeated)}."] if repeated else []
+    return columns_table(arrow_columns(found.rename_columns(names)), options, source.name, remarks=remarks)

@@ -85,6 +85,9 @@ STRANGE_SUFFIXES = {
 }
 """What other suffixes stand for, and what to do."""
 
+UNPACKED = ("csv", "tsv", "mtx")
+"""Formats that are read from gzip files too."""
+
 MAGIC_BYTES = 16
 """Bytes that are enough to tell formats apart."""
 
@@ -109,9 +112,12 @@ def find_format(source: Source, asked: str | None) -> str:
         raise UnreadableError(f"{source.name} is a file, and --format images reads a folder; name the folder.")
     if source.size == 0:
         raise UnreadableError(f"{source.name} is empty; a table with a row for each point is needed.")
-    if asked is not None:
-        return asked
-    return _agreed(source)
+    found = asked or _agreed(source)
+    if found not in UNPACKED and source.is_gzip():
+        raise UnreadableError(
+            f"{source.name} is compressed by gzip, and {FORMATS[found]} is not read so; unpack it first."
+        )
+    return found
 
 
 def _agreed(source: Source) -> str:

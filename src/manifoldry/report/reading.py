@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from math import nan
+from typing import Any
 
 from manifoldry.quality.reliability import Reliability
 from manifoldry.quality.table import Score
@@ -32,12 +34,54 @@ def reading(score: Score | None, trust: Reliability | None, name: str) -> tuple[
     return tuple(found)
 
 
+def summary(
+    scores: Mapping[str, Score],
+    trusts: Mapping[str, Reliability],
+    reference: str,
+    findings: Sequence[Mapping[str, Any]],
+) -> tuple[str, ...]:
+    """Return what to look at first and whether to believe it, and what is wrong with the data."""
+    found: list[str] = []
+    kept = {name: score.get("knn_kept", nan) for name, score in scores.items()}
+    kept = {name: value for name, value in kept.items() if value == value}
+    if kept:
+        first = max(kept, key=lambda name: kept[name])
+        beside = f" ({reference}: {kept[reference]:.0%})" if first != reference and reference in kept else ""
+        trust = f"; {_share(trusts[first].share_trustworthy)} of its points can be believed" if first in trusts else ""
+        found.append(f"{first} keeps most of the nearest neighbors, {kept[first]:.0%}{beside}{trust}.")
+        if first in trusts and trusts[first].share_trustworthy < HALF_TRUSTED:
+            found.append("So none of these pictures can be read point by point: look for coarse groups only.")
+    far = {name: _correlation(score) for name, score in scores.items()}
+    far = {name: value for name, value in far.items() if value == value}
+    if len(far) > 1:
+        first = max(far, key=lambda name: far[name])
+        found.append(f"{first} keeps distances best (correlation {far[first]:.2f}): {_grade(far[first])}.")
+    problems = [finding for finding in findings if finding["severity"] == "problem"]
+    if problems:
+        told = " ".join(str(finding["sentence"]) for finding in problems[:2])
+        count = "A problem" if len(problems) == 1 else f"{len(problems)} problems"
+        found.append(f"{count} of the data to mind first: {told}")
+    return tuple(found)
+
+
+def _correlation(score: Score) -> float:
+    """Return how well distances are kept, straight or along the data, whichever is better; NaN if not known."""
+    known = [score[name] for name in ("spearman", "geodesic_correlation") if score.get(name, nan) == score.get(name)]
+    return max(known, default=nan)
+
+
+def _grade(value: float) -> str:
+    if value >= READABLE:
+        return "what is far apart in it is far apart in the data"
+    return "read them roughly" if value >= ROUGH else "do not read how far apart groups are in any of these pictures"
+
+
 def _places(trust: Reliability) -> str:
     n, counts = len(trust.score), trust.counts
     good = trust.share_trustworthy
     shares = (
-        f"{_share(good)} of the {n:,} points have so many of their neighbors in the data around them that their place can be "
-        f"believed, {_share(counts['dubious'] / n)} are dubious"
+        f"{_share(good)} of the {n:,} points have so many of their neighbors in the data around them that their place "
+        f"can be believed, {_share(counts['dubious'] / n)} are dubious"
     )
     if good >= MOST_TRUSTED:
         return f"Who is near whom can be read: {shares}."
@@ -54,23 +98,22 @@ def _share(value: float) -> str:
 
 
 def _distances(score: Score) -> Iterator[str]:
-    straight, along = score.get("spearman", float("nan")), score.get("geodesic_correlation", float("nan"))
-    known = [value for value in (straight, along) if value == value]
-    if not known:
+    straight, along, best = score.get("spearman", nan), score.get("geodesic_correlation", nan), _correlation(score)
+    if best != best:
         return
     figures = f"correlation {straight:.2f} with straight distances, {along:.2f} with paths along the data"
     if along >= READABLE and along > straight + UNFOLDED:
-        yield f"Distances can be read along the data, not straight through space: something bent was unfolded ({figures})."
-    elif max(known) >= READABLE:
+        yield f"Distances can be read along the data, not straight through space: it unfolds something bent ({figures})."
+    elif best >= READABLE:
         yield f"What is far apart in the picture is far apart in the data ({figures})."
-    elif max(known) >= ROUGH:
+    elif best >= ROUGH:
         yield (f"Which groups are near each other can be read roughly, how far they are apart cannot ({figures}).")
     else:
         yield f"Do not read which groups are near each other, nor how far they are apart ({figures})."
 
 
 def _crowding(score: Score) -> Iterator[str]:
-    density = score.get("density_preservation", float("nan"))
+    density = score.get("density_preservation", nan)
     if density != density:
         return
     if density >= READABLE:
@@ -96,11 +139,11 @@ def _beside_pca(score: Score, name: str) -> Iterator[str]:
 def caption(layout: GivenLayout, score: Score | None, trust: Reliability | None, pca: Mapping[str, float]) -> str:
     """Return the line below a panel: seconds, key figures beside those of PCA, what is not shown."""
     parts = []
-    if score is not None and score.get("knn_kept") == score.get("knn_kept"):
+    if score is not None and score.get("knn_kept", nan) == score.get("knn_kept"):
         against = "" if layout.name == "PCA" else f" (PCA: {pca['knn_kept']:.0%})"
         parts.append(f"{score['knn_kept']:.0%} of the nearest neighbors kept{against}")
     if trust is not None:
-        parts.append(f"{trust.share_trustworthy:.0%} of the points trustworthy")
+        parts.append(f"{_share(trust.share_trustworthy)} of the points trustworthy")
     if layout.seconds is not None:
         parts.append(f"{_seconds(layout.seconds)} s")
     line = ", ".join(parts)

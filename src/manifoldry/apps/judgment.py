@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry.apps.task import Fitted
 from manifoldry.diagnosis import Diagnosis, diagnose
 from manifoldry.quality.scoring import score
 from manifoldry.quality.table import Score
@@ -35,45 +36,43 @@ class Judgment:
         return {"quality": quality, "findings": findings, "judged": list(self.remarks)}
 
 
-def judge(X: Any, model: Any, labels: Array | None = None, seed: int = 0, n_jobs: int | None = None) -> Judgment:
-    """Score and diagnose a fitted estimator by a sample of its points.
+def judge(fitted: Fitted, labels: Array | None = None, seed: int = 0, n_jobs: int | None = None) -> Judgment:
+    """Score and diagnose what was fitted, by a sample of its points.
 
     Parameters
     ----------
-    X : ndarray or csr_array of shape (n, d)
-        What it was fitted to.
-    model : estimator
-        Fitted.
+    fitted : Fitted
+        Prepared rows and the estimator.
     labels : ndarray of shape (n,), optional
         Classes, for the diagnosis.
     seed, n_jobs
         Of the samples, and of the threads.
     """
+    remarks: list[str] = []
+    figures: Score | None = None
+    found: Diagnosis | None = None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        remarks: list[str] = []
-        figures: Score | None = None
-        found: Diagnosis | None = None
         try:
-            figures, remark = _score(X, model, seed, n_jobs)
+            figures, remark = _score(fitted, seed, n_jobs)
             remarks += [remark] if remark else []
         except ValueError as error:
             remarks.append(f"The embedding was not scored: {error}")
         try:
-            found = diagnose(model, X, labels=labels, random_state=seed, n_jobs=n_jobs)
+            found = diagnose(fitted.model, fitted.X, labels=labels, random_state=seed, n_jobs=n_jobs)
         except ValueError as error:
             remarks.append(f"The embedding was not diagnosed: {error}")
     return Judgment(figures, found, tuple(remarks))
 
 
-def _score(X: Any, model: Any, seed: int, n_jobs: int | None) -> tuple[Score, str]:
-    """Return the figures of the points that have a place, by the rows that a report judges, and what to know of them."""
-    placed = np.flatnonzero(np.isfinite(model.embedding_).all(axis=1))
-    rows = judged_rows(placed, Run(seed))
-    metric = getattr(model, "metric", "euclidean")
+def _score(fitted: Fitted, seed: int, n_jobs: int | None) -> tuple[Score, str]:
+    """Return the figures of the points that have a place, by the rows that a report judges, and a remark on them."""
+    Y, metric = fitted.model.embedding_, getattr(fitted.model, "metric", "euclidean")
+    placed = np.flatnonzero(np.isfinite(Y).all(axis=1))
+    rows = judged_rows(placed, len({*fitted.panels, "PCA"}), Run(seed))
     found = score(
-        some_rows(X, rows, metric),
-        model.embedding_[rows],
+        some_rows(fitted.X, rows, metric),
+        Y[rows],
         metric=metric,
         figures=JUDGED_FIGURES,
         random_state=seed,

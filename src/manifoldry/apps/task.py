@@ -103,3 +103,12 @@ class Fitted:
     def whole(self) -> Any:
         """The estimator that takes rows as they are read: a pipeline, or the method itself if nothing is prepared."""
         return Pipeline([*self.steps, ("embedding", self.model)]) if self.steps else self.model
+
+    @property
+    def panels(self) -> dict[str, Any]:
+        """The embeddings to show side by side: the result, and the methods that it was compared with on all rows."""
+        shown = {type(self.model).__name__: self.model}
+        if self.choice is not None and self.choice.whole:
+            for entry in self.choice.comparison.ranking:
+                shown.setdefault(entry.name, entry.estimator)
+        return shown

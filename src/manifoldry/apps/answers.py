@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -74,7 +74,7 @@ def score_text(found: Score) -> str:
     return "\n".join(lines)
 
 
-def _blocks(rows: list[tuple[str, ...]]) -> Iterator[list[str]]:
+def _blocks(rows: Sequence[Sequence[str]]) -> Iterator[list[str]]:
     """Yield the lines of each row of a table; a row may take several."""
     start = " " * (sum(max(map(len, column)) + 2 for column in list(zip(*rows, strict=True))[:-1]))
     block: list[str] = []

@@ -87,8 +87,8 @@ def compare(source: str, reading: Reading, seed: int, as_json: bool, **values: A
     from manifoldry.apps.outputs import Outputs
     from manifoldry.apps.progress import watching
 
-    files = (values.pop(name) for name in ("output", "model", "report"))
-    outputs = Outputs(*files, overwrite=values.pop("force"))
+    output, model, report, force = (values.pop(name) for name in ("output", "model", "report", "force"))
+    outputs = Outputs(output, model, report, overwrite=force)
     names = tuple(method_name(name, auto=False) for name in values.pop("methods") or ()) or None
     task = CompareTask(source=source, outputs=outputs, reading=reading, methods=names, seed=seed, **values)
     with watching(shown=not as_json) as watch:

@@ -24,9 +24,7 @@ from manifoldry.apps.cli.options import Reading, json_option, reading_options, s
 @seed_option
 @json_option
 @click.pass_context
-def diagnose(
-    ctx: click.Context, source: str, model: Path | None, reading: Reading, seed: int, as_json: bool
-) -> None:
+def diagnose(ctx: click.Context, source: str, model: Path | None, reading: Reading, seed: int, as_json: bool) -> None:
     """Say what there is to know about data before a fit, or about a fitted model.
 
     Each finding is a sentence, and what to do. Rows with missing values are counted and left out, unless --missing says

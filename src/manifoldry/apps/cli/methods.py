@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from manifoldry.apps.cli.options import json_option
+from manifoldry.apps.cli.options import complete_methods, json_option
 from manifoldry.registry import CLUSTERINGS, GIVES, METHODS
 
 SHOW = "show"
@@ -12,7 +12,7 @@ SHOW = "show"
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[show NAME | WORDS]")
+@click.argument("words", nargs=-1, shell_complete=complete_methods, metavar="[show NAME | WORDS]")
 @click.option("--family", metavar="NAME", help="Only of this family: geodesic, local, spectral, linear, unfolding, ...")
 @click.option("--gives", type=click.Choice(GIVES), multiple=True, help="Only those that give this; may be repeated.")
 @click.option("--problem", metavar="NAME", help="Only those that solve this: eigen, descent, semidefinite, ...")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import functools
+import glob
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -17,11 +18,31 @@ from manifoldry.registry import METHODS
 
 if TYPE_CHECKING:
     from manifoldry.tables import ReadOptions, Table
+    from manifoldry.tables.preparation import Scale
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 FORMAT_CHOICES = ("csv", "tsv", "parquet", "arrow", "npy", "npz", "mtx", "h5ad", "images", "dataset")
 """What can be read, as `tables` has it; said here again so that the help does not load it."""
+DATASET_NAMES = (
+    "cylinder",
+    "dual_spiral",
+    "fishbowl",
+    "gaussian_clusters",
+    "half_globe",
+    "helix",
+    "open_box",
+    "s_curve",
+    "sphere",
+    "spiral",
+    "star",
+    "swiss_roll",
+    "torus",
+    "twin_peaks",
+    "v_shape",
+    "wave",
+)
+"""The data sets that are generated, as `datasets` has them; said here again so that a completion does not load it."""
 SCALES = ("none", "standard", "robust", "unit", "log1p")
 """What the columns, or for "unit" the rows, are divided by before a fit."""
 DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " ", "pipe": "|"}
@@ -35,7 +56,7 @@ class Reading:
     """How a source is read and prepared, as the options say."""
 
     options: ReadOptions
-    scale: str = "none"
+    scale: Scale = "none"
     pca: int | None = None
 
     @property
@@ -87,8 +108,17 @@ class SourceType(click.ParamType):
     name = "file"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
-        """Return that files complete it."""
+        """Return that files complete it; where no file begins so, the built-in data sets that do."""
+        word = incomplete.replace("-", "_").lower()
+        names = [name.replace("_", "-") for name in DATASET_NAMES if word and name.startswith(word)]
+        if names and not glob.glob(glob.escape(incomplete) + "*"):
+            return [CompletionItem(name) for name in names]
         return [CompletionItem(incomplete, type="file")]
+
+
+def complete_methods(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+    """Return the names of methods that begin so."""
+    return [CompletionItem(name.lower()) for name in METHODS if name.lower().startswith(incomplete.lower())]
 
 
 class MethodName(click.ParamType):
@@ -105,8 +135,8 @@ class MethodName(click.ParamType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
         """Return the names that begin so."""
-        names = [AUTO_METHOD, *(name.lower() for name in METHODS)]
-        return [CompletionItem(name) for name in names if name.startswith(incomplete.lower())]
+        auto = [CompletionItem(AUTO_METHOD)] if AUTO_METHOD.startswith(incomplete.lower()) else []
+        return [*auto, *complete_methods(ctx, param, incomplete)]
 
 
 class SeedType(click.ParamType):
@@ -178,7 +208,7 @@ def reading_options(command: F) -> F:
     """Add the options by which data are read and prepared; the command gets them as ``reading``, a `Reading`."""
 
     @functools.wraps(command)
-    def with_reading(*args: Any, scale: str, pca: int | None, **values: Any) -> Any:
+    def with_reading(*args: Any, scale: Scale, pca: int | None, **values: Any) -> Any:
         from manifoldry.tables import ReadOptions
 
         given = {field.name: values.pop(field.name) for field in fields(ReadOptions)}

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 @click.command()
 @source_argument
 @click.argument("coordinates", metavar="COORDINATES", type=SourceType())
-@click.option("--columns", type=Columns(), metavar="COLUMNS", help="The columns of COORDINATES.  [default: all numbers]")
+@click.option(
+    "--columns", type=Columns(), metavar="COLUMNS", help="The columns of COORDINATES.  [default: all numbers]"
+)
 @click.option(
     "--truth",
     type=Columns(),

@@ -83,7 +83,7 @@ def _parse(source: Source, dialect: Dialect, names: Sequence[str]) -> Any:
             if "straddling" in str(error):
                 limit = BLOCK_BYTES[-1] // 2**20
                 raise UnreadableError(f"{source.name} has a line of more than {limit} MB, so it is no table.") from None
-            if "Empty CSV" in str(error):
+            if "Empty CSV" in str(error) or "Could not skip" in str(error):
                 return pa.table({name: pa.array([], pa.null()) for name in names})
             raise UnreadableError(_ragged(source, dialect, len(names)) or _reason(source, error)) from None
     raise AssertionError  # the last block returns or raises

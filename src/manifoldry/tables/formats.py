@@ -131,6 +131,11 @@ def _agreed(source: Source) -> str:
         return by_name or by_bytes
     if by_bytes == "mtx" and named in (".txt", ".dat"):
         return "mtx"
+    if by_bytes == "csv":  # what text begins with, and what is broken
+        raise UnreadableError(
+            f"{source.name} is named like {FORMATS[by_name]} and does not begin like one; it is broken, or --format says "
+            "what it is."
+        )
     raise UnreadableError(
         f"{source.name} is named like {FORMATS[by_name]}, but its bytes are those of {FORMATS[by_bytes]}; rename it, "
         f"or say --format {by_bytes}."

@@ -275,7 +275,7 @@ def _names(rows: Sequence[Sequence[str]], *, header: bool) -> tuple[tuple[str, .
     """Return the names of the columns, x0, x1, ... if there are none, with remarks on names that were made up."""
     if not header:
         return tuple(f"x{j}" for j in range(len(rows[0]))), []
-    names = [name.strip() for name in rows[0]]
+    names = [" ".join(name.split()) for name in rows[0]]
     if len(rows) > 1 and len(rows[1]) == len(names) + 1 > 2:
         if all(len(row) == len(names) + 1 and not row[-1].strip() for row in rows[1:]):
             names.append("")  # every row ends with a delimiter

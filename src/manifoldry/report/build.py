@@ -82,8 +82,9 @@ def build_report(  # noqa: PLR0913
 
     Notes
     -----
-    Of more than 10,000 rows (fewer in many panels) a uniform sample of 5,000 is judged, of more than 500,000 a uniform sample is shown; notes
-    of the report say so. The figures of an embedding in more than three dimensions are of the two that are shown.
+    Of more than 10,000 rows (fewer in many panels) a uniform sample of 5,000 is judged, of more than 500,000 a uniform
+    sample is shown; notes of the report say so. The figures of an embedding in more than three dimensions are of the
+    two that are shown.
 
     Examples
     --------
@@ -169,8 +170,8 @@ def _panel(
     return ReportPanel(
         layout.name,
         displayed(layout.Y[contents.shown]),
-        caption(layout, score, trust, linear),
-        reading(score, trust, layout.name),
+        caption(layout, score, trust, linear, contents.reference.name),
+        reading(score, trust, layout.name, contents.reference.name),
         layout.sentences,
         layout.parameters,
         {name: spread(values, contents.places, n) for name, values in colors.panels[layout.name].items()},

@@ -162,9 +162,14 @@ def _plain(found: Array) -> Array:
     if found.dtype.kind in "iufU":
         return found
     if found.dtype.kind in "mM":
-        text = found.astype(str)
-        return np.where(np.isnat(found), "", text)
+        return np.where(np.isnat(found), "", _dates(found) if found.dtype.kind == "M" else found.astype(str))
     return np.array(["" if _is_missing(entry) else _text(entry) for entry in found.tolist()], dtype=str)
+
+
+def _dates(found: Array) -> Array:
+    """Return days, or seconds where some are not whole days."""
+    whole = (found.astype("datetime64[D]") == found) | np.isnat(found)
+    return found.astype("datetime64[D]" if whole.all() else "datetime64[s]").astype(str)
 
 
 def _text(entry: Any) -> str:

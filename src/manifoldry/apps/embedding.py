@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 from typing import Any
 
 from manifoldry.apps.choice import choose
 from manifoldry.apps.judgment import judge
 from manifoldry.apps.method_names import AUTO_CLASS
-from manifoldry.apps.outputs import STANDARD_STREAM
 from manifoldry.apps.progress import Watch
-from manifoldry.apps.record import new_record, write_record, written
+from manifoldry.apps.record import new_record, write_record
 from manifoldry.apps.results import (
     fit_facts,
+    note_written,
     refuse_coordinates,
     source_facts,
     write_embedding,
@@ -70,13 +69,6 @@ def run_embedding(task: EmbedTask, watch: Watch, record: dict[str, Any]) -> None
     if outputs.record is not None:
         write_record(outputs.record, record, overwrite=outputs.overwrite)
         record["outputs"]["record"] = {"path": outputs.record.as_posix()}
-
-
-def note_written(name: str, path: Path | None, record: dict[str, Any]) -> None:
-    """Tell the record of a file that was written, if there is one."""
-    if path is not None and str(path) != STANDARD_STREAM:
-        record["outputs"][name] = {"path": path.as_posix()}  # it is there, even if Ctrl-C comes now
-        record["outputs"][name] = written(path)
 
 
 def fit(task: EmbedTask, table: Table, watch: Watch) -> Fitted:

@@ -14,7 +14,7 @@ from typing import Any
 from manifoldry.apps.json_text import plain
 from manifoldry.apps.judgment import Judgment
 from manifoldry.apps.outputs import STANDARD_STREAM, Outputs
-from manifoldry.apps.record import array_digest, file_digest
+from manifoldry.apps.record import array_digest, file_digest, written
 from manifoldry.apps.task import EmbedTask, Fitted
 from manifoldry.tables import Table, write_coordinates
 from manifoldry.tables.writing import DEFAULT_KEY, writable_suffix
@@ -91,6 +91,13 @@ def write_embedding(outputs: Outputs, Y: FloatArray, table: Table, source: str) 
         print_coordinates(Y, table)
         return
     write_coordinates(path, Y, table, overwrite=outputs.overwrite, source=source)
+
+
+def note_written(name: str, path: Path | None, record: dict[str, Any]) -> None:
+    """Tell the record of a file that was written, if there is one."""
+    if path is not None and str(path) != STANDARD_STREAM:
+        record["outputs"][name] = {"path": path.as_posix()}  # it is there, even if Ctrl-C comes now
+        record["outputs"][name] = written(path)
 
 
 def write_model(outputs: Outputs, fitted: Fitted, table: Table, record: Mapping[str, Any]) -> None:

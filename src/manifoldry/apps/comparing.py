@@ -11,7 +11,7 @@ from manifoldry.apps.json_text import plain
 from manifoldry.apps.outputs import Outputs
 from manifoldry.apps.progress import Watch
 from manifoldry.apps.record import new_record, written
-from manifoldry.apps.results import fit_facts, source_facts, write_embedding, write_model
+from manifoldry.apps.results import fit_facts, note_written, source_facts, write_embedding, write_model
 from manifoldry.apps.task import EmbedTask, Fitted
 from manifoldry.choosing.compare import compare
 from manifoldry.choosing.comparison import ComparedMethod, Comparison
@@ -127,8 +127,10 @@ def _write(task: CompareTask, found: Comparison, fitted: Fitted, table: Table, r
     outputs, best = task.outputs, fitted.model
     if outputs.coordinates is not None:
         Y = best.embedding_ if len(best.embedding_) == len(table.ids) else best.transform(fitted.X)
-        write_embedding(outputs, Y, table, record)
+        write_embedding(outputs, Y, table, task.source)
+        note_written("coordinates", outputs.coordinates, record)
     write_model(outputs, fitted, table, record)
+    note_written("model", outputs.model, record)
     if outputs.report is not None:
         _write_report(task, found, fitted, table, record)
 

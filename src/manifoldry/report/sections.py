@@ -85,8 +85,7 @@ def _figure(row: Mapping[str, Any], names: Iterable[str]) -> str:
         cells.append(f"<td{mark}>{text}{said}</td>")
     reach = f"{row.get('range', '')}, best {row['best']:g}" if _known(row.get("best")) else str(row.get("range", ""))
     meaning = f"{escaped(row.get('meaning', ''))} <span class='range'>({escaped(reach)})</span>"
-    name = escaped(str(row["name"]).replace("_", " "))
-    return f"<tr><th scope='row'>{name}</th>{''.join(cells)}<td class='words'>{meaning}</td></tr>"
+    return f"<tr><th scope='row'>{escaped(row['name'])}</th>{''.join(cells)}<td class='words'>{meaning}</td></tr>"
 
 
 def _best(row: Mapping[str, Any]) -> set[str]:
@@ -117,12 +116,19 @@ def _findings(report: Report) -> str:
         return ""
     order = list(SEVERITY_MARKS)
     rows = sorted(report.findings, key=lambda row: order.index(row["severity"]))
-    items = []
-    for row in rows:
-        mark, word = SEVERITY_MARKS[row["severity"]]
-        advice = f"<p class='advice'>{escaped(row['advice'])}</p>" if row.get("advice") else ""
-        items.append(
-            f"<li class='{word}'><p class='severity'><span class='mark' aria-hidden='true'>{mark}</span>{word}</p>"
-            f"<div><p><b>{escaped(row['topic'])}</b> {escaped(row['sentence'])}</p>{advice}</div></li>"
-        )
-    return f"<h2>What to know about the data and the fits</h2><ul class='findings'>{''.join(items)}</ul>"
+    worth = "".join(_finding(row) for row in rows if row["severity"] != "fine")
+    fine = [_finding(row) for row in rows if row["severity"] == "fine"]
+    said = f"<ul class='findings'>{worth}</ul>" if worth else ""
+    if fine:
+        heading = f"{len(fine)} {'check' if len(fine) == 1 else 'checks'} found everything in order"
+        said += f"<details class='fine-fold'><summary>{heading}</summary><ul class='findings'>{''.join(fine)}</ul></details>"
+    return f"<h2>What to know about the data and the fits</h2>{said}"
+
+
+def _finding(row: Mapping[str, Any]) -> str:
+    mark, word = SEVERITY_MARKS[row["severity"]]
+    advice = f"<p class='advice'>{escaped(row['advice'])}</p>" if row.get("advice") else ""
+    return (
+        f"<li class='{word}'><p class='severity'><span class='mark' aria-hidden='true'>{mark}</span>{word}</p>"
+        f"<div><p><b>{escaped(row['topic'])}</b> {escaped(row['sentence'])}</p>{advice}</div></li>"
+    )

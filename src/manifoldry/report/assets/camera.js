@@ -45,7 +45,7 @@ class ScatterCamera {
     this.crowding = this.measureCrowding();
   }
 
-  // The mean over rows of the number of rows per unit area in their cell, as seen along the last axis.
+  // Half the mean number of other rows in a row's cell, per unit area, in the plane of the first two axes.
   measureCrowding() {
     const { points, dimension, middle, extent } = this;
     const side = SCATTER_CROWD_CELLS;
@@ -57,11 +57,11 @@ class ScatterCamera {
       const line = ((points[i + 1] - middle[1] + extent) * toCell) | 0;
       counts[line * side + column]++;
     }
-    let squares = 0;
-    for (const count of counts) squares += count * count;
+    let pairs = 0;
+    for (const count of counts) pairs += (count * (count - 1)) / 2;
     const cellArea = (2 / (side - 1)) ** 2;
-    // A sparse cell holds one row, its own; n / 4 is what rows spread evenly over the square would have.
-    return Math.max(squares / Math.max(this.finite, 1) / cellArea / 2, this.finite / 4, 1e-9);
+    // n / 4 is the crowding of rows spread evenly over the square.
+    return Math.max(pairs / this.finite / cellArea || 0, this.finite / 4, 1);
   }
 
   reset() {

@@ -115,7 +115,7 @@ class ReportPage {
       panel.scatter.setTheme(this.surface());
       panel.rgba = this.colorsOf(columns[k], scale);
       const entries = columns[k] && scale.kind === "category" ? this.categoryLegend(columns[k], scale) : [];
-      if (!columns[k] && own) Legend.show(panel.legend, [Legend.note("not known of this panel")]);
+      if (!columns[k] && own) Legend.show(panel.legend, [Legend.note("not known for this panel")]);
       else Legend.show(panel.legend, own ? entries : []);
       if (!own && entries.length) legends.set("all", entries);
     });
@@ -173,7 +173,7 @@ class ReportPage {
     if (hiding) this.applyColors();
     this.toolbar.showSelection(count);
     const text = `${count.toLocaleString("en")} of ${this.data.n.toLocaleString("en")} rows selected`;
-    this.find("count").textContent = count ? text : "";
+    this.find("count").textContent = count ? `${count.toLocaleString("en")} selected` : "";
     if (!settled) return;
     this.showTable(count);
     this.say(count ? `${text}.` : "No rows are selected.");

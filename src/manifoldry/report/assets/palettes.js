@@ -3,10 +3,11 @@
 
 const Palettes = (() => {
   /* The first seven are those of Okabe and Ito. Each further one is the color farthest, in Lab, from all before it
-     for normal, protan and deutan vision; all pairs differ by 15 or more for each (a test computes it). */
+     for normal, protan and deutan vision, among those that show on white and on black; all pairs differ by 14 or more
+     for each (a test computes it). */
   const CATEGORIES = [
-    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#333333", "#783c18", "#b4cc78",
-    "#0c6ce4", "#6c306c", "#d83c54", "#a8cca8", "#609cfc", "#84546c", "#483ca8", "#24ccd8", "#d87848", "#9c4800",
+    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#333333", "#3c78fc", "#b4cc78",
+    "#cc303c", "#609cfc", "#a8cca8", "#24ccd8", "#00786c", "#d88448", "#30783c", "#846090", "#006ccc", "#d8c054",
   ];
   const INK = 7; // Okabe and Ito's black: the color of ink, so light on a dark page
   const INK_ON_DARK = "#e8e8e8";

@@ -292,7 +292,7 @@ class Scatter {
     const [least, most] = SCATTER_SIZES;
     // CSS pixels between neighbors where a typical row lies
     const spacing = camera.scale * Math.sqrt(thinning / camera.crowding);
-    const automatic = Math.min(Math.max(2.1 * spacing ** 0.6, least), most);
+    const automatic = Math.min(Math.max(2.1 * spacing ** 0.42, least), most);
     const size = options.pointSize ? options.pointSize * Math.min(thinning ** 0.1, 1.5) : automatic;
     const overlap = (0.8 * size * size) / (spacing * spacing); // discs over a typical pixel
     const clear = Math.min(Math.max(0.95 * Math.max(overlap, 1) ** -0.4, 0.28), 0.92);

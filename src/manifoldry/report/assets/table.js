@@ -53,8 +53,8 @@ const Rows = (() => {
   }
 
   function table(element, data, mask) {
-    const names = [data.ids.name, ...data.columns.map((column) => column.name)];
-    const head = make("tr", {}, data.thumbnails && make("th", { scope: "col", text: "picture" }), ...names.map((text) => make("th", { scope: "col", text })));
+    const head = make("tr", {}, data.thumbnails && make("th", { scope: "col", text: "picture" }), make("th", { scope: "col", text: data.ids.name }),
+      ...data.columns.map((column) => make("th", { scope: "col", class: column.kind, text: column.name })));
     const body = make("tbody");
     for (const i of chosen(mask, MAX_SHOWN)) {
       body.append(make("tr", {},

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from manifoldry.report.contents import Report
     from manifoldry.run import Progress
     from manifoldry.tables import ReadOptions, Table, read_table
+    from manifoldry.storage import load, save
     from manifoldry.values import Certificate, Embedding, NeighborGraph, Spectrum, Stop, Trace
     from manifoldry.warnings import DisconnectedWarning, EmbeddingWarning
 
@@ -94,6 +95,8 @@ _PLACES = {
     "compare": "manifoldry.choosing.compare",
     "diagnose": "manifoldry.diagnosis",
     "read_table": "manifoldry.tables",
+    "load": "manifoldry.storage",
+    "save": "manifoldry.storage",
     "score": "manifoldry.quality",
     "suggest_n_components": "manifoldry.choosing.n_components",
     "suggest_neighbors": "manifoldry.choosing.neighbors",
@@ -176,9 +179,11 @@ __all__ = [
     "datasets",
     "diagnose",
     "dimension",
+    "load",
     "methods",
     "quality",
     "read_table",
+    "save",
     "score",
     "suggest_n_components",
     "suggest_neighbors",

@@ -9,14 +9,16 @@ from manifoldry.apps.choice import choose
 from manifoldry.apps.judgment import judge
 from manifoldry.apps.method_names import AUTO_CLASS
 from manifoldry.apps.progress import Watch
+from manifoldry.apps.record import new_record, write_record
 from manifoldry.apps.results import (
     fit_facts,
+    note_written,
+    refuse_coordinates,
     source_facts,
     write_embedding,
     write_model,
     write_report,
 )
-from manifoldry.apps.record import new_record, write_record
 from manifoldry.apps.summary import interrupted_text
 from manifoldry.apps.task import EmbedTask, Fitted
 from manifoldry.tables import Table, preparation, read_table
@@ -41,31 +43,37 @@ def embed(task: EmbedTask, watch: Watch) -> dict[str, Any]:
 
 def run_embedding(task: EmbedTask, watch: Watch, record: dict[str, Any]) -> None:
     """Read, prepare, fit, write, judge, report; ``record`` is filled on the way."""
-    task.outputs.refuse(task.source)
+    outputs = task.outputs
+    outputs.refuse(task.source)
+    refuse_coordinates(outputs, task.source)
     task.estimator()  # refuses parameters before the file is read
     with watch.stage("read", f"reading {task.source}"):
         table = read_table(task.source, task.reading)
         record |= source_facts(task, table)
     fitted = fit(task, table, watch)
     record |= fit_facts(fitted)
-    with watch.stage("write", "writing coordinates and model"):
-        write_embedding(task.outputs, fitted.model.embedding_, table, record)
-        write_model(task.outputs, fitted, table, record)
+    with watch.stage("write", "writing the coordinates"):
+        write_embedding(outputs, fitted.model.embedding_, table, task.source)
+        note_written("coordinates", outputs.coordinates, record)
+    with watch.stage("save", "saving the model"):
+        write_model(outputs, fitted, table, record)
+        note_written("model", outputs.model, record)
     with watch.stage("judge", "judging the embedding"):
-        judged = judge(fitted.X, fitted.model, table.labels, task.seed, task.n_jobs)
+        judged = judge(fitted, table.labels, task.seed, task.n_jobs)
         record |= judged.to_dict()
     record["seconds"] = dict(watch.seconds)
     with watch.stage("report", "making the report"):
         write_report(task, fitted, table, judged, record)
+        note_written("report", outputs.report, record)
     record["seconds"] = dict(watch.seconds)
-    if task.outputs.record is not None:
-        write_record(task.outputs.record, record, overwrite=task.outputs.overwrite)
-        record["outputs"]["record"] = {"path": task.outputs.record.as_posix()}
+    if outputs.record is not None:
+        write_record(outputs.record, record, overwrite=outputs.overwrite)
+        record["outputs"]["record"] = {"path": outputs.record.as_posix()}
 
 
 def fit(task: EmbedTask, table: Table, watch: Watch) -> Fitted:
     """Prepare the rows, choose the method if none is named, and fit it."""
-    X, steps = table.X, preparation(task.scale, task.pca, task.reading.missing == "impute", task.seed)
+    X, steps = table.X, preparation(task.scale, task.pca, task.reading.missing == "impute", task.seed, X=table.X)
     if steps:
         with watch.stage("prepare", "preparing the columns"):
             for _, step in steps:

@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry.apps.task import Fitted
 from manifoldry.diagnosis import Diagnosis, diagnose
-from manifoldry.quality.scoring import N_SCORED_POINTS, score
+from manifoldry.quality.scoring import score
 from manifoldry.quality.table import Score
+from manifoldry.report.data import some_rows
+from manifoldry.report.rows import judged_rows
+from manifoldry.run import Run
 from manifoldry.values import Array
 
 JUDGED_FIGURES = ("trustworthiness", "continuity", "knn_kept", "distance_deviation")
 """What is told of every embedding: both ways in which neighbors are lost, how many are kept, and their distances."""
-
-MAX_JUDGED_PAIRS = 200_000_000
-"""Distances that the figures are computed from at most: some seconds; of a million rows, 200 sampled ones."""
 
 
 @dataclass(frozen=True)
@@ -32,46 +33,51 @@ class Judgment:
         """Return both for a record."""
         findings = [] if self.diagnosis is None else [asdict(found) for found in self.diagnosis]
         quality = {} if self.score is None else {"figures": self.score.to_dict(), "of": self.score.heading}
-        return {"quality": quality, "findings": findings, "unjudged": list(self.remarks)}
+        return {"quality": quality, "findings": findings, "judged": list(self.remarks)}
 
 
-def judge(X: Any, model: Any, labels: Array | None = None, seed: int = 0, n_jobs: int | None = None) -> Judgment:
-    """Score and diagnose a fitted estimator by a sample of its points.
+def judge(fitted: Fitted, labels: Array | None = None, seed: int = 0, n_jobs: int | None = None) -> Judgment:
+    """Score and diagnose what was fitted, by a sample of its points.
 
     Parameters
     ----------
-    X : ndarray or csr_array of shape (n, d)
-        What it was fitted to.
-    model : estimator
-        Fitted.
+    fitted : Fitted
+        Prepared rows and the estimator.
     labels : ndarray of shape (n,), optional
         Classes, for the diagnosis.
     seed, n_jobs
         Of the samples, and of the threads.
     """
+    remarks: list[str] = []
+    figures: Score | None = None
+    found: Diagnosis | None = None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        remarks: list[str] = []
-        figures: Score | None = None
-        found: Diagnosis | None = None
         try:
-            figures = _score(X, model, seed, n_jobs)
+            figures, remark = _score(fitted, seed, n_jobs)
+            remarks += [remark] if remark else []
         except ValueError as error:
             remarks.append(f"The embedding was not scored: {error}")
         try:
-            found = diagnose(model, X, labels=labels, random_state=seed, n_jobs=n_jobs)
+            found = diagnose(fitted.model, fitted.X, labels=labels, random_state=seed, n_jobs=n_jobs)
         except ValueError as error:
             remarks.append(f"The embedding was not diagnosed: {error}")
     return Judgment(figures, found, tuple(remarks))
 
 
-def _score(X: Any, model: Any, seed: int, n_jobs: int | None) -> Score:
-    """Return the figures of the points that have a place, by as many of them as the time allows."""
-    Y = model.embedding_
-    placed = np.isfinite(Y).all(axis=1)
-    if not placed.all():
-        X, Y = X[placed], Y[placed]
-    metric = getattr(model, "metric", "euclidean")
-    few = MAX_JUDGED_PAIRS // len(Y)
-    sample: int | str = "auto" if few >= N_SCORED_POINTS else few
-    return score(X, Y, metric=metric, figures=JUDGED_FIGURES, sample=sample, random_state=seed, n_jobs=n_jobs)
+def _score(fitted: Fitted, seed: int, n_jobs: int | None) -> tuple[Score, str]:
+    """Return the figures of the points that have a place, by the rows that a report judges, and a remark on them."""
+    Y, metric = fitted.model.embedding_, getattr(fitted.model, "metric", "euclidean")
+    placed = np.flatnonzero(np.isfinite(Y).all(axis=1))
+    rows = judged_rows(placed, len({*fitted.panels, "PCA"}), Run(seed))
+    found = score(
+        some_rows(fitted.X, rows, metric),
+        Y[rows],
+        metric=metric,
+        figures=JUDGED_FIGURES,
+        random_state=seed,
+        n_jobs=n_jobs,
+    )
+    if len(rows) == len(placed):
+        return found, ""
+    return found, f"The figures are of {len(rows):,} of {len(placed):,} rows; neighbors are sought among these."

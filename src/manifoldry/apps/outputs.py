@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from manifoldry.atomic import refuse_existing
@@ -40,10 +40,6 @@ class Outputs:
             path = getattr(self, field.name)
             if isinstance(path, Path) and str(path) != STANDARD_STREAM:
                 yield field.name, path
-
-    def without(self, name: str) -> Outputs:
-        """Return the same without one of them."""
-        return replace(self, **{name: None})
 
     def refuse(self, source: str) -> None:
         """Raise before any work if a file exists, has no folder, is named twice or is the source itself."""

@@ -101,13 +101,15 @@ def recorded_task(record: Mapping[str, Any], path: Path) -> EmbedTask:
     if record["method"] not in METHODS:
         raise ValueError(f"The record names the method {record['method']!r}, which this version does not have.")
     known = {field.name for field in fields(ReadOptions)}
-    listed = {name: tuple(value) if isinstance(value, list) else value for name, value in record["reading"].items()}
+    reading: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in record["reading"].items()
+    }
     return EmbedTask(
         source=found_source(source["name"], source["kind"], path),
         outputs=Outputs(None),
         method=record["method"],
         parameters=record["parameters"],
-        reading=ReadOptions(**{name: value for name, value in listed.items() if name in known}),
+        reading=ReadOptions(**{name: value for name, value in reading.items() if name in known}),
         scale=record["preparation"]["scale"],
         pca=record["preparation"].get("pca"),
         seed=record["seed"],

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,11 @@ from manifoldry.apps.outputs import STANDARD_STREAM, Outputs
 from manifoldry.apps.record import array_digest, file_digest, written
 from manifoldry.apps.task import EmbedTask, Fitted
 from manifoldry.tables import Table, write_coordinates
+from manifoldry.tables.writing import DEFAULT_KEY, writable_suffix
 from manifoldry.values import FloatArray
+
+ANNOTATED_SUFFIX = ".h5ad"
+"""Of files that coordinates are written into a copy of."""
 
 UNRECORDED = ("callback", "verbose", "n_jobs", "copy")
 """Parameters of an estimator that do not change its result."""
@@ -44,7 +50,7 @@ def source_kind(source: str) -> str:
 
 
 def fit_facts(fitted: Fitted) -> dict[str, Any]:
-    """Return what a record says of a fit: method, parameters, what "auto" came to, advice, and the coordinates' bits."""
+    """Return what a record says of a fit: method, parameters, what "auto" came to, advice, digest of coordinates."""
     model, Y = fitted.model, fitted.model.embedding_
     diagnostics = getattr(model, "diagnostics_", {})
     simple = {name: value for name, value in diagnostics.items() if isinstance(value, (bool, int, float, str))}
@@ -61,7 +67,22 @@ def fit_facts(fitted: Fitted) -> dict[str, Any]:
     return facts if fitted.choice is None else {**facts, "choice": fitted.choice.to_dict()}
 
 
-def write_embedding(outputs: Outputs, Y: FloatArray, table: Table, record: dict[str, Any]) -> None:
+def refuse_coordinates(outputs: Outputs, source: str) -> None:
+    """Raise before any work if coordinates cannot be written as the name of their file says."""
+    path = outputs.coordinates
+    if path is None or str(path) == STANDARD_STREAM:
+        return
+    if writable_suffix(path, source=source) == ANNOTATED_SUFFIX and Path(source).is_file() and not outputs.overwrite:
+        import h5py
+
+        with suppress(OSError), h5py.File(source, "r") as file:  # what is no such file is told when it is read
+            if f"obsm/{DEFAULT_KEY}" in file:
+                raise ValueError(
+                    f"{source!r} has {DEFAULT_KEY!r} in its obsm already; --force replaces it in the copy."
+                )
+
+
+def write_embedding(outputs: Outputs, Y: FloatArray, table: Table, source: str) -> None:
     """Write coordinates with the ids of their rows, to a file or to standard output."""
     path = outputs.coordinates
     if path is None:
@@ -69,11 +90,17 @@ def write_embedding(outputs: Outputs, Y: FloatArray, table: Table, record: dict[
     if str(path) == STANDARD_STREAM:
         print_coordinates(Y, table)
         return
-    write_coordinates(path, Y, table, overwrite=outputs.overwrite)
-    record["outputs"]["coordinates"] = written(path)
+    write_coordinates(path, Y, table, overwrite=outputs.overwrite, source=source)
 
 
-def write_model(outputs: Outputs, fitted: Fitted, table: Table, record: dict[str, Any]) -> None:
+def note_written(name: str, path: Path | None, record: dict[str, Any]) -> None:
+    """Tell the record of a file that was written, if there is one."""
+    if path is not None and str(path) != STANDARD_STREAM:
+        record["outputs"][name] = {"path": path.as_posix()}  # it is there, even if Ctrl-C comes now
+        record["outputs"][name] = written(path)
+
+
+def write_model(outputs: Outputs, fitted: Fitted, table: Table, record: Mapping[str, Any]) -> None:
     """Write the model with what it takes to read new rows alike."""
     from manifoldry.storage import save_model
 
@@ -83,10 +110,9 @@ def write_model(outputs: Outputs, fitted: Fitted, table: Table, record: dict[str
     facts = {name: record[name] for name in ("date", "source", "reading", "preparation", "features", "versions")}
     metadata = {**facts, "id": table.id_name, "label": table.label, "method": record["method"]}
     save_model(fitted.whole, path, metadata=plain(metadata), overwrite=outputs.overwrite)
-    record["outputs"]["model"] = written(path)
 
 
-def write_report(task: EmbedTask, fitted: Fitted, table: Table, judged: Judgment, record: dict[str, Any]) -> None:
+def write_report(task: EmbedTask, fitted: Fitted, table: Table, judged: Judgment, record: Mapping[str, Any]) -> None:
     """Write the page: the embedding, the methods it was compared with, and PCA."""
     from manifoldry.report import build_report
 
@@ -96,7 +122,7 @@ def write_report(task: EmbedTask, fitted: Fitted, table: Table, judged: Judgment
     shown = {**record, "source": task.source}
     report = build_report(
         fitted.X,
-        panels(fitted),
+        fitted.panels,
         ids=table.ids,
         id_name=table.id_name,
         columns=table.columns,
@@ -108,7 +134,6 @@ def write_report(task: EmbedTask, fitted: Fitted, table: Table, judged: Judgment
         random_state=task.seed,
     )
     report.save(path, overwrite=task.outputs.overwrite)
-    record["outputs"]["report"] = written(path)
 
 
 def print_coordinates(Y: FloatArray, table: Table) -> None:
@@ -118,17 +143,3 @@ def print_coordinates(Y: FloatArray, table: Table) -> None:
         write_coordinates(path, Y, table)
         with path.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
-
-
-def panels(fitted: Fitted) -> dict[str, Any]:
-    """Return the embeddings to show side by side: the result, the methods that it was compared with, and PCA."""
-    from manifoldry.embedders.wrapped import PCA
-
-    shown = {type(fitted.model).__name__: fitted.model}
-    if fitted.choice is not None and fitted.choice.whole:
-        for entry in fitted.choice.comparison.ranking:
-            shown.setdefault(entry.name, entry.estimator)
-    dimension = fitted.model.embedding_.shape[1]
-    if "PCA" not in shown and dimension <= min(fitted.X.shape):
-        shown["PCA"] = PCA(n_components=dimension).fit(fitted.X)
-    return shown

@@ -1,4 +1,4 @@
-"""The end of a run on the screen: the method and why, the figures beside PCA's, what to worry about, what was written."""
+"""The end of a run on the screen: the method and why, figures beside PCA's, what to worry about, what was written."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ SUMMARY_WIDTH = 100
 
 MAX_TOLD_FINDINGS = 5
 """Findings told on the screen, problems first; the page has all of them."""
-
-MAX_TOLD_WARNINGS = 3
-"""Warnings of the fit told on the screen; the record has all of them."""
 
 
 def summary_text(record: Mapping[str, Any]) -> str:
@@ -35,7 +32,7 @@ def _head(record: Mapping[str, Any]) -> Iterator[str]:
         yield from _wrapped(_chosen(record["method"], choice))
     if record["stopped"]:
         yield from _wrapped("Stopped before the fit was done: the coordinates are those reached so far.")
-    for remark in (*record["remarks"], *record["unjudged"]):
+    for remark in (*record["remarks"], *record["judged"]):
         yield from _wrapped(f"- {remark}", "  ")
 
 
@@ -81,6 +78,16 @@ def _files(record: Mapping[str, Any]) -> Iterator[str]:
         yield f"{name:12}{file['path']}"
 
 
+def placed_text(done: Mapping[str, Any]) -> str:
+    """Return the lines about new rows that were placed."""
+    source = done["source"]
+    seconds = sum(done["seconds"].values())
+    lines = _wrapped(f"{source['rows']:,} rows of {source['name']} placed by {done['method']} in {seconds:.1f} s.")
+    for remark in done["remarks"]:
+        lines += _wrapped(f"- {remark}", "  ")
+    return "\n".join([*lines, *_files(done)])
+
+
 def interrupted_text(wanted: Mapping[str, str], outputs: Mapping[str, Any]) -> str:
     """Return what Ctrl-C has left: what was written, and what was not.
 
@@ -99,6 +106,4 @@ def _listed(paths: Sequence[str]) -> str:
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:
-    return textwrap.wrap(
-        text, SUMMARY_WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
-    )
+    return textwrap.wrap(text, SUMMARY_WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)

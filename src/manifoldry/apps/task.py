@@ -13,6 +13,7 @@ from manifoldry.apps.method_names import AUTO_CLASS, method_class
 from manifoldry.apps.outputs import Outputs
 from manifoldry.parameters import check_parameters
 from manifoldry.tables import ReadOptions
+from manifoldry.tables.preparation import Scale
 
 PATH_PURPOSE = "order along a path"
 """The purpose whose result is one coordinate."""
@@ -49,7 +50,7 @@ class EmbedTask:
     method: str = AUTO_CLASS[0]
     parameters: Mapping[str, Any] = field(default_factory=dict)
     reading: ReadOptions = field(default_factory=ReadOptions)
-    scale: str = "none"
+    scale: Scale = "none"
     pca: int | None = None
     n_components: int | None = None
     seed: int = 0
@@ -103,3 +104,12 @@ class Fitted:
     def whole(self) -> Any:
         """The estimator that takes rows as they are read: a pipeline, or the method itself if nothing is prepared."""
         return Pipeline([*self.steps, ("embedding", self.model)]) if self.steps else self.model
+
+    @property
+    def panels(self) -> dict[str, Any]:
+        """The embeddings to show side by side: the result, and the methods that it was compared with on all rows."""
+        shown = {type(self.model).__name__: self.model}
+        if self.choice is not None and self.choice.whole:
+            for entry in self.choice.comparison.ranking:
+                shown.setdefault(entry.name, entry.estimator)
+        return shown

@@ -10,6 +10,8 @@ PIPED_WIDTH = 100
 """Characters of a line that does not go to a terminal."""
 LEAST_WIDTH, LARGEST_WIDTH = 40, 120
 """Bounds of a line at a terminal: shorter ones break tables, longer ones are hard to read."""
+LEAST_LAST_COLUMN = 24
+"""Characters that the last column of a table needs to be wrapped; with fewer it is left to the terminal."""
 
 
 def terminal_width() -> int:
@@ -46,6 +48,6 @@ def aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
     for row in rows:
         cells = [f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)]
         line = "  ".join(cells).rstrip()
-        fits = sides[-1] == ">" or len(line) <= terminal_width() or start > terminal_width() // 2
+        fits = sides[-1] == ">" or len(line) <= terminal_width() or start > terminal_width() - LEAST_LAST_COLUMN
         lines += [line] if fits else wrapped(row[-1], " " * start, "  ".join([*cells[:-1], ""]))
     return lines

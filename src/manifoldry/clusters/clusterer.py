@@ -20,6 +20,7 @@ from manifoldry.neighbors.graph import label_pieces, symmetrize
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.parameters import PositiveInt, check_parameters
 from manifoldry.run import Run
+from manifoldry.storage import save_estimator
 from manifoldry.values import FloatArray, IntArray, NeighborGraph, Trace
 
 Assign = Callable[[FloatArray, Run], IntArray]
@@ -121,6 +122,8 @@ class Clusterer(ClusterMixin, BaseEstimator, ABC):
         """
         points = self._new_points(X)
         return self._assign(points, self._run())
+
+    save = save_estimator
 
     def _new_points(self, X: Any) -> FloatArray:
         """Return points for a fitted clustering, validated and in double precision."""

@@ -107,8 +107,7 @@ class Subject:
             return np.unique(inverse), np.unique(inverse, return_inverse=True)[1]
         if issparse(self.X):
             return distinct_rows(self.X)
-        keys = np.array([hash((row + 0.0).tobytes()) for row in self.X])  # -0.0 is 0.0
-        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        _, first, inverse = np.unique(row_keys(self.X), return_index=True, return_inverse=True)
         order = np.argsort(first)
         return first[order], np.argsort(order)[inverse]
 
@@ -236,6 +235,25 @@ class Subject:
             return consensus(self.points, metric=self.metric, random_state=self.run.seed, n_jobs=self.run.n_jobs)
         except UndecidedError:
             return None
+
+
+def row_keys(X: FloatArray) -> IntArray:
+    """Return a number of 64 bits for each row, the same for equal rows only, but for one pair in 10^19 by chance.
+
+    Examples
+    --------
+    >>> a, b, c = row_keys(np.array([[0.0, 1.0], [-0.0, 1.0], [1.0, 0.0]])).tolist()
+    >>> a == b, a == c
+    (True, False)
+    """
+    keys = np.zeros(X.shape[0], dtype=np.uint64)
+    for j in range(X.shape[1]):
+        entries = (X[:, j] + np.zeros(1)).view(np.uint64)  # -0.0 is 0.0
+        keys = (keys ^ entries) * np.uint64(0x9E3779B97F4A7C15)
+        keys ^= keys >> np.uint64(32)
+        keys *= np.uint64(0xD6E8FEB86659FD93)
+        keys ^= keys >> np.uint64(29)
+    return keys.view(np.int64)
 
 
 def take(X: Any, n_neighbors: Any, metric: Any, labels: Any, run: Run) -> Subject:

@@ -18,7 +18,7 @@ from manifoldry.report.contents import Report, ReportChart, ReportPanel
 from manifoldry.report.data import as_data, check_data, index_of, metric_of, other_metrics, prepared, some_rows
 from manifoldry.report.judged import JudgedRows, quality_rows
 from manifoldry.report.layouts import GivenLayout, compared_layouts, displayed, layouts_of
-from manifoldry.report.reading import caption, reading
+from manifoldry.report.reading import caption, reading, summary
 from manifoldry.report.reference import Reference, reference_of
 from manifoldry.report.rows import KnownRows, judged_rows, known_rows, shown_rows
 from manifoldry.run import Run
@@ -82,8 +82,9 @@ def build_report(  # noqa: PLR0913
 
     Notes
     -----
-    Of more than 10,000 rows a uniform sample of 5,000 is judged, of more than 500,000 a uniform sample is shown; notes
-    of the report say so. The figures of an embedding in more than three dimensions are of the two that are shown.
+    Of more than 10,000 rows (fewer in many panels) a uniform sample of 5,000 is judged, of more than 500,000 a uniform
+    sample is shown; notes of the report say so. The figures of an embedding in more than three dimensions are of the
+    two that are shown.
 
     Examples
     --------
@@ -154,6 +155,7 @@ def _assemble(
         charts,
         record,
         tuple(dict.fromkeys([*notes, *judged.notes])),
+        summary(scores, colors.reliabilities, contents.reference.name, findings),
         colors.scales,
     )
 
@@ -168,8 +170,9 @@ def _panel(
     return ReportPanel(
         layout.name,
         displayed(layout.Y[contents.shown]),
-        caption(layout, score, trust, linear),
-        (*reading(score, trust, layout.name), *layout.sentences),
+        caption(layout, score, trust, linear, contents.reference.name),
+        reading(score, trust, layout.name, contents.reference.name),
+        layout.sentences,
         layout.parameters,
         {name: spread(values, contents.places, n) for name, values in colors.panels[layout.name].items()},
     )
@@ -240,7 +243,7 @@ def _judge(
     """Return the rows that are judged, and their places among those shown."""
     whole = np.all([np.isfinite(layout.Y[shown, 0]) for layout in layouts], axis=0)
     candidates = np.flatnonzero(whole)
-    places = judged_rows(candidates, run)
+    places = judged_rows(candidates, len(layouts), run)
     rows = shown[places]
     classes = known.classes
     judged = JudgedRows(

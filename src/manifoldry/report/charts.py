@@ -102,8 +102,9 @@ def shepard_chart(judged: JudgedRows, scores: Mapping[str, Score]) -> list[Repor
         return []
     legend = {name: f"correlation {scores[name]['pearson']:.2f}" for name in series if name in scores}
     meaning = (
-        "Each dot is a pair of rows. On the diagonal the picture keeps its distance (at the best scale); below, it "
-        "brings the pair too near, above too far. A picture that unfolds a bent sheet leaves the diagonal, and rightly."
+        "Each dot is a pair of rows. Dots on one line through the corner keep their distances up to scale; the dashed "
+        "line is the best scale for all pairs, and scatter around it is distortion. A picture that unfolds a bent "
+        "sheet has near pairs on a line and far pairs above it, and rightly."
     )
     return [
         ReportChart(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry.neighbors.lists import distinct_rows
 from manifoldry.neighbors.shared import shared_neighbors
 from manifoldry.quality.density import log_radii, squared_radii
 from manifoldry.quality.distortion import LocalDistortion, distortions_of, tangent_dimension
@@ -64,6 +65,10 @@ COLOR_SCALES: Mapping[str, ReportScale] = {
 """How each color is read. The ranges are the same for all data and panels, so that pictures can be compared."""
 
 
+MIN_DISTINCT_SHARE = 0.5
+"""Share of different rows below which neighbors are mostly duplicates, in an order that nothing decides."""
+
+
 @dataclass(frozen=True, eq=False)
 class JudgedColors:
     """Colors of the judged rows by panel, and the judgments behind them."""
@@ -105,6 +110,9 @@ def judged_colors(judged: JudgedRows) -> JudgedColors:
 
 
 def _reliability(judged: JudgedRows, Y: FloatArray) -> Reliability:
+    """Return the judgment of each point, or refuse it where the neighbors are not defined."""
+    if judged.metric != "precomputed" and len(distinct_rows(judged.X)[0]) < MIN_DISTINCT_SHARE * len(Y):
+        raise ValueError("most rows occur several times, so that it is chance which of them are neighbors.")
     return reliability(judged.X, Y, metric=judged.metric, random_state=judged.run.seed, n_jobs=judged.run.n_jobs)
 
 

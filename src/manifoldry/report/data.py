@@ -50,7 +50,7 @@ def metric_of(metric: str | None, embeddings: Any) -> str:
     if not isinstance(found, str) or found in ("gram", "affinity"):
         raise ValueError(
             f"A report needs distances to compare with; got metric={found!r}: pass the pairwise distances as X with "
-            "metric='precomputed'."
+            "metric='precomputed', or another metric to compare by."
         )
     check.metric(found, ("precomputed",))
     return found

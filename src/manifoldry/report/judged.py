@@ -86,8 +86,8 @@ class JudgedRows:
         count = len(np.unique(known))
         if not 2 <= count <= len(known) / 2:
             self.notes.append(
-                f"The figures of labels were left out: {count:,} different labels of {len(known):,} labeled rows are "
-                "no classes."
+                "The figures of labels were left out: they need at least two classes, of two rows each in the mean; "
+                f"got {count:,} in {len(known):,} labeled rows."
             )
             return None
         if self.labels.dtype.kind != "U":

@@ -145,18 +145,19 @@ def method_name(model: Any) -> str:
 
 
 def resolved_parameters(model: Any) -> dict[str, Any]:
-    """Return the settings of a fitted estimator, with what "auto" came to, as values that can be written down."""
+    """Return the settings of a fitted estimator that are not None, with what "auto" came to, as plain values."""
     notes = getattr(model, "diagnostics_", {})
     found: dict[str, Any] = {}
     for name, value in model.get_params(deep=False).items():
-        if name not in SILENT_PARAMETERS:
-            chosen = notes.get(name) if value is None or (isinstance(value, str) and value == "auto") else None
-            found[name] = _plain_value(value if chosen is None else chosen)
+        chosen = notes.get(name) if value is None or (isinstance(value, str) and value == "auto") else None
+        resolved = value if chosen is None else chosen
+        if name not in SILENT_PARAMETERS and resolved is not None:
+            found[name] = _plain_value(resolved)
     return found
 
 
 def _plain_value(value: Any) -> Any:
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, np.generic):
         return value.item()

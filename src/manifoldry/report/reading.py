@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from math import nan
+from typing import Any
 
 from manifoldry.quality.reliability import Reliability
 from manifoldry.quality.table import Score
@@ -21,23 +23,85 @@ UNFOLDED = 0.1
 CLEARLY_FEWER = 0.02
 """Share of the neighbors kept by which PCA must be ahead to say so; twice the standard error of a sample."""
 
+NOTABLE_CHANCE = 0.02
+"""Share of the neighbors kept by chance from which a caption tells it: of few rows, many are neighbors anyway."""
 
-def reading(score: Score | None, trust: Reliability | None, name: str) -> tuple[str, ...]:
+
+def reading(score: Score | None, trust: Reliability | None, name: str, reference: str) -> tuple[str, ...]:
     """Return how the picture may be read, in sentences."""
     found: list[str] = []
     if trust is not None:
         found.append(_places(trust))
     if score is not None:
-        found += [*_distances(score), *_crowding(score), *_beside_pca(score, name)]
+        found += [*_distances(score), *_crowding(score), *_beside_reference(score, name, reference)]
     return tuple(found)
+
+
+def summary(
+    scores: Mapping[str, Score],
+    trusts: Mapping[str, Reliability],
+    reference: str,
+    findings: Sequence[Mapping[str, Any]],
+) -> tuple[str, ...]:
+    """Return what to look at first and whether to believe it, and what is wrong with the data."""
+    found: list[str] = []
+    kept = {name: score.get("knn_kept", nan) for name, score in scores.items()}
+    kept = {name: value for name, value in kept.items() if value == value}
+    if kept:
+        found += _most_kept(kept, trusts, reference)
+    far = {name: _correlation(score) for name, score in scores.items()}
+    far = {name: value for name, value in far.items() if value == value}
+    if len(far) > 1:
+        first = _first(far, reference)
+        found.append(f"{first} keeps distances best (correlation {far[first]:.2f}): {_grade(far[first])}.")
+    problems = [finding for finding in findings if finding["severity"] == "problem"]
+    if problems:
+        told = " ".join(str(finding["sentence"]) for finding in problems[:2])
+        count = "A problem" if len(problems) == 1 else f"{len(problems)} problems"
+        found.append(f"{count} of the data to mind first: {told}")
+    return tuple(found)
+
+
+def _most_kept(kept: Mapping[str, float], trusts: Mapping[str, Reliability], reference: str) -> Iterator[str]:
+    """Yield which picture keeps neighbors best, the reference unless another is clearly ahead."""
+    first = _first(kept, reference)
+    if first == reference:
+        others = "" if len(kept) == 1 else "; no other picture here keeps clearly more"
+        yield f"{reference} keeps {kept[reference]:.0%} of the nearest neighbors{others}."
+    else:
+        beside = f" ({reference}: {kept[reference]:.0%})" if reference in kept else ""
+        yield f"Look at {first} first: it keeps {kept[first]:.0%} of the nearest neighbors{beside}."
+    if first in trusts:
+        share = trusts[first].share_trustworthy
+        yield f"In it {_share(share)} of the points have a place that can be believed" + (
+            "." if share >= HALF_TRUSTED else ", so do not read single points: look for coarse groups only."
+        )
+
+
+def _first(values: Mapping[str, float], reference: str) -> str:
+    """Return the name of the largest value: the reference, then the earlier, unless another is clearly ahead."""
+    enough = [name for name, value in values.items() if value >= max(values.values()) - CLEARLY_FEWER]
+    return reference if reference in enough else enough[0]
+
+
+def _correlation(score: Score) -> float:
+    """Return how well distances are kept, straight or along the data, whichever is better; NaN if not known."""
+    known = [score[name] for name in ("spearman", "geodesic_correlation") if score.get(name, nan) == score.get(name)]
+    return max(known, default=nan)
+
+
+def _grade(value: float) -> str:
+    if value >= READABLE:
+        return "what is far apart in it is far apart in the data"
+    return "read them roughly" if value >= ROUGH else "do not read how far apart groups are in any of these pictures"
 
 
 def _places(trust: Reliability) -> str:
     n, counts = len(trust.score), trust.counts
     good = trust.share_trustworthy
     shares = (
-        f"{_share(good)} of the {n:,} points have so many of their neighbors in the data around them that their place can be "
-        f"believed, {_share(counts['dubious'] / n)} are dubious"
+        f"{_share(good)} of the {n:,} points have so many of their neighbors in the data around them that their place "
+        f"can be believed, {_share(counts['dubious'] / n)} are dubious"
     )
     if good >= MOST_TRUSTED:
         return f"Who is near whom can be read: {shares}."
@@ -54,23 +118,22 @@ def _share(value: float) -> str:
 
 
 def _distances(score: Score) -> Iterator[str]:
-    straight, along = score.get("spearman", float("nan")), score.get("geodesic_correlation", float("nan"))
-    known = [value for value in (straight, along) if value == value]
-    if not known:
+    straight, along, best = score.get("spearman", nan), score.get("geodesic_correlation", nan), _correlation(score)
+    if best != best:
         return
     figures = f"correlation {straight:.2f} with straight distances, {along:.2f} with paths along the data"
     if along >= READABLE and along > straight + UNFOLDED:
-        yield f"Distances can be read along the data, not straight through space: something bent was unfolded ({figures})."
-    elif max(known) >= READABLE:
+        yield f"Distances can be read along the data, not straight through space: a bent shape is unfolded ({figures})."
+    elif best >= READABLE:
         yield f"What is far apart in the picture is far apart in the data ({figures})."
-    elif max(known) >= ROUGH:
+    elif best >= ROUGH:
         yield (f"Which groups are near each other can be read roughly, how far they are apart cannot ({figures}).")
     else:
         yield f"Do not read which groups are near each other, nor how far they are apart ({figures})."
 
 
 def _crowding(score: Score) -> Iterator[str]:
-    density = score.get("density_preservation", float("nan"))
+    density = score.get("density_preservation", nan)
     if density != density:
         return
     if density >= READABLE:
@@ -84,28 +147,31 @@ def _crowding(score: Score) -> Iterator[str]:
         )
 
 
-def _beside_pca(score: Score, name: str) -> Iterator[str]:
-    kept, linear = score.get("knn_kept"), score.pca.get("knn_kept")
-    if name != "PCA" and kept is not None and linear is not None and kept < linear - CLEARLY_FEWER:
+def _beside_reference(score: Score, name: str, reference: str) -> Iterator[str]:
+    kept, linear = score.get("knn_kept", nan), score.pca.get("knn_kept", nan)
+    if name != reference and kept < linear - CLEARLY_FEWER:
         yield (
-            f"PCA keeps more neighbors ({linear:.0%} against {kept:.0%}): look at that picture first, or change the "
-            "settings of this one."
+            f"{reference} keeps more neighbors ({linear:.0%} against {kept:.0%}): look at that picture first, or "
+            "change the settings of this one."
         )
 
 
-def caption(layout: GivenLayout, score: Score | None, trust: Reliability | None, pca: Mapping[str, float]) -> str:
-    """Return the line below a panel: seconds, key figures beside those of PCA, what is not shown."""
+def caption(
+    layout: GivenLayout, score: Score | None, trust: Reliability | None, beside: Mapping[str, float], reference: str
+) -> str:
+    """Return the line below a panel: seconds, key figures ``beside`` those of the reference, what is not shown."""
     parts = []
-    if score is not None and score.get("knn_kept") == score.get("knn_kept"):
-        against = "" if layout.name == "PCA" else f" (PCA: {pca['knn_kept']:.0%})"
-        parts.append(f"{score['knn_kept']:.0%} of the nearest neighbors kept{against}")
+    if score is not None and (kept := score.get("knn_kept", nan)) == kept:
+        known = {} if layout.name == reference else {reference: beside["knn_kept"]}
+        chance = kept - score["lcmc"]
+        known |= {"chance": chance} if chance >= NOTABLE_CHANCE else {}
+        others = ", ".join(f"{name}: {value:.0%}" for name, value in known.items())
+        parts.append(f"{kept:.0%} of the nearest neighbors kept" + (f" ({others})" if others else ""))
     if trust is not None:
-        parts.append(f"{trust.share_trustworthy:.0%} of the points trustworthy")
+        parts.append(f"{_share(trust.share_trustworthy)} of the points trustworthy")
     if layout.seconds is not None:
         parts.append(f"{_seconds(layout.seconds)} s")
-    line = ", ".join(parts)
-    sentences = [line + "."] if line else []
-    sentences += [layout.cut] * bool(layout.cut)
+    sentences = [", ".join(parts) + "."] * bool(parts) + [layout.cut] * bool(layout.cut)
     if layout.Y.shape[1] == 1:
         sentences.append("One dimension, from left to right; up and down only makes room, wide where points are many.")
     return " ".join(sentences)

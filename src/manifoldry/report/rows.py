@@ -16,7 +16,10 @@ MAX_SHOWN_ROWS = 500_000
 
 MAX_JUDGED_ROWS, N_JUDGED_ROWS = 10_000, 5_000
 """More rows are judged by a sample of so many, as in a comparison of methods. CPU seconds of all figures, colors and
-charts of one embedding beside PCA, 50 columns: 3 of 1,000 rows, 9 of 10,000, 6 of 100,000, 8 of 500,000."""
+charts of one embedding beside PCA, 50 columns: 2 of 1,000 rows, 11 of 10,000, 5 of 100,000, 5 of 500,000."""
+
+MAX_JUDGED_PLACES = 30_000
+"""Rows times panels of which all are judged: three panels of 10,000 rows take about 15 CPU seconds."""
 
 MAX_WHOLE_BYTES, MAX_SAMPLED_BYTES = 60_000_000, 18_000_000
 """Bytes of coordinates and columns on a page of all rows, and on one of a sample, which may as well be smaller: a third
@@ -124,11 +127,11 @@ def shown_rows(n: int, bytes_per_row: float, run: Run) -> IntArray:
     return _drawn(np.arange(n), most, run.rng("shown rows"))
 
 
-def judged_rows(candidates: IntArray, run: Run) -> IntArray:
-    """Return the rows to judge: all candidates, or a uniform sample of many."""
-    return (
-        _drawn(candidates, N_JUDGED_ROWS, run.rng("judged rows")) if len(candidates) > MAX_JUDGED_ROWS else candidates
-    )
+def judged_rows(candidates: IntArray, n_panels: int, run: Run) -> IntArray:
+    """Return the rows to judge in so many panels: all candidates, or a uniform sample of many."""
+    if len(candidates) <= MAX_JUDGED_ROWS and len(candidates) * n_panels <= MAX_JUDGED_PLACES:
+        return candidates
+    return _drawn(candidates, N_JUDGED_ROWS, run.rng("judged rows"))
 
 
 def _drawn(rows: IntArray, count: int, rng: np.random.Generator) -> IntArray:
@@ -159,9 +162,14 @@ def _plain(found: Array) -> Array:
     if found.dtype.kind in "iufU":
         return found
     if found.dtype.kind in "mM":
-        text = found.astype(str)
-        return np.where(np.isnat(found), "", text)
+        return np.where(np.isnat(found), "", _dates(found) if found.dtype.kind == "M" else found.astype(str))
     return np.array(["" if _is_missing(entry) else _text(entry) for entry in found.tolist()], dtype=str)
+
+
+def _dates(found: Array) -> Array:
+    """Return days, or seconds where some are not whole days."""
+    whole = (found.astype("datetime64[D]") == found) | np.isnat(found)
+    return found.astype("datetime64[D]" if whole.all() else "datetime64[s]").astype(str)
 
 
 def _text(entry: Any) -> str:

@@ -49,7 +49,9 @@ def read_h5ad(source: Source, options: ReadOptions) -> Table:
     ids = Column(OBSERVATION_NAMES, "text", lambda: np.array([str(name) for name in obs.index], dtype=object))
     remarks = []
     if options.key is None and "obsm/X_pca" in keys:
-        remarks.append("X was read as it is; the file has principal components too, as usual: --key obsm/X_pca.")
+        remarks.append(
+            "X was read as it is; usual is to embed the principal components, which the file has: --key obsm/X_pca."
+        )
     matrix = Matrix(X, names=names, beside=[ids, *beside], id=OBSERVATION_NAMES)
     return matrix_table(matrix, options, source.name, remarks)
 

@@ -89,7 +89,7 @@ def matrix_table(matrix: Matrix, options: ReadOptions, source: str, remarks: Seq
     numbers = {name: j for j, name in enumerate(names)}
 
     def find(reference: str) -> str:
-        if reference in beside:
+        if reference in beside or reference in numbers:
             return reference
         return find_name(
             reference, [*names, *beside] if matrix.names is not None else names, named=matrix.names is not None
@@ -117,7 +117,8 @@ def _kept(names: Sequence[str], options: ReadOptions, used: set[str], find: Any)
         kept = [name for name in names if name not in used]
     else:
         kept = [find(name) for name in options.features]
-        strange = [name for name in kept if name not in names]
+        known = {*names}
+        strange = [name for name in kept if name not in known]
         if strange:
             raise UnreadableError(f"Columns beside the matrix cannot be features: {listed(strange)}.")
     if not kept:
@@ -241,4 +242,5 @@ def _no_features(columns: Sequence[Column], options: ReadOptions, source: str) -
         return (
             f"{source} has no column of numbers left to embed beside {listed(sorted(used))}; its columns are {names}."
         )
-    return f"{source} has no column of numbers to embed; its columns are {names}."
+    hint = "; --delimiter says what separates columns, if there are more" if len(columns) == 1 else ""
+    return f"{source} has no column of numbers to embed; its columns are {names}{hint}."

@@ -24,7 +24,13 @@ BYTES_PER_VALUE = 16
 """Memory that a number takes at the most while a file is read: once in Arrow's column, once among the features."""
 
 MOSTLY = 0.5
-"""Share of numbers above which a column of text was meant to be one of numbers."""
+"""Share of numbers from which a column of text was meant to be one of numbers."""
+
+SAMPLE_ROWS = 1000
+"""Rows by which this share is found."""
+
+AMOUNT = re.compile(r" *[+-]?\d{1,3}(?:[.,' ]\d{3})+(?:[.,]\d+)? *")
+"""A number whose thousands are set apart, which programs write for readers: meant as a number, and not read as one."""
 
 
 def read_delimited(source: Source, options: ReadOptions) -> Table:
@@ -40,6 +46,8 @@ def read_delimited(source: Source, options: ReadOptions) -> Table:
             raise UnreadableError(f"{source.name} holds {what}; a row for each point is needed.")
         columns = [_checked(column, found.column(column.name), dialect) for column in arrow_columns(found)]
         remarks = list(dialect.remarks)
+        if any("binary" in str(kind) for kind in found.schema.types):
+            remarks.append(f"{source.name} is not all UTF-8; what is not was read as Latin-1.")
         if repeated:
             remarks.append(f"Names of columns that came twice were numbered: {listed(repeated)}.")
         if len(columns) == 1:
@@ -75,7 +83,7 @@ def _parse(source: Source, dialect: Dialect, names: Sequence[str]) -> Any:
             if "straddling" in str(error):
                 limit = BLOCK_BYTES[-1] // 2**20
                 raise UnreadableError(f"{source.name} has a line of more than {limit} MB, so it is no table.") from None
-            if "Empty CSV" in str(error):
+            if "Empty CSV" in str(error) or "Could not skip" in str(error):
                 return pa.table({name: pa.array([], pa.null()) for name in names})
             raise UnreadableError(_ragged(source, dialect, len(names)) or _reason(source, error)) from None
     raise AssertionError  # the last block returns or raises
@@ -127,12 +135,11 @@ def _checked(column: Column, values: Any, dialect: Dialect) -> Column:
 
 
 def _flaw(name: str, values: Any, dialect: Dialect) -> str:
-    sample = text_values(values[:1000])
-    known = [text for text in sample if text.strip() not in MISSING_WORDS]
-    if not known or sum(bool(NUMBER.fullmatch(text)) for text in known) <= MOSTLY * len(known):
-        return ""
     is_number = partial(_number, decimal=dialect.decimal)
-    place, text = next((i, text) for i, text in enumerate(text_values(values)) if not is_number(text))
+    known = [text for text in text_values(values[:SAMPLE_ROWS]) if text.strip() not in MISSING_WORDS]
+    if not known or sum(is_number(text) or bool(AMOUNT.fullmatch(text)) for text in known) < MOSTLY * len(known):
+        return ""
+    place, text = next(((i, text) for i, text in enumerate(text_values(values)) if not is_number(text)), (0, ""))
     return (
         f"Column {name!r}: {text[:40]!r} in row {place + 1} is no number, as most of the column is; correct it, leave "
         f"the column out (--drop {name}), or keep it to color by (--color {name})."

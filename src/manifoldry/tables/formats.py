@@ -85,6 +85,9 @@ STRANGE_SUFFIXES = {
 }
 """What other suffixes stand for, and what to do."""
 
+UNPACKED = ("csv", "tsv", "mtx")
+"""Formats that are read from gzip files too."""
+
 MAGIC_BYTES = 16
 """Bytes that are enough to tell formats apart."""
 
@@ -109,9 +112,12 @@ def find_format(source: Source, asked: str | None) -> str:
         raise UnreadableError(f"{source.name} is a file, and --format images reads a folder; name the folder.")
     if source.size == 0:
         raise UnreadableError(f"{source.name} is empty; a table with a row for each point is needed.")
-    if asked is not None:
-        return asked
-    return _agreed(source)
+    found = asked or _agreed(source)
+    if found not in UNPACKED and source.is_gzip():
+        raise UnreadableError(
+            f"{source.name} is compressed by gzip, and {FORMATS[found]} is not read so; unpack it first."
+        )
+    return found
 
 
 def _agreed(source: Source) -> str:
@@ -125,6 +131,11 @@ def _agreed(source: Source) -> str:
         return by_name or by_bytes
     if by_bytes == "mtx" and named in (".txt", ".dat"):
         return "mtx"
+    if by_bytes == "csv":  # what text begins with, and what is broken
+        raise UnreadableError(
+            f"{source.name} is named like {FORMATS[by_name]} and does not begin like one; it is broken, or --format says "
+            "what it is."
+        )
     raise UnreadableError(
         f"{source.name} is named like {FORMATS[by_name]}, but its bytes are those of {FORMATS[by_bytes]}; rename it, "
         f"or say --format {by_bytes}."

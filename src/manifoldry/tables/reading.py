@@ -22,7 +22,7 @@ READERS = {
     "arrow": ("arrow_files", "read_arrow"),
     "npy": ("arrays", "read_npy"),
     "npz": ("arrays", "read_npz"),
-    "mtx": ("sparse", "read_mtx"),
+    "mtx": ("market", "read_mtx"),
     "h5ad": ("annotated", "read_h5ad"),
     "images": ("images", "read_images"),
 }

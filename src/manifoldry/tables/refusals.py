@@ -19,7 +19,10 @@ GIGABYTE = 1e9
 
 
 class UnreadableError(ValueError):
-    """A source that cannot be read as asked; the message is a whole sentence for the user."""
+    """A source that cannot be read as asked; the message is a whole sentence for the user, on one line."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__("".join(letter if letter.isprintable() else " " for letter in sentence))
 
 
 @contextmanager

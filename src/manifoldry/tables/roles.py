@@ -26,6 +26,9 @@ LABEL_NAME = re.compile(r"labels?|class|target", re.IGNORECASE)
 COUNTING_ROWS = 10
 """Rows from which a column that counts 0, 1, 2, ... is taken for row numbers; shorter ones count by chance."""
 
+LONGEST_NAME = 200
+"""Characters of the longest text that names a row; longer ones are what a row says."""
+
 
 @dataclass
 class Roles:
@@ -53,19 +56,22 @@ def assign_roles(columns: Sequence[Column], options: ReadOptions, *, named: bool
     by_name = {column.name: column for column in columns}
 
     def find(reference: str) -> Column:
-        return by_name[find_name(reference, list(by_name), named=named)]
+        return by_name.get(reference) or by_name[find_name(reference, list(by_name), named=named)]
 
     roles = Roles(id=find(options.id) if options.id is not None else None)
     roles.label = find(options.label) if options.label is not None else None
     colors = [find(name) for name in options.color]
+    roles.beside = [column for column in dict.fromkeys(colors) if column is not roles.label]
     dropped = [find(name) for name in options.drop]
-    wanted = None if options.features is None else _wanted(options.features, columns, named=named)
+    owners = {feature: column for column in columns if column.kind == "vector" for feature in column.features}
+    wanted = None
+    if options.features is not None:  # a feature of a vector stands for the vector
+        wanted = list(dict.fromkeys(owners.get(name) or find(name) for name in options.features))
     _refuse_twice(roles, dropped, wanted or [])
-    used = [roles.id, roles.label, *colors, *dropped, *(wanted or [])]
+    used = {roles.id, roles.label, *colors, *dropped, *(wanted or [])}
     rest = [column for column in columns if column not in used]
     rest = _find_id(roles, rest, some_left=wanted is not None)
     rest = _find_label(roles, rest, some_left=wanted is not None)
-    roles.beside = [column for column in colors if column is not roles.label]
     if wanted is None:
         roles.features = [column for column in rest if column.numeric]
     else:
@@ -88,25 +94,12 @@ def find_name(reference: str, names: Sequence[str], *, named: bool = True) -> st
     raise UnreadableError(f"There is no column {reference!r}; {hint}")
 
 
-def _wanted(references: Sequence[str], columns: Sequence[Column], *, named: bool) -> list[Column]:
-    """Return the columns to embed, in the order asked for; one vector's features stand for the whole vector."""
-    owners = {feature: column for column in columns if column.kind == "vector" for feature in column.features}
-    by_name = {column.name: column for column in columns}
-    found = [
-        owners[reference]
-        if reference in owners and reference not in by_name
-        else by_name[find_name(reference, list(by_name), named=named)]
-        for reference in references
-    ]
-    return list(dict.fromkeys(found))
-
-
 def _refuse_twice(roles: Roles, dropped: Sequence[Column], wanted: Sequence[Column]) -> None:
     for word, column in (("the id", roles.id), ("the label", roles.label)):
         if column is not None and (column in dropped or column in wanted):
             other = "dropped" if column in dropped else "a feature"
             raise UnreadableError(f"Column {column.name!r} cannot be {word} and {other} at once; name it once.")
-    both = [column.name for column in wanted if column in dropped]
+    both = [column.name for column in dropped if column in wanted]
     if both:
         raise UnreadableError(f"Columns cannot be features and dropped at once; name them once: {listed(both)}.")
 
@@ -164,8 +157,9 @@ def _discrete(column: Column) -> bool:
 def _names_rows(column: Column, suspect: bool) -> bool:
     """Tell whether a column names rows: all text differs, numbers count them, or both names and values look so."""
     if column.kind == "text":
-        values = column.load()
-        return len(values) > 1 and len(set(values.tolist())) == len(values)
+        values = column.load().tolist()
+        different = len(values) > 1 and not column.flaw and len(set(values)) == len(values)
+        return different and max(map(len, values)) <= LONGEST_NAME
     if column.kind != "number" or not (suspect or column.dtype.kind in "iu"):
         return False
     values = column.load()
@@ -207,4 +201,4 @@ def _leave_out(roles: Roles, rest: Sequence[Column]) -> None:
     roles.beside += kept
     if kept:
         names = listed([column.name for column in kept])
-        roles.remarks.append(f"Not embedded, as they hold no numbers, but kept to color by: {names}.")
+        roles.remarks.append(f"Not embedded for want of numbers, but kept to color by: {names}.")

@@ -34,11 +34,14 @@ DELIMITER_WORDS = {
 }
 """Words for delimiters that are hard to type at a terminal."""
 
-NUMBER = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*|\s*[+-]?(?:inf|infinity)\s*", re.IGNORECASE)
+NUMBER = re.compile(r" *[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf|infinity) *", re.IGNORECASE)
 """A number with a decimal point."""
 
-DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+(?:[eE][+-]?\d+)?\s*")
+DECIMAL_COMMA = re.compile(r" *[+-]?\d+,\d+(?:[eE][+-]?\d+)? *")
 """A number with a decimal comma."""
+
+NO_NAME = re.compile(r"[\d.,+\- ]*")
+"""What names no column, such as an amount with points and commas."""
 
 MISSING_WORDS = (
     "",
@@ -112,13 +115,14 @@ def sniff(source: Source, options: ReadOptions) -> Dialect:
     text = _whole_lines(head, encoding)
     if not text.strip():
         raise UnreadableError(f"{source.name} is empty; a table with a row for each point is needed.")
-    lines = text.splitlines()
+    lines: Sequence[str] = text.splitlines()
     announced = re.fullmatch(r"sep=(.)", lines[0].strip())  # the first line of files that spreadsheets write
     begin = 1 if announced else 0
     given = options.delimiter if options.delimiter is not None else (announced[1] if announced else None)
     delimiter = _delimiter(given, lines[begin:], source, options)
-    begin += _comments(lines[begin:], delimiter)
-    rows, last_lines = _split(lines[begin : begin + HEAD_LINES], delimiter)
+    skipped, lines = _without_comments(lines[begin:], delimiter)
+    begin += skipped
+    rows, last_lines = _split(lines[:HEAD_LINES], delimiter)
     if not rows:
         raise UnreadableError(f"{source.name} holds comments only; a table with a row for each point is needed.")
     decimal = _decimal(rows, delimiter)
@@ -134,7 +138,7 @@ def sniff(source: Source, options: ReadOptions) -> Dialect:
         skip=begin + (last_lines[0] if header else 0),
         decimal=decimal,
         quoted='"' in text,
-        bytes_per_row=len(text) / len(lines),
+        bytes_per_row=len(head) / max(1, head.count(b"\n")),
         remarks=(*remarks, *more),
     )
 
@@ -187,7 +191,7 @@ def _consistency(lines: Sequence[str], delimiter: str) -> tuple[float, ...]:
         return (0, 0, 0)
     usual = max(set(body), key=body.count)
     alike = sum(count == usual for count in body) / len(body)
-    fits = counts[0] in (usual, usual - 1) and usual > 1
+    fits = usual > 1 and (counts[0] == usual or counts[0] == usual - 1 > 1)
     return (2 if fits and alike == 1 else 1 if fits else 0, alike if fits else 0, -DELIMITERS.index(delimiter))
 
 
@@ -207,28 +211,30 @@ def _split(lines: Sequence[str], delimiter: str) -> tuple[list[list[str]], list[
     return rows, ends
 
 
-def _comments(lines: Sequence[str], delimiter: str) -> int:
-    """Return how many lines at the beginning are comments: the last one is a header if it has as many fields."""
+def _without_comments(lines: Sequence[str], delimiter: str) -> tuple[int, Sequence[str]]:
+    """Return how many lines at the beginning are comments, and the others.
+
+    The last comment is the header if it has as many fields as the line after it, with its hash or without.
+    """
     count = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
-    if count and count < len(lines):
-        (header, *_), _ = (
-            _split([_without_hash(lines[count - 1])], delimiter) if lines[count - 1].strip("# ") else ([[]], 0)
-        )
-        rows, _ = _split([lines[count]], delimiter)
-        if rows and len(header) == len(rows[0]) and len(header) > 1:
-            return count - 1
-    return count
+    if 0 < count < len(lines):
+        width = len(_first_row(lines[count], delimiter))
+        for header in (lines[count - 1][1:].strip(), lines[count - 1]):
+            if len(_first_row(header, delimiter)) == width > 1 and not header.startswith(delimiter):
+                return count - 1, [header, *lines[count:]]
+    return count, lines[count:]
 
 
-def _without_hash(line: str) -> str:
-    """Return a comment's text; a hash that is a field of its own stays."""
-    return line[1:].strip() if line[1:2] in (" ", "") or line[1:2].isalnum() else line
+def _first_row(line: str, delimiter: str) -> list[str]:
+    return next(iter(_split([line], delimiter)[0]), [])
 
 
 def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> Literal[".", ","]:
     if delimiter == ",":
         return "."
     fields = [field for row in rows for field in row]
+    if len(rows[0]) == 1 and "," in rows[0][0] and not DECIMAL_COMMA.fullmatch(rows[0][0]):
+        return "."  # names between commas: the delimiter is another one
     if any(DECIMAL_COMMA.fullmatch(field) for field in fields):
         with_point = any("." in field and NUMBER.fullmatch(field) for field in fields)
         return "." if with_point else ","
@@ -242,10 +248,11 @@ def _looks_like_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
     if it holds no number at all.
     """
     first, body = rows[0], rows[1:]
-    if body and len(body[0]) == len(first) + 1:
+    if body and len(body[0]) == len(first) + 1 > 2:
         return True  # names of columns, and none for the names of rows
     numbers = [_is_number(field, decimal) for field in first]
-    words = [not number and field.strip() not in MISSING_WORDS for number, field in zip(numbers, first, strict=True)]
+    words = [field.strip() not in MISSING_WORDS and not NO_NAME.fullmatch(field) for field in first]
+    words = [word and not number for word, number in zip(words, numbers, strict=True)]
     for j, word in enumerate(words):
         below = [row[j] for row in body if j < len(row) and row[j].strip() not in MISSING_WORDS]
         if word and below and all(_is_number(field, decimal) for field in below):
@@ -268,9 +275,8 @@ def _names(rows: Sequence[Sequence[str]], *, header: bool) -> tuple[tuple[str, .
     """Return the names of the columns, x0, x1, ... if there are none, with remarks on names that were made up."""
     if not header:
         return tuple(f"x{j}" for j in range(len(rows[0]))), []
-    names = [name.strip() for name in rows[0]]
-    names[0] = _without_hash(names[0]) if len(names[0]) > 1 and names[0].startswith("#") else names[0]
-    if len(rows) > 1 and len(rows[1]) == len(names) + 1:
+    names = [" ".join(name.split()) for name in rows[0]]
+    if len(rows) > 1 and len(rows[1]) == len(names) + 1 > 2:
         if all(len(row) == len(names) + 1 and not row[-1].strip() for row in rows[1:]):
             names.append("")  # every row ends with a delimiter
         else:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from manifoldry.apps.cli.options import json_option
+from manifoldry.apps.cli.options import complete_methods, json_option
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[METHOD]...")
+@click.argument("names", nargs=-1, shell_complete=complete_methods, metavar="[METHOD]...")
 @json_option
 def cite(names: tuple[str, ...], as_json: bool) -> None:
     """Print what to cite, as BibTeX: the papers of the methods that were used, and the library.

@@ -53,8 +53,8 @@ def embed(  # noqa: PLR0913
 ) -> None:
     """Embed the rows of a file: coordinates, a model for new rows, a page to look at, and a record of the run.
 
-    FILE is a table (CSV, Parquet, Arrow, NPY, NPZ, MTX, .h5ad), a folder of images, the name of a built-in data set, or -
-    for standard input. Without --method several methods are compared and the best is taken. Ctrl-C while a method
+    FILE is a table (CSV, Parquet, Arrow, NPY, NPZ, MTX, .h5ad), a folder of images, the name of a built-in data set,
+    or - for standard input. Without --method several methods are compared and the best is taken. Ctrl-C while a method
     iterates ends the fit with what it has reached; a second one ends the program.
     """
     from manifoldry.apps.embedding import embed as run_embed

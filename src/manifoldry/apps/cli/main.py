@@ -14,6 +14,8 @@ try:
 except ImportError:  # pragma: no cover
     sys.exit("manifoldry: The command line needs click, which is not installed; install manifoldry[app].")
 
+from click.shell_completion import CompletionItem, shell_complete
+
 from manifoldry import __version__
 from manifoldry.apps.cli.notes import warnings_as_notes
 
@@ -71,6 +73,11 @@ class LazyGroup(click.Group):
         if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             raise click.UsageError(unknown_command(args[0]), ctx)
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands and options that begin so; no command is imported for it."""
+        commands = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the list of commands."""
@@ -146,8 +153,7 @@ def _run(arguments: list[str]) -> int:
 def _verdict(error: Exception) -> tuple[str, int]:
     """Return what to say of an error, and the exit code."""
     if isinstance(error, click.UsageError):
-        path = error.ctx.command_path if error.ctx is not None else "manifoldry"
-        return f"{_usage(error)} See {path} --help.", 2
+        return f"{_usage(error)} See {_help_of(error.ctx)}.", 2
     if isinstance(error, click.ClickException):
         return error.format_message(), 2
     if isinstance(error, (FileExistsError, FileNotFoundError, IsADirectoryError, ValueError, TypeError)):
@@ -156,6 +162,13 @@ def _verdict(error: Exception) -> tuple[str, int]:
         return _sentence(error), 1
     told = f"{type(error).__name__}: {_sentence(error)}".rstrip(": ")
     return f"This is a defect of manifoldry: {told} ({TRACEBACK_VARIABLE}=1 shows where).", 1
+
+
+def _help_of(context: click.Context | None) -> str:
+    """Return what to type for the help of a command, and of its method if one is named."""
+    path, facts = ("manifoldry", {}) if context is None else (context.command_path, context.meta)
+    named = f" --method {facts['manifoldry.method'].lower()}" if facts.get("manifoldry.named") else ""
+    return f"{path}{named} --help"
 
 
 def _usage(error: click.UsageError) -> str:
@@ -181,9 +194,11 @@ def _complain(message: str, code: int) -> int:
 
 
 def _complete(instruction: str) -> int:
-    from click.shell_completion import shell_complete
-
-    return shell_complete(program, {}, "manifoldry", COMPLETION_VARIABLE, instruction)
+    """Answer a shell; what goes wrong says nothing, as it would appear amid a line that is being typed."""
+    try:
+        return shell_complete(program, {}, "manifoldry", COMPLETION_VARIABLE, instruction)
+    except Exception:
+        return 1
 
 
 def _flush() -> None:

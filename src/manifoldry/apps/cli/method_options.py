@@ -13,8 +13,8 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from manifoldry.apps.method_names import method_class, method_name
-from manifoldry.apps.method_parameters import NOT_OPTIONS, MethodParameter, method_parameters
-from manifoldry.parameters import choices, declared, describe
+from manifoldry.apps.method_parameters import NOT_OPTIONS, MethodParameter, all_parameters, method_parameters
+from manifoldry.parameters import choices
 from manifoldry.registry import METHODS
 
 PREFIX = "parameter_"
@@ -61,8 +61,12 @@ class MethodCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Find the method first, then parse with its options."""
-        ctx.meta["manifoldry.method"] = method = self._method(ctx, list(args))
-        ctx.meta["manifoldry.parameters"] = method_parameters(method_class(method))
+        name = self._method(ctx, args)
+        ctx.meta["manifoldry.method"], ctx.meta["manifoldry.named"] = name or self._default(ctx), name is not None
+        own = {option for param in self.params for option in (*param.opts, *param.secondary_opts)}
+        strange = any(each.startswith("--") and each.partition("=")[0] not in own for each in args)
+        # A completion loads a method, which takes a second, only if its parameters are on the line.
+        ctx.meta["manifoldry.parameters"] = self._known(ctx) if strange or not ctx.resilient_parsing else {}
         try:
             rest = super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -94,23 +98,35 @@ class MethodCommand(click.Command):
         with formatter.section("Parameters of another method"):
             formatter.write_text(f"{ctx.command_path} --method NAME --help")
 
-    def _method(self, ctx: click.Context, args: list[str]) -> str:
-        """Return the method that the arguments ask for, or the default; what is wrong with it is told by its option."""
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the options that begin so, with those of the method if it is named."""
+        if incomplete.startswith("-") and ctx.meta["manifoldry.named"]:
+            ctx.meta["manifoldry.parameters"] = self._known(ctx)
+        return super().shell_complete(ctx, incomplete)
+
+    def _default(self, ctx: click.Context) -> str:
         option = next(param for param in self.params if param.name == "method")
-        name = str(option.get_default(ctx))
+        return method_name(str(option.get_default(ctx)))
+
+    def _method(self, ctx: click.Context, args: list[str]) -> str | None:
+        """Return the method that the arguments name, None if they name none, or refuse it."""
+        given = None
         for place, argument in enumerate(args):
             if argument == "--":
                 break
             if argument == "--method" and place + 1 < len(args):
-                name = args[place + 1]
+                given = args[place + 1]
             elif argument.startswith("--method="):
-                name = argument.partition("=")[2]
+                given = argument.partition("=")[2]
         try:
-            return method_name(name)
+            return None if given is None else method_name(given)
         except ValueError as error:
             if ctx.resilient_parsing:
-                return method_name(str(option.get_default(ctx)))
+                return None
             raise click.UsageError(str(error), ctx) from None
+
+    def _known(self, ctx: click.Context) -> Mapping[str, MethodParameter]:
+        return method_parameters(method_class(ctx.meta["manifoldry.method"]))
 
     def _parameters(self, ctx: click.Context) -> Mapping[str, MethodParameter]:
         known: Mapping[str, MethodParameter] = ctx.meta["manifoldry.parameters"]
@@ -129,8 +145,10 @@ def unknown_option(method: str, option: str, own: list[str], known: Mapping[str,
     name = option.lstrip("-").replace("-", "_")
     if name in NOT_OPTIONS:
         return f"There is no option {option}: {NOT_OPTIONS[name]}."
-    if name in inspect.signature(method_class(method)).parameters:
-        return f"{name} of {method} cannot be written on a command line: it is {_kind(method, name)}; set it in Python."
+    unwritten = {each.name.lower(): each for each in all_parameters(method_class(method)).values()}.get(name.lower())
+    if unwritten is not None and unwritten.name not in known:
+        kind = unwritten.allowed
+        return f"{unwritten.name} of {method} cannot be written on a command line: it is {kind}; set it in Python."
     valued = [each.option_name for each in known.values() if name in choices(each.annotation)]
     if valued:
         return f"There is no option {option}; did you mean {valued[0]} {name}?"
@@ -148,10 +166,6 @@ def unknown_option(method: str, option: str, own: list[str], known: Mapping[str,
 def _as_options(sentence: str) -> str:
     """Return a sentence with the quoted names of parameters as options."""
     return re.sub(r"'(\w+)'", lambda found: f"--{found[1].replace('_', '-')}", sentence)
-
-
-def _kind(method: str, name: str) -> str:
-    return describe(declared(method_class(method))[name])
 
 
 def _listed(names: list[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from manifoldry.apps.cli.options import json_option
+from manifoldry.apps.cli.options import complete_methods, json_option
 from manifoldry.registry import CLUSTERINGS, GIVES, METHODS
 
 SHOW = "show"
@@ -12,7 +12,7 @@ SHOW = "show"
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[show NAME | WORDS]")
+@click.argument("words", nargs=-1, shell_complete=complete_methods, metavar="[show NAME | WORDS]")
 @click.option("--family", metavar="NAME", help="Only of this family: geodesic, local, spectral, linear, unfolding, ...")
 @click.option("--gives", type=click.Choice(GIVES), multiple=True, help="Only those that give this; may be repeated.")
 @click.option("--problem", metavar="NAME", help="Only those that solve this: eigen, descent, semidefinite, ...")
@@ -27,6 +27,7 @@ def methods(
     """
     from manifoldry.apps.cards import card_facts, card_text, cards_text, find_card, matching
     from manifoldry.apps.json_text import json_text
+    from manifoldry.apps.text import wrapped
     from manifoldry.registry import methods as all_methods
 
     filtered = bool(family or gives or problem)
@@ -46,8 +47,8 @@ def methods(
         click.echo("\n\n".join(card_text(card) for card in cards))
     else:
         click.echo(cards_text(cards))
-        click.echo(f"\n{len(cards)} of {len(METHODS)} methods; manifoldry methods show NAME tells all about one.")
-        click.echo(f"Clusterings: {', '.join(CLUSTERINGS)}.")
+        known = f"{len(cards)} of {len(METHODS)} methods; manifoldry methods show NAME tells all about one."
+        click.echo("\n".join(["", *wrapped(known), *wrapped(f"Clusterings: {', '.join(CLUSTERINGS)}.", "  ")]))
 
 
 def _are_names(words: tuple[str, ...]) -> bool:

@@ -10,16 +10,20 @@ from typing import Any
 import click
 
 
+def tell(sentence: str) -> None:
+    """Write a note."""
+    click.echo(f"manifoldry: note: {' '.join(sentence.split())}", err=True)
+
+
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
     """Show warnings meant for users, ours and scikit-learn's, as notes; those for programmers are left out."""
     told: set[str] = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        text = " ".join(str(message).split())
-        if text not in told:
-            told.add(text)
-            click.echo(f"manifoldry: note: {text}", err=True)
+        if str(message) not in told:
+            told.add(str(message))
+            tell(str(message))
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import functools
+import glob
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -11,16 +12,37 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 from click.shell_completion import CompletionItem
 
+from manifoldry.apps.cli.notes import tell
 from manifoldry.apps.method_names import AUTO_METHOD, method_name
 from manifoldry.registry import METHODS
 
 if TYPE_CHECKING:
     from manifoldry.tables import ReadOptions, Table
+    from manifoldry.tables.preparation import Scale
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 FORMAT_CHOICES = ("csv", "tsv", "parquet", "arrow", "npy", "npz", "mtx", "h5ad", "images", "dataset")
 """What can be read, as `tables` has it; said here again so that the help does not load it."""
+DATASET_NAMES = (
+    "cylinder",
+    "dual_spiral",
+    "fishbowl",
+    "gaussian_clusters",
+    "half_globe",
+    "helix",
+    "open_box",
+    "s_curve",
+    "sphere",
+    "spiral",
+    "star",
+    "swiss_roll",
+    "torus",
+    "twin_peaks",
+    "v_shape",
+    "wave",
+)
+"""The data sets that are generated, as `datasets` has them; said here again so that a completion does not load it."""
 SCALES = ("none", "standard", "robust", "unit", "log1p")
 """What the columns, or for "unit" the rows, are divided by before a fit."""
 DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " ", "pipe": "|"}
@@ -34,29 +56,37 @@ class Reading:
     """How a source is read and prepared, as the options say."""
 
     options: ReadOptions
-    scale: str = "none"
+    scale: Scale = "none"
     pca: int | None = None
 
+    @property
+    def changes(self) -> bool:
+        """Whether the features are changed after they were read."""
+        return self.scale != "none" or self.pca is not None or self.options.missing == "impute"
+
     def table(self, source: str) -> Table:
-        """Return the table of a file, a built-in data set or standard input ("-")."""
+        """Return the table of a file, a built-in data set or standard input ("-"), and tell what was left out of it."""
         from manifoldry.tables import read_table
 
-        return read_table(source, self.options)
+        table = read_table(source, self.options)
+        for remark in table.remarks:
+            tell(remark)
+        return table
 
-    def steps(self, seed: int) -> list[tuple[str, Any]]:
-        """Return the named transformers that prepare the table, for a pipeline; none if nothing is to be done."""
+    def prepare(self, table: Table, seed: int) -> tuple[Any, list[tuple[str, Any]]]:
+        """Return the features of a table after all preparation, and its named transformers, fitted."""
         from manifoldry.tables import preparation
 
-        steps: list[tuple[str, Any]] = preparation(self.scale, self.pca, self.options.missing == "impute", seed)
-        return steps
+        X, impute = table.X, self.options.missing == "impute"
+        steps: list[tuple[str, Any]] = preparation(self.scale, self.pca, impute, seed, X=X) if self.changes else []
+        for _, step in steps:
+            X = step.fit_transform(X)
+        return X, steps
 
     def prepared(self, source: str, seed: int) -> tuple[Table, Any]:
-        """Return the table and its features after all preparation."""
+        """Return the table of a source and its features after all preparation."""
         table = self.table(source)
-        X = table.X
-        for _, step in self.steps(seed):
-            X = step.fit_transform(X)
-        return table, X
+        return table, self.prepare(table, seed)[0]
 
 
 class Columns(click.ParamType):
@@ -78,8 +108,17 @@ class SourceType(click.ParamType):
     name = "file"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
-        """Return that files complete it."""
+        """Return that files complete it; where no file begins so, the built-in data sets that do."""
+        word = incomplete.replace("-", "_").lower()
+        names = [name.replace("_", "-") for name in DATASET_NAMES if word and name.startswith(word)]
+        if names and not glob.glob(glob.escape(incomplete) + "*"):
+            return [CompletionItem(name) for name in names]
         return [CompletionItem(incomplete, type="file")]
+
+
+def complete_methods(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+    """Return the names of methods that begin so."""
+    return [CompletionItem(name.lower()) for name in METHODS if name.lower().startswith(incomplete.lower())]
 
 
 class MethodName(click.ParamType):
@@ -96,8 +135,8 @@ class MethodName(click.ParamType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
         """Return the names that begin so."""
-        names = [AUTO_METHOD, *(name.lower() for name in METHODS)]
-        return [CompletionItem(name) for name in names if name.startswith(incomplete.lower())]
+        auto = [CompletionItem(AUTO_METHOD)] if AUTO_METHOD.startswith(incomplete.lower()) else []
+        return [*auto, *complete_methods(ctx, param, incomplete)]
 
 
 class SeedType(click.ParamType):
@@ -169,7 +208,7 @@ def reading_options(command: F) -> F:
     """Add the options by which data are read and prepared; the command gets them as ``reading``, a `Reading`."""
 
     @functools.wraps(command)
-    def with_reading(*args: Any, scale: str, pca: int | None, **values: Any) -> Any:
+    def with_reading(*args: Any, scale: Scale, pca: int | None, **values: Any) -> Any:
         from manifoldry.tables import ReadOptions
 
         given = {field.name: values.pop(field.name) for field in fields(ReadOptions)}

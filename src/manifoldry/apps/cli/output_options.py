@@ -35,9 +35,8 @@ class FileOptions:
 
     def outputs(self, source: str) -> Outputs:
         """Return where the results of a source go."""
-        stem, suffix = source_stem(source), Path(source).suffix.lower()
-        usual = f"{stem}_embedding{suffix if suffix in KEPT_SUFFIXES else '.csv'}"
-        files: dict[str, Path | None] = {"coordinates": self.output or self.folder / usual}
+        stem = source_stem(source)
+        files: dict[str, Path | None] = {"coordinates": self.output or coordinates_path(source, self.folder)}
         for name, pattern in DEFAULT_NAMES.items():
             given = getattr(self, name)
             files[name] = None if name in self.left_out else given or self.folder / pattern.format(stem)
@@ -46,16 +45,30 @@ class FileOptions:
         return Outputs(**files, overwrite=self.force)
 
 
+def coordinates_path(source: str, folder: Path) -> Path:
+    """Return the usual file of the coordinates of a source.
+
+    Examples
+    --------
+    >>> coordinates_path("cells.h5ad", Path("out")).as_posix()
+    'out/cells_embedding.h5ad'
+    """
+    suffix = Path(source).suffix.lower()
+    return folder / f"{source_stem(source)}_embedding{suffix if suffix in KEPT_SUFFIXES else '.csv'}"
+
+
 PATH = click.Path(path_type=Path)
+
+output_option = click.option(
+    "--output",
+    "-o",
+    type=PATH,
+    metavar="FILE",
+    help="Coordinates: .csv .tsv .parquet .arrow .npy .h5ad, or - for CSV on standard output.  "
+    "[default: NAME_embedding.csv; of an .h5ad file a copy of it]",
+)
 _FILES = (
-    click.option(
-        "--output",
-        "-o",
-        type=PATH,
-        metavar="FILE",
-        help="Coordinates: .csv .tsv .parquet .arrow .npy .h5ad, or - for CSV on standard output.  "
-        "[default: NAME_embedding.csv; of an .h5ad file a copy of it]",
-    ),
+    output_option,
     click.option("--model", type=PATH, metavar="FILE", help="Model for new rows.  [default: NAME_model.mfy]"),
     click.option("--report", type=PATH, metavar="FILE", help="Page to look at.  [default: NAME_report.html]"),
     click.option("--record", type=PATH, metavar="FILE", help="Record of the run.  [default: NAME_run.json]"),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from manifoldry.apps.cli.notes import tell
 from manifoldry.apps.cli.options import MethodName, Reading, reading_options, seed_option, source_argument
 
 LOCAL_HOST = "127.0.0.1"
@@ -49,16 +50,14 @@ def explore(  # noqa: PLR0913
 
     with watching() as watch:
         with watch.stage("read", f"reading {source}"):
-            table = reading.table(source)
-        for remark in table.remarks:
-            click.echo(f"manifoldry: note: {remark}", err=True)
+            table, X = reading.prepared(source, seed)
         with watch.stage("page", "looking at the data"):
-            session = Session(table, reading.steps(seed), folder=folder, seed=seed, n_jobs=n_jobs)
+            session = Session(table, X, folder=folder, seed=seed, n_jobs=n_jobs)
     if method is not None:
         session.embed({"method": method})
     with ExploreServer(session, host, port) as server:
         if host != LOCAL_HOST:
-            click.echo(f"manifoldry: note: whoever reaches {host} and knows the address sees the data.", err=True)
+            tell(f"whoever reaches {host} and knows the address sees the data.")
         click.echo(f"{table.source}: {table.X.shape[0]:,} rows. Open {server.url} (Ctrl-C ends).")
         if opened:
             webbrowser.open(server.url)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -85,8 +85,8 @@ class Session:
     ----------
     table : Table
         The rows and what else is known of them.
-    steps : sequence of (name, transformer)
-        What prepares the rows, fitted to them once.
+    X : array or sparse matrix, optional
+        The rows as they are prepared for the fits; those of the table if None.
     folder : Path
         Where selections are saved.
     seed : int
@@ -98,16 +98,14 @@ class Session:
     def __init__(
         self,
         table: Table,
-        steps: Sequence[tuple[str, Any]] = (),
+        X: Any = None,
         *,
         folder: Path = Path(),
         seed: int = 0,
         n_jobs: int | None = None,
     ) -> None:
         self.table, self.folder, self.seed, self.n_jobs = table, folder, seed, n_jobs
-        self.X = table.X
-        for _, step in steps:
-            self.X = step.fit_transform(self.X)
+        self.X = table.X if X is None else X
         self.diagnosis = diagnose(self.X)
         self.models: dict[str, Any] = {}
         self.version = 0

@@ -66,7 +66,7 @@ def test_what_is_refused_is_said_on_the_page(live, pages):
 
 def test_a_lasso_on_the_live_page_selects_rows_of_every_panel(live):
     session, page = live
-    embed(page, "PCA")
+    embed(page, "ClassicalMDS")
     page.click("#modes button[value=lasso]")
     canvas = page.locator(".panel canvas").first
     canvas.scroll_into_view_if_needed()

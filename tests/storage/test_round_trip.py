@@ -22,7 +22,9 @@ from manifoldry.storage.layout import SpacingBudget, in_memory_order, laid_out
 from model_files import assert_same, members_of, tripwire
 
 CARDS = (*manifoldry.methods(), AUTO, *manifoldry.clusterings())
-MEASURED = [card for card in CARDS if card.name in {"ClassicalMDS", "Isomap", "LLE", "LPP", "KernelLPP", "TSNE", "LDLC"}]
+MEASURED = [
+    card for card in CARDS if card.name in {"ClassicalMDS", "Isomap", "LLE", "LPP", "KernelLPP", "TSNE", "LDLC"}
+]
 PIECES = [card for card in CARDS if card.name in {"Isomap", "LandmarkIsomap", "LLE", "LaplacianEigenmaps", "IPA"}]
 SLOW = {"TesseraMap", "EAT", "FastMVU", "SparsePCA"}
 SPARSE = [card for card in CARDS if card.cls().__sklearn_tags__().input_tags.sparse and card.name not in SLOW]
@@ -264,7 +266,10 @@ cycle.append(cycle)
     [
         (manifoldry.Isomap(metric=manhattan, n_neighbors=6).fit(bent_sheet()), r"Isomap\.metric is a Python function"),
         (manifoldry.FastICA(fun=lambda x: (x, x)), r"FastICA\.fun is a Python function"),
-        (make_pipeline(StandardScaler(), FunctionTransformer(manhattan), manifoldry.PCA()), r"FunctionTransformer\.func"),
+        (
+            make_pipeline(StandardScaler(), FunctionTransformer(manhattan), manifoldry.PCA()),
+            r"FunctionTransformer\.func",
+        ),
         (holding(Foreign()), r"PCA\.extra_ is of the class .*Foreign"),
         (holding({"a": [Foreign()]}), r"PCA\.extra_\['a'\] is of the class .*Foreign"),
         (holding({1.5: 2}), "a key of the type float"),

@@ -148,7 +148,8 @@ class ModelFile:
         head = file.read(64)
         file.seek(max(0, self.size - MAX_TAIL))
         seal = SEAL.search(file.read(MAX_TAIL))
-        if seal is None or int.from_bytes(seal[1], "little") != len(seal[2]) + DIGEST_LENGTH:
+        began = head[:4] == b"PK\x03\x04" and head[30:].startswith(DOCUMENT.encode())
+        if not began or seal is None or int.from_bytes(seal[1], "little") != len(seal[2]) + DIGEST_LENGTH:
             raise ValueError(_what_else(head))
         version = int(seal[3])
         if not 1 <= version <= FORMAT_VERSION:

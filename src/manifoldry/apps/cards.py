@@ -41,9 +41,8 @@ def _has(card: Card, facts: Mapping[str, str | Sequence[str]]) -> bool:
 
 
 def _all_text(card: Card) -> str:
-    summary = card.cls.__doc__ or ""
     advice = (getattr(card, field) for field in ADVICE.values())
-    return " ".join([card.name, card.family, card.problem, *card.gives, *card.papers, *advice, summary]).lower()
+    return " ".join([card.name, card.family, card.problem, *card.gives, *card.papers, *advice, summary(card)]).lower()
 
 
 def cards_text(cards: Sequence[Card]) -> str:

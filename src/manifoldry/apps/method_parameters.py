@@ -35,7 +35,9 @@ class MethodParameter:
 
     @property
     def option_name(self) -> str:
-        """The option that sets it."""
+        """The option that sets it; that of SparsePCA's method is not --method, which names SparsePCA."""
+        if self.name == "method":
+            return f"--{self.cls.__name__.lower()}-method"
         return f"--{self.name.replace('_', '-').lower()}"
 
     @property
@@ -66,6 +68,13 @@ class MethodParameter:
 
     def _admits(self, value: Any) -> bool:
         return self.annotation not in (None, Any) and admits(self.annotation, value)
+
+    @property
+    def has_text(self) -> bool:
+        """Whether it may be more than an array or a function, which no text stands for."""
+        if self.annotation is None:
+            return not self.kind.startswith(("array", "ndarray"))
+        return has_text(self.annotation)
 
     def from_text(self, text: str) -> Any:
         """Return the value that a text stands for, or refuse it by a sentence."""
@@ -103,5 +112,5 @@ def method_parameters(cls: type) -> dict[str, MethodParameter]:
     return {
         name: parameter
         for name, parameter in all_parameters(cls).items()
-        if name not in NOT_OPTIONS and (parameter.annotation is None or has_text(parameter.annotation))
+        if name not in NOT_OPTIONS and parameter.has_text
     }

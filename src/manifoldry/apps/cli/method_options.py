@@ -13,8 +13,8 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from manifoldry.apps.method_names import method_class, method_name
-from manifoldry.apps.method_parameters import NOT_OPTIONS, MethodParameter, method_parameters
-from manifoldry.parameters import choices, declared, describe
+from manifoldry.apps.method_parameters import NOT_OPTIONS, MethodParameter, all_parameters, method_parameters
+from manifoldry.parameters import choices
 from manifoldry.registry import METHODS
 
 PREFIX = "parameter_"
@@ -145,8 +145,10 @@ def unknown_option(method: str, option: str, own: list[str], known: Mapping[str,
     name = option.lstrip("-").replace("-", "_")
     if name in NOT_OPTIONS:
         return f"There is no option {option}: {NOT_OPTIONS[name]}."
-    if name in inspect.signature(method_class(method)).parameters:
-        return f"{name} of {method} cannot be written on a command line: it is {_kind(method, name)}; set it in Python."
+    unwritten = {each.name.lower(): each for each in all_parameters(method_class(method)).values()}.get(name.lower())
+    if unwritten is not None and unwritten.name not in known:
+        kind = unwritten.allowed
+        return f"{unwritten.name} of {method} cannot be written on a command line: it is {kind}; set it in Python."
     valued = [each.option_name for each in known.values() if name in choices(each.annotation)]
     if valued:
         return f"There is no option {option}; did you mean {valued[0]} {name}?"
@@ -164,10 +166,6 @@ def unknown_option(method: str, option: str, own: list[str], known: Mapping[str,
 def _as_options(sentence: str) -> str:
     """Return a sentence with the quoted names of parameters as options."""
     return re.sub(r"'(\w+)'", lambda found: f"--{found[1].replace('_', '-')}", sentence)
-
-
-def _kind(method: str, name: str) -> str:
-    return describe(declared(method_class(method))[name])
 
 
 def _listed(names: list[str]) -> str:

@@ -27,6 +27,7 @@ def methods(
     """
     from manifoldry.apps.cards import card_facts, card_text, cards_text, find_card, matching
     from manifoldry.apps.json_text import json_text
+    from manifoldry.apps.text import wrapped
     from manifoldry.registry import methods as all_methods
 
     filtered = bool(family or gives or problem)
@@ -46,8 +47,8 @@ def methods(
         click.echo("\n\n".join(card_text(card) for card in cards))
     else:
         click.echo(cards_text(cards))
-        click.echo(f"\n{len(cards)} of {len(METHODS)} methods; manifoldry methods show NAME tells all about one.")
-        click.echo(f"Clusterings: {', '.join(CLUSTERINGS)}.")
+        known = f"{len(cards)} of {len(METHODS)} methods; manifoldry methods show NAME tells all about one."
+        click.echo("\n".join(["", *wrapped(known), *wrapped(f"Clusterings: {', '.join(CLUSTERINGS)}.", "  ")]))
 
 
 def _are_names(words: tuple[str, ...]) -> bool:

@@ -33,7 +33,7 @@ def reading(score: Score | None, trust: Reliability | None, name: str, reference
     if trust is not None:
         found.append(_places(trust))
     if score is not None:
-        found += [*_distances(score), *_crowding(score), *_beside_reference(score, name, reference)]
+        found += [*_distances(score), *_crowding(score), *_labels(score), *_beside_reference(score, name, reference)]
     return tuple(found)
 
 
@@ -123,7 +123,7 @@ def _distances(score: Score) -> Iterator[str]:
         return
     figures = f"correlation {straight:.2f} with straight distances, {along:.2f} with paths along the data"
     if along >= READABLE and along > straight + UNFOLDED:
-        yield f"Distances can be read along the data, not straight through space: a bent shape is unfolded ({figures})."
+        yield f"Distances follow paths along the data, as when something bent is unfolded, not straight lines ({figures})."
     elif best >= READABLE:
         yield f"What is far apart in the picture is far apart in the data ({figures})."
     elif best >= ROUGH:
@@ -145,6 +145,12 @@ def _crowding(score: Score) -> Iterator[str]:
             f"Crowding and sizes of groups mean little here (correlation of densities {density:.2f}): a dense or small "
             "group may be wide in the data; color by the density of the data to see."
         )
+
+
+def _labels(score: Score) -> Iterator[str]:
+    hit = score.get("neighborhood_hit", nan)
+    if hit == hit:
+        yield f"{_share(hit)} of the nearest neighbors in the picture have the same label.".capitalize()
 
 
 def _beside_reference(score: Score, name: str, reference: str) -> Iterator[str]:

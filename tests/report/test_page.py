@@ -67,7 +67,9 @@ def test_everything_that_is_packed_can_be_unpacked():
         Y = unpacked(contents, shown["data"]).reshape(-1, shown["dimension"])
         assert np.abs(Y).max() == 1.0
         np.testing.assert_allclose(
-            Y * shown["scale"] + shown["center"], panel.coordinates, atol=1.1 * encoding.COORDINATE_GRID * shown["scale"]
+            Y * shown["scale"] + shown["center"],
+            panel.coordinates,
+            atol=1.1 * encoding.COORDINATE_GRID * shown["scale"],
         )
     columns = {column["name"]: column for column in meta["columns"]}
     assert [column["kind"] for column in columns.values()] == ["category", "number", "number", "text"]
@@ -146,7 +148,11 @@ def test_pictures_that_are_too_many_become_smaller_or_are_left_out(monkeypatch):
 
 def test_rows_without_a_place_and_panels_of_one_place():
     Y = np.array([[1.0, 2.0], [np.nan, 0.0], [3.0, 6.0]])
-    panels = [ReportPanel("holes", Y), ReportPanel("point", np.ones((3, 2))), ReportPanel("none", np.full((3, 2), np.nan))]
+    panels = [
+        ReportPanel("holes", Y),
+        ReportPanel("point", np.ones((3, 2))),
+        ReportPanel("none", np.full((3, 2), np.nan)),
+    ]
     contents = page.payload(Report("t", panels, np.arange(3)))
     holes, point, none = (unpacked(contents, panel["data"]).reshape(3, 2) for panel in contents["meta"]["panels"])
     assert np.isnan(holes[1, 0]) and np.array_equal(holes[[0, 2]], [[-0.5, -1], [0.5, 1]])
@@ -169,7 +175,9 @@ def test_text_from_files_stays_text():
     nasty = {name: np.array([*NASTY, *NASTY])[np.arange(n) % 10] for name in NASTY[:3]}
     figure = {**sample().quality[0], "name": NASTY[0], "meaning": NASTY[1], "values": {NASTY[1]: 1.0, NASTY[3]: 0.5}}
     finding = {"topic": NASTY[0], "sentence": NASTY[1], "value": 0.0, "advice": NASTY[3], "severity": "problem"}
-    panel = ReportPanel(NASTY[1], np.zeros((n, 2)), NASTY[0], (NASTY[3],), {NASTY[0]: NASTY[1]}, {NASTY[0]: np.zeros(n)})
+    panel = ReportPanel(
+        NASTY[1], np.zeros((n, 2)), NASTY[0], (NASTY[3],), {NASTY[0]: NASTY[1]}, {NASTY[0]: np.zeros(n)}
+    )
     report = Report(
         NASTY[0], [panel], nasty[NASTY[0]], NASTY[1], nasty, NASTY[0], None, [figure], [finding], (), {NASTY[0]: NASTY[1]}, (NASTY[1],)
     )  # fmt: skip

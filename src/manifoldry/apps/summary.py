@@ -30,9 +30,7 @@ def _head(record: Mapping[str, Any]) -> Iterator[str]:
     )
     if choice := record.get("choice"):
         yield from _wrapped(_chosen(record["method"], choice))
-    if record["stopped"]:
-        yield from _wrapped("Stopped before the fit was done: the coordinates are those reached so far.")
-    for remark in (*record["remarks"], *record["judged"]):
+    for remark in (*record["remarks"], *record["warnings"], *record["judged"]):
         yield from _wrapped(f"- {remark}", "  ")
 
 
@@ -51,11 +49,14 @@ def _figures(record: Mapping[str, Any]) -> Iterator[str]:
     figures = record["quality"].get("figures", {})
     if not figures:
         return
+    heads = {"value": record["method"], "pca": "PCA"}
+    if record["method"] == "PCA":
+        del heads["pca"]
     width = max(9, len(record["method"]) + 2)
-    yield f"{'':20}{record['method']:>{width}}{'PCA':>9}  best"
+    yield f"{'':20}{''.join(f'{head:>{width}}' for head in heads.values())}  best"
     for name, row in figures.items():
-        value, pca = (_number(row[key]) for key in ("value", "pca"))
-        yield f"  {name:18}{value:>{width}}{pca:>9}  {row['best']:4g}  {row['meaning']}"
+        values = "".join(f"{_number(row[key]):>{width}}" for key in heads)
+        yield f"  {name:18}{values}  {row['best']:4g}  {row['meaning']}"
 
 
 def _number(value: float | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from manifoldry.tables.arrow_columns import arrow_columns
@@ -17,6 +17,12 @@ ARROW_MAGIC = b"ARROW1"
 MEMORY_PER_BYTE = 2
 """Memory per unpacked byte of a typed file: once in Arrow's columns, once among the features."""
 
+BYTES_PER_CELL = 1
+"""The least memory that an entry of a Parquet file takes, however often it comes."""
+
+BATCH_ROWS = 2**17
+"""Rows that are unpacked at once: some megabytes of usual columns."""
+
 
 def read_parquet(source: Source, options: ReadOptions) -> Table:
     """Return the table in a Parquet file."""
@@ -28,25 +34,31 @@ def read_parquet(source: Source, options: ReadOptions) -> Table:
         texts = _text_paths(parquet.read_metadata(file))
         file.seek(0)
         stored = parquet.ParquetFile(file, read_dictionary=texts)  # a text that comes often is in memory once
-        groups = [stored.metadata.row_group(i) for i in range(stored.metadata.num_row_groups)]
-        check_bytes(MEMORY_PER_BYTE * _unpacked_bytes(groups), source.name)
-        return _table(stored.read(), options, source)
+        # What the footer declares of single columns is not asked for: pyarrow ends the program if that is broken.
+        metadata = stored.metadata
+        declared = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+        check_bytes(
+            MEMORY_PER_BYTE * max(declared, BYTES_PER_CELL * metadata.num_rows * len(metadata.schema)), source.name
+        )
+        found = _collect(stored.iter_batches(batch_size=BATCH_ROWS), stored.schema_arrow, source)
+    return _table(found, options, source)
+
+
+def _collect(batches: Iterable[Any], schema: Any, source: Source) -> Any:
+    """Return batches as one Arrow table, as long as they fit into memory."""
+    import pyarrow as pa
+
+    kept, total = [], 0
+    for batch in batches:
+        total += batch.get_total_buffer_size()
+        check_bytes(MEMORY_PER_BYTE * total, source.name)
+        kept.append(batch)
+    return pa.Table.from_batches(kept, None if kept else schema)
 
 
 def _text_paths(metadata: Any) -> list[str]:
     columns = [metadata.schema.column(j) for j in range(metadata.num_columns)]
     return [column.path for column in columns if column.physical_type == "BYTE_ARRAY" and "." not in column.path]
-
-
-def _unpacked_bytes(groups: Sequence[Any]) -> float:
-    """Return what row groups declare to take; encoded columns take no less than their values, repeated ones aside."""
-    total = 0.0
-    for group in groups:
-        width = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4}
-        for j in range(group.num_columns):
-            column = group.column(j)
-            total += max(column.total_uncompressed_size, column.num_values * width.get(column.physical_type, 8))
-    return total
 
 
 def read_arrow(source: Source, options: ReadOptions) -> Table:
@@ -57,12 +69,7 @@ def read_arrow(source: Source, options: ReadOptions) -> Table:
         raise needs("pyarrow", "Reading Arrow files") from None
     opened = pa.ipc.open_file if source.head(len(ARROW_MAGIC)) == ARROW_MAGIC else pa.ipc.open_stream
     with source.open() as file, opened(file) as reader:
-        batches, total = [], 0
-        for batch in _batches(reader):
-            total += batch.get_total_buffer_size()
-            check_bytes(MEMORY_PER_BYTE * total, source.name)
-            batches.append(batch)
-        found = pa.Table.from_batches(batches, reader.schema)
+        found = _collect(_batches(reader), reader.schema, source)
     found.validate(full=True)
     return _table(found, options, source)
 

@@ -133,8 +133,8 @@ def _agreed(source: Source) -> str:
         return "mtx"
     if by_bytes == "csv":  # what text begins with, and what is broken
         raise UnreadableError(
-            f"{source.name} is named like {FORMATS[by_name]} and does not begin like one; it is broken, or --format says "
-            "what it is."
+            f"{source.name} is named like {FORMATS[by_name]} and does not begin like one; it is broken, or say "
+            "what it is with --format."
         )
     raise UnreadableError(
         f"{source.name} is named like {FORMATS[by_name]}, but its bytes are those of {FORMATS[by_bytes]}; rename it, "

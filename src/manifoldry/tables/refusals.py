@@ -15,7 +15,7 @@ MOST_WORDS = 200
 """Characters of another library's message that a sentence repeats: enough for its reason, not for a dump."""
 
 GIGABYTE = 1e9
-"""Bytes in the unit that sentences give memory in."""
+"""Bytes in the unit that sentences give memory in; less is told in thousandths of it."""
 
 
 class UnreadableError(ValueError):
@@ -67,9 +67,13 @@ def check_bytes(needed: float, what: str, cure: str = "take fewer rows or column
     free = available_memory()
     if needed > free:
         raise UnreadableError(
-            f"{what} takes {needed / GIGABYTE:.1f} GB once it is unpacked, and {free / GIGABYTE:.1f} GB of memory are "
-            f"free; {cure}."
+            f"{what} takes {sized(needed)} once it is unpacked, and {sized(free)} of memory are free; {cure}."
         )
+
+
+def sized(count: float) -> str:
+    """Return a number of bytes for a sentence: "1.2 GB", "160 MB"."""
+    return f"{count / GIGABYTE:,.1f} GB" if count >= GIGABYTE else f"{count / GIGABYTE * 1000:.0f} MB"
 
 
 def listed(names: Sequence[object], most: int = MOST_NAMES) -> str:

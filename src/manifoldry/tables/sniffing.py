@@ -115,7 +115,7 @@ def sniff(source: Source, options: ReadOptions) -> Dialect:
     text = _whole_lines(head, encoding)
     if not text.strip():
         raise UnreadableError(f"{source.name} is empty; a table with a row for each point is needed.")
-    lines: Sequence[str] = text.splitlines()
+    lines: Sequence[str] = re.split(r"\r\n|\r|\n", text)  # splitlines() knows more ends than files have
     announced = re.fullmatch(r"sep=(.)", lines[0].strip())  # the first line of files that spreadsheets write
     begin = 1 if announced else 0
     given = options.delimiter if options.delimiter is not None else (announced[1] if announced else None)

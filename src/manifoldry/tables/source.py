@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from manifoldry.memory import available_memory
-from manifoldry.tables.refusals import GIGABYTE, UnreadableError, near_or_all
+from manifoldry.tables.refusals import UnreadableError, near_or_all, sized
 
 STANDARD_INPUT = "-"
 """What stands for standard input in place of a file name."""
@@ -91,7 +91,7 @@ class BoundedReader(io.RawIOBase):
         self.given += read
         if self.given > self.limit:
             raise UnreadableError(
-                f"{self.name} unpacks to more than {self.limit / GIGABYTE:.1f} GB, half of the memory that is free; "
+                f"{self.name} unpacks to more than {sized(self.limit)}, half of the memory that is free; "
                 "take fewer rows or columns."
             )
         return read
@@ -135,7 +135,7 @@ def _bounded_bytes(file: IO[bytes], name: str) -> bytes:
     content = file.read(limit + 1)
     if len(content) > limit:
         raise UnreadableError(
-            f"More than {limit / GIGABYTE:.1f} GB came by {name}, half of the memory that is free; take fewer rows."
+            f"More than {sized(limit)} came by {name}, half of the memory that is free; take fewer rows."
         )
     return content
 

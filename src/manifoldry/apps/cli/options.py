@@ -43,10 +43,8 @@ DATASET_NAMES = (
     "wave",
 )
 """The data sets that are generated, as `datasets` has them; said here again so that a completion does not load it."""
-SCALES = ("none", "standard", "robust", "unit", "log1p")
+SCALE_CHOICES = ("none", "standard", "robust", "unit", "log1p")
 """What the columns, or for "unit" the rows, are divided by before a fit."""
-DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " ", "pipe": "|"}
-"""Words for delimiters that a shell makes hard to type."""
 IMPUTED = "; to be imputed."
 """How the remark of a table on missing values that stay ends; who looks at them says so itself."""
 MAX_SEED = 2**32 - 1
@@ -199,7 +197,7 @@ _READING = (
     ),
     click.option(
         "--scale",
-        type=click.Choice(SCALES),
+        type=click.Choice(SCALE_CHOICES),
         default="none",
         show_default=True,
         help="Scale the columns (standard: mean 0 and variance 1; robust: by median and quartiles), the rows to length "
@@ -221,8 +219,7 @@ def reading_options(command: F) -> F:
         given = {field.name: values.pop(field.name) for field in fields(ReadOptions)}
         joined = {name: tuple(column for part in given[name] for column in part) for name in ("color", "drop")}
         features = tuple(column for part in given["features"] for column in part) or None
-        delimiter = DELIMITERS.get(given["delimiter"], given["delimiter"])
-        options = ReadOptions(**{**given, **joined, "features": features, "delimiter": delimiter})
+        options = ReadOptions(**{**given, **joined, "features": features})
         return command(*args, reading=Reading(options, scale, pca), **values)
 
     decorated: Any = with_reading

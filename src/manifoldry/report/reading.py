@@ -123,7 +123,7 @@ def _distances(score: Score) -> Iterator[str]:
         return
     figures = f"correlation {straight:.2f} with straight distances, {along:.2f} with paths along the data"
     if along >= READABLE and along > straight + UNFOLDED:
-        yield f"Distances follow paths along the data, as when something bent is unfolded, not straight lines ({figures})."
+        yield f"Distances follow paths along the data, as when a bend is unfolded, not straight lines ({figures})."
     elif best >= READABLE:
         yield f"What is far apart in the picture is far apart in the data ({figures})."
     elif best >= ROUGH:

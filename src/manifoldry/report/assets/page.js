@@ -81,6 +81,7 @@ class ReportPage {
   }
 
   usePalette(name) {
+    if (!(this.shown.kind in this.state.palettes)) return;
     this.state.palettes[this.shown.kind] = name;
     this.paint();
   }

@@ -216,7 +216,7 @@ def test_hover_shows_the_row_its_picture_and_its_places(page):
     page.wait_for_selector("#card", state="visible")
     text = page.inner_text("#card")
     assert f"name {report.ids[row]}" in text
-    assert f"{report.columns['amount'][row]:g}" in text
+    assert f"{report.columns['amount'][row]:.4g}" in text
     assert "stretch" in text
     assert "cluster" not in text
     shown = page.evaluate("[...document.querySelector('#card canvas').getContext('2d').getImageData(0, 0, 5, 6).data]")

@@ -9,6 +9,8 @@ import time
 
 import numpy as np
 import pytest
+from pyarrow import csv as arrow_csv
+from pyarrow import table as arrow_table
 
 from helpers import DEADLINE
 from manifoldry import load
@@ -36,7 +38,7 @@ def start(arguments, folder, **streams):
 
 def write_rows(path, n):
     X = np.random.default_rng(0).normal(size=(n, 5))
-    np.savetxt(path, X, delimiter=",", header="a,b,c,d,e", comments="", fmt="%.5f")
+    arrow_csv.write_csv(arrow_table(dict(zip("abcde", X.T, strict=True))), path)
 
 
 def wait_for(condition, process):
@@ -64,10 +66,9 @@ def check_outputs(folder, n):
     return seen
 
 
-@pytest.mark.parametrize("count", [2, 3, 5])
-def test_a_killed_program_leaves_no_broken_output(count, tmp_path):
+@pytest.mark.parametrize(("n", "count"), [(200_000, 2), (400, 3), (400, 5)])
+def test_a_killed_program_leaves_no_broken_output(n, count, tmp_path):
     """Killed as soon as the folder has so many entries: a file that is being written is one of them."""
-    n = 400
     write_rows(tmp_path / "rows.csv", n)
     process = start(["embed", "rows.csv", "--method", "pca"], tmp_path)
     wait_for(lambda: len(list(tmp_path.iterdir())) >= count, process)

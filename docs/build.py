@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
+
+import click
 
 from manifoldry.apps.citations import bibliography
 from manifoldry.apps.docstrings import fields, sections
@@ -21,6 +23,8 @@ from manifoldry.registry import Card, clusterings, methods
 ROOT = Path(__file__).resolve().parent.parent
 BENCHMARK = re.compile(r"(<!-- benchmark: (\w+) -->).*?(<!-- benchmark end -->)", flags=re.DOTALL)
 """Where a page includes a table of benchmarks/results, by its name."""
+OPTIONS = re.compile(r"(<!-- options: (\w+) -->).*?(<!-- options end -->)", flags=re.DOTALL)
+"""Where a page includes the options of a command, by its name, or those by which all commands read data."""
 ADVICE = {
     "Keeps": "keeps",
     "Loses": "loses",
@@ -52,8 +56,8 @@ def pages() -> dict[Path, str]:
     )
     for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         text = path.read_text(encoding="utf-8")
-        if BENCHMARK.search(text):
-            texts[path] = with_benchmarks(text)
+        if BENCHMARK.search(text) or OPTIONS.search(text):
+            texts[path] = with_options(with_benchmarks(text))
     return texts
 
 
@@ -66,6 +70,45 @@ def with_benchmarks(text: str) -> str:
         return f"{found[1]}\n\n{lines}\n{found[3]}"
 
     return BENCHMARK.sub(table, text)
+
+
+def with_options(text: str) -> str:
+    """Return the text with what the commands that its comments name say of themselves, and their options."""
+    from manifoldry.apps.cli.options import reading_options
+
+    shared = click.Command("reading", params=list(reading_options(lambda: None).__click_params__[::-1]))
+
+    def listed(found: re.Match[str]) -> str:
+        said = option_lines(shared, ()) if found[2] == "reading" else command_lines(found[2], shared)
+        return "\n".join([found[1], "", *said, "", found[3]])
+
+    return OPTIONS.sub(listed, text)
+
+
+def command_lines(name: str, shared: click.Command) -> list[str]:
+    """Return the usage of a command and its options, those for reading data left to their own list."""
+    from manifoldry.apps.cli.main import program
+
+    command = program.get_command(click.Context(program), name)
+    assert command is not None
+    context = click.Context(command, info_name=f"manifoldry {name}")
+    names = {param.name for param in shared.params}
+    usage = " ".join(piece for param in command.params for piece in param.get_usage_pieces(context))
+    lines = [f"`manifoldry {name} {usage} [OPTIONS]`".replace("  ", " "), ""]
+    return lines + option_lines(command, names & {param.name for param in command.params})
+
+
+def option_lines(command: click.Command, left_out: Collection[str | None]) -> list[str]:
+    """Return a line of Markdown for each option of a command."""
+    context = click.Context(command)
+    records = [param.get_help_record(context) for param in command.params if isinstance(param, click.Option)]
+    kept = [param.name not in left_out for param in command.params if isinstance(param, click.Option)]
+    lines = [
+        f"- `{' '.join(record[0].split())}`: {' '.join(record[1].split())}"
+        for record, keep in zip(records, kept, strict=True)
+        if keep and record is not None
+    ]
+    return [*lines, "- and the options for [the data](#the-data)"] if left_out else lines
 
 
 def overview(cards: Sequence[Card], folder: str, noun: str = "method") -> list[str]:

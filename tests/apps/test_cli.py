@@ -11,6 +11,7 @@ import pytest
 
 import manifoldry
 from helpers import in_new_process
+from manifoldry.__main__ import run as run_program
 from manifoldry.apps import cli, demo
 from manifoldry.apps.cli.main import COMMANDS
 
@@ -227,3 +228,12 @@ for arguments in {asked!r}:
 print(sorted(set(sys.modules) & {{"numpy", "scipy", "sklearn", "pandas", "matplotlib", "pyarrow", "rich"}}))
 """
     assert in_new_process(script).splitlines()[-1] == "[]"
+
+
+def test_an_interrupt_while_the_program_is_loaded_ends_it_in_silence(monkeypatch, capsys):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "main", interrupted)
+    assert run_program() == 130
+    assert capsys.readouterr() == ("", "")

@@ -11,7 +11,7 @@ from helpers import in_new_process
 from manifoldry.apps import cli
 from manifoldry.apps.cli.compare import PURPOSE_NAMES
 from manifoldry.apps.cli.main import COMMANDS
-from manifoldry.apps.cli.options import DATASET_NAMES, FORMAT_CHOICES, SCALES
+from manifoldry.apps.cli.options import DATASET_NAMES, FORMAT_CHOICES, SCALE_CHOICES
 from manifoldry.choosing.purposes import PURPOSES
 from manifoldry.datasets import GENERATORS
 from manifoldry.registry import METHODS
@@ -117,4 +117,4 @@ def test_names_said_again_for_speed_are_those_of_the_library():
     assert sorted(DATASET_NAMES) == sorted(GENERATORS)
     assert set(FORMAT_CHOICES) == set(FORMATS)
     assert set(PURPOSE_NAMES) == set(PURPOSES)
-    assert set(SCALES) == set(Scale.__args__)
+    assert set(SCALE_CHOICES) == set(Scale.__args__)

@@ -178,7 +178,7 @@ def test_reading_options_arrive_as_one_value():
     )["reading"]
     options = got.options
     assert (options.features, options.color, options.drop) == (("a", "b, c", "d"), ("e", "f"), ())
-    assert (options.header, options.delimiter, options.missing) == (False, "\t", "drop")
+    assert (options.header, options.delimiter, options.missing) == (False, "tab", "drop")
     assert (options.id, options.label, got.scale, got.pca) == ("name", "kind", "robust", 5)
     plain = parsed("x.csv")["reading"]
     assert (plain.options.features, plain.options.header, plain.options.delimiter, plain.changes) == (

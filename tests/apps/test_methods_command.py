@@ -27,7 +27,7 @@ def test_the_list_has_every_method_with_what_it_keeps_and_when_to_use_it(capsys)
     assert f"{len(CARDS)} of {len(CARDS)} methods" in text
 
 
-@pytest.mark.parametrize("columns", [50, 80, 120])
+@pytest.mark.parametrize("columns", [64, 80, 120])
 def test_lines_fit_the_terminal(columns, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
     for arguments in (["methods"], ["methods", "show", "umap"]):

@@ -19,7 +19,7 @@ def test_lines_are_wrapped_with_their_indents(monkeypatch):
 
 def test_tables_are_aligned_and_the_last_column_is_wrapped_below_itself(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
-    lines = aligned([("name", "12", "short"), ("longer", "3", "many words that do not fit on the line")], "<><")
+    lines = aligned([("name", "12", "short"), ("longer", "3", "many words that do not fit on the line")], "lrl")
     assert lines[0] == "name    12  short"
     assert lines[1].startswith("longer   3  many words")
     assert len(lines) > 2

@@ -39,12 +39,12 @@ def dimension_text(found: Consensus, by_scale: DimensionByScale | None, local: L
     for name, each in found.estimates.items():
         figures = (f"{each.value:.2f}", f"{each.low:.2f}", f"{each.high:.2f}")
         rows.append((name, *figures, "counts" if name in found.used else ""))
-    lines += ["", *aligned(rows, "<>>><")]
+    lines += ["", *aligned(rows, "lrrrl")]
     if local is not None:
         lines += ["", *_strong("By place"), *wrapped(local.why)]
     if by_scale is not None:
         lines += ["", *_strong("By scale"), *(line for why in by_scale.why for line in wrapped(why)), ""]
-        lines += aligned(list(_scales(by_scale)), ">>>><")
+        lines += aligned(list(_scales(by_scale)), "rrrrl")
     return "\n".join(lines)
 
 
@@ -78,7 +78,7 @@ def _blocks(rows: Sequence[Sequence[str]]) -> Iterator[list[str]]:
     """Yield the lines of each row of a table; a row may take several."""
     start = " " * (sum(max(map(len, column)) + 2 for column in list(zip(*rows, strict=True))[:-1]))
     block: list[str] = []
-    for line in aligned(rows, "<>>>><"):
+    for line in aligned(rows, "lrrrrl"):
         if block and not line.startswith(start):
             yield block
             block = []
@@ -124,7 +124,7 @@ def _ranking(found: Comparison) -> list[str]:
         values = (entry.score.get(name) for name in names)
         figures = ("" if value is None else f"{value:.4f}" for value in values)
         rows.append((str(place), entry.name, *figures, f"{entry.seconds:.1f}"))
-    return aligned(rows, "><" + ">" * (len(names) + 1))
+    return aligned(rows, "rl" + "r" * (len(names) + 1))
 
 
 def _strong(text: str) -> list[str]:

@@ -28,7 +28,7 @@ def matching(cards: Sequence[Card], words: Sequence[str], **facts: str | Sequenc
 
     Examples
     --------
-    >>> [card.name for card in matching(methods(), ["hole"], family="unfolding", gives=["inverse"])]
+    >>> [card.name for card in matching(methods(), ["hole", "noisy"], family="unfolding", gives=["inverse"])]
     ['IPA']
     """
     wanted = [word.lower() for word in words]
@@ -64,7 +64,7 @@ def card_text(card: Card) -> str:
     advice = {heading: getattr(card, field) for heading, field in ADVICE.items()}
     rows = {**facts, **advice, "papers": ", ".join(card.papers)}
     lines = [card.name, *wrapped(summary(card), "  ", "  "), ""]
-    lines += [f"  {line}" for line in aligned(list(rows.items()), "<<")]
+    lines += [f"  {line}" for line in aligned(list(rows.items()), "ll")]
     return "\n".join([*lines, "", "  parameters", *parameter_lines(card)])
 
 

@@ -98,6 +98,11 @@ def choose(X: Any, labels: Array | None, auto: AutoEmbedding, watch: Watch) -> C
         Hears the fits.
     """
     n = X.shape[0]
+    labels = usable_labels(labels)
+    if labels is None and "labels" in PURPOSES[auto.purpose].needs:
+        raise ValueError(
+            f'Methods that give "{auto.purpose}" are judged by the class of every row: name its column by --label.'
+        )
     tried, left_out = methods_for(auto.purpose, n)
     if n > MAX_RANKED_ROWS:
         rows = np.sort(Run(auto.random_state).rng("ranked rows").permutation(n)[:N_RANKED_ROWS])
@@ -109,6 +114,14 @@ def choose(X: Any, labels: Array | None, auto: AutoEmbedding, watch: Watch) -> C
     settings = {"random_state": auto.random_state, "n_jobs": auto.n_jobs}
     best.set_params(**{name: value for name, value in settings.items() if name in best.get_params()})
     return Choice(best, model.comparison_, left_out, whole=n <= MAX_RANKED_ROWS)
+
+
+def usable_labels(labels: Array | None) -> Array | None:
+    """Return the classes of the rows, if every row has one."""
+    if labels is None or len(np.unique(labels)) < 2:
+        return None
+    missing = np.isnan(labels) if labels.dtype.kind == "f" else labels == ""
+    return None if np.any(missing) else labels
 
 
 def methods_for(purpose: str, n: int) -> tuple[list[str], tuple[str, ...]]:

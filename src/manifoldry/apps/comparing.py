@@ -11,7 +11,14 @@ from manifoldry.apps.json_text import plain
 from manifoldry.apps.outputs import Outputs
 from manifoldry.apps.progress import Watch
 from manifoldry.apps.record import new_record, written
-from manifoldry.apps.results import fit_facts, note_written, source_facts, write_embedding, write_model
+from manifoldry.apps.results import (
+    fit_facts,
+    note_written,
+    refuse_coordinates,
+    source_facts,
+    write_embedding,
+    write_model,
+)
 from manifoldry.apps.task import EmbedTask, Fitted
 from manifoldry.choosing.compare import compare
 from manifoldry.choosing.comparison import ComparedMethod, Comparison
@@ -71,6 +78,7 @@ class CompareTask:
 def run_compare(task: CompareTask, watch: Watch) -> tuple[Comparison, dict[str, Any]]:
     """Read, prepare, compare and write; return the comparison, and its record."""
     task.outputs.refuse(task.source)
+    refuse_coordinates(task.outputs, task.source)
     with watch.stage("read", f"reading {task.source}"):
         table = task.reading.table(task.source)
         X, steps = task.reading.prepare(table, task.seed)

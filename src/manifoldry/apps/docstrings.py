@@ -30,8 +30,8 @@ def parameter_entries(cls: type) -> dict[str, tuple[str, str]]:
 
     Examples
     --------
-    >>> from manifoldry import TSNE
-    >>> parameter_entries(TSNE)["n_components"]
+    >>> from manifoldry import Isomap
+    >>> parameter_entries(Isomap)["n_components"]
     ('int', 'Target dimension.')
     """
     known = _entries(cls)

@@ -22,6 +22,7 @@ from manifoldry.apps.results import (
 from manifoldry.apps.summary import interrupted_text
 from manifoldry.apps.task import EmbedTask, Fitted
 from manifoldry.tables import Table, preparation, read_table
+from manifoldry.warnings import EmbeddingWarning
 
 
 def embed(task: EmbedTask, watch: Watch) -> dict[str, Any]:
@@ -59,7 +60,7 @@ def run_embedding(task: EmbedTask, watch: Watch, record: dict[str, Any]) -> None
         write_model(outputs, fitted, table, record)
         note_written("model", outputs.model, record)
     with watch.stage("judge", "judging the embedding"):
-        judged = judge(fitted, table.labels, task.seed, task.n_jobs)
+        judged = judge(fitted, table, task.seed, task.n_jobs)
         record |= judged.to_dict()
     record["seconds"] = dict(watch.seconds)
     with watch.stage("report", "making the report"):
@@ -91,5 +92,9 @@ def fit(task: EmbedTask, table: Table, watch: Watch) -> Fitted:
             model.fit(X)
     if "callback" in model.get_params():
         model.set_params(callback=None)
-    told = (str(each.message) for each in caught if issubclass(each.category, UserWarning))
+    told = (
+        str(each.message)
+        for each in caught
+        if issubclass(each.category, UserWarning) and not issubclass(each.category, EmbeddingWarning)  # advice, kept
+    )
     return Fitted(X, steps, model, choice, tuple(dict.fromkeys(told)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from manifoldry.tables import Table
@@ -31,6 +33,20 @@ def matched_rows(table: Table, other: Table) -> tuple[IntArray, IntArray]:
         )
     rows = np.arange(len(ids))
     return rows, rows
+
+
+def named_by(table: Table, name: str) -> Table:
+    """Return the same table with its rows named by another of its columns, or as it is if there is no such column."""
+    if name in table.columns:
+        rest = {each: column for each, column in table.columns.items() if each != name}
+        return replace(table, ids=table.columns[name], id_name=name, columns=rest)
+    if name not in table.features:
+        return table
+    place = table.features.index(name)
+    ids = table.X[:, place]
+    ids = ids.astype(np.int64) if (ids == np.round(ids)).all() else ids
+    features = tuple(each for each in table.features if each != name)
+    return replace(table, X=np.delete(table.X, place, axis=1), features=features, ids=ids, id_name=name)
 
 
 def _by_id(table: Table, other: Table, ids: list[str], others: list[str]) -> tuple[IntArray, IntArray]:

@@ -6,7 +6,7 @@ import importlib
 import re
 from difflib import get_close_matches
 
-from manifoldry.registry import METHODS
+from manifoldry.registry import CLUSTERINGS, METHODS
 
 AUTO_METHOD = "auto"
 """The word for `AutoEmbedding`, which chooses among the methods and is none of the table."""
@@ -26,6 +26,11 @@ def method_name(name: str, *, auto: bool = True) -> str:
     if auto:
         names |= {AUTO_METHOD: AUTO_CLASS[0], _bare(AUTO_CLASS[0]): AUTO_CLASS[0]}
     word = _bare(name)
+    if word in {_bare(each) for each in CLUSTERINGS}:
+        raise ValueError(
+            f"{name} is a clustering: it groups rows and gives no coordinates; take a method, such as ipa or umap, and "
+            "cluster what it gives."
+        )
     if word not in names:
         close = [names[each] for each in get_close_matches(word, names, n=1)]
         hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(METHODS)}."

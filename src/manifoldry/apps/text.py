@@ -12,6 +12,8 @@ LEAST_WIDTH, LARGEST_WIDTH = 40, 120
 """Bounds of a line at a terminal: shorter ones break tables, longer ones are hard to read."""
 LEAST_LAST_COLUMN = 24
 """Characters that the last column of a table needs to be wrapped; with fewer it is left to the terminal."""
+SIDES = {"l": "<", "r": ">"}
+"""Letters for the side at which a column is flush, and Python's signs for it."""
 
 
 def terminal_width() -> int:
@@ -32,13 +34,13 @@ def wrapped(text: str, indent: str = "", first: str = "") -> list[str]:
 
 
 def aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
-    r"""Return a table as lines; ``sides`` has a character per column, "<" for text and ">" for numbers.
+    r"""Return a table as lines; ``sides`` has a letter per column: "l" for text, "r" for numbers.
 
     The last column is wrapped below itself if it is text and the line is too long.
 
     Examples
     --------
-    >>> print("\n".join(aligned([("isomap", "2"), ("pca", "10")], "<>")))
+    >>> print("\n".join(aligned([("isomap", "2"), ("pca", "10")], "lr")))
     isomap   2
     pca     10
     """
@@ -46,8 +48,8 @@ def aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
     start = sum(width + 2 for width in widths[:-1])
     lines = []
     for row in rows:
-        cells = [f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)]
+        cells = [f"{cell:{SIDES[side]}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)]
         line = "  ".join(cells).rstrip()
-        fits = sides[-1] == ">" or len(line) <= terminal_width() or start > terminal_width() - LEAST_LAST_COLUMN
+        fits = sides[-1] == "r" or len(line) <= terminal_width() or start > terminal_width() - LEAST_LAST_COLUMN
         lines += [line] if fits else wrapped(row[-1], " " * start, "  ".join([*cells[:-1], ""]))
     return lines

@@ -116,6 +116,7 @@ def build_report(  # noqa: PLR0913
         Contents(layouts, reference, known.some(shown), shown, judged, places),
         title=title,
         record=dict(record or {}),
+        verdicts=comparison.verdicts if comparison else (),
         findings=_findings(diagnosis, judged),
         notes=notes,
     )
@@ -134,7 +135,13 @@ class Contents:
 
 
 def _assemble(
-    contents: Contents, *, title: str, record: dict[str, Any], findings: list[dict[str, Any]], notes: list[str]
+    contents: Contents,
+    *,
+    title: str,
+    record: dict[str, Any],
+    verdicts: tuple[str, ...],
+    findings: list[dict[str, Any]],
+    notes: list[str],
 ) -> Report:
     judged, known = contents.judged, contents.known
     scores = judged.scores()
@@ -155,7 +162,7 @@ def _assemble(
         charts,
         record,
         tuple(dict.fromkeys([*notes, *judged.notes])),
-        summary(scores, colors.reliabilities, contents.reference.name, findings),
+        (*verdicts, *summary(scores, colors.reliabilities, contents.reference.name, findings)),
         colors.scales,
     )
 
@@ -171,7 +178,7 @@ def _panel(
         layout.name,
         displayed(layout.Y[contents.shown]),
         caption(layout, score, trust, linear, contents.reference.name),
-        reading(score, trust, layout.name, contents.reference.name),
+        reading(score, trust, (layout.name, contents.reference.name), contents.judged.label_chance),
         layout.sentences,
         layout.parameters,
         {name: spread(values, contents.places, n) for name, values in colors.panels[layout.name].items()},
@@ -204,7 +211,6 @@ def _compared(
     if len(rows) < n:
         notes.append(f"Shown are the {len(rows):,} of {n:,} rows on which the methods were compared.")
         data, known = some_rows(data, rows, metric), known.some(rows)
-    notes.extend(comparison.verdicts)
     notes.extend(f"{skipped.name} was left out of the comparison: {skipped.reason}" for skipped in comparison.skipped)
     return compared_layouts(comparison), data, known
 

@@ -59,6 +59,7 @@ class PurposeType(click.ParamType):
 @click.option(
     "--budget",
     type=click.FloatRange(0),
+    metavar="SECONDS",
     default=60.0,
     show_default=True,
     help="Seconds; 0 for no clock, and then always the same result.",

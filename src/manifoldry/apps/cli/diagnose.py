@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from manifoldry.apps.cli.options import Reading, json_option, reading_options, seed_option, source_argument
+
+if TYPE_CHECKING:
+    from manifoldry.tables import Table
 
 
 @click.command()
@@ -35,15 +38,13 @@ def diagnose(ctx: click.Context, source: str, model: Path | None, reading: Readi
     from manifoldry.apps.progress import watching
     from manifoldry.diagnosis import diagnose as diagnosis_of
 
+    as_it_is = ctx.get_parameter_source("missing") is ParameterSource.DEFAULT and not reading.changes
     with watching(shown=not as_json) as watch:
         with watch.stage("read", f"reading {source}"):
-            fitted = None if model is None else _loaded(model)
-            as_it_is = ctx.get_parameter_source("missing") is ParameterSource.DEFAULT and not reading.changes
-            reading = replace(reading, options=replace(reading.options, missing="impute")) if as_it_is else reading
-            table = reading.table(source)
-            X = table.X if as_it_is or fitted else reading.prepare(table, seed)[0]
+            subjects, table = (
+                _before(source, reading, seed, as_it_is) if model is None else _after(source, reading, model)
+            )
         with watch.stage("diagnose", "diagnosing"):
-            subjects = (X,) if fitted is None else _fitted_to(fitted, X)
             found = diagnosis_of(*subjects, labels=table.labels, random_state=seed)
     if as_json:
         findings = [asdict(each) for each in found]
@@ -54,14 +55,21 @@ def diagnose(ctx: click.Context, source: str, model: Path | None, reading: Readi
         click.echo(diagnosis_text(found))
 
 
-def _loaded(path: Path) -> Any:
-    from manifoldry.storage import load_model
+def _before(source: str, reading: Reading, seed: int, as_it_is: bool) -> tuple[tuple[Any], Table]:
+    """Return the rows to diagnose, prepared or with all that is missing in them, and their table."""
+    table = reading.table(source, as_it_is=as_it_is)
+    return (table.X if as_it_is else reading.prepare(table, seed)[0],), table
 
-    return load_model(path)
 
+def _after(source: str, reading: Reading, model: Path) -> tuple[tuple[Any, Any], Table]:
+    """Return the estimator of a model and the rows that it was fitted to, prepared as its pipeline does."""
+    from manifoldry.apps.placing import rows_for
+    from manifoldry.storage import load_model, read_metadata
 
-def _fitted_to(model: Any, X: Any) -> tuple[Any, Any]:
-    """Return the estimator of a model and what it was fitted to: the data after the other steps of a pipeline."""
-    if not hasattr(model, "steps"):
-        return model, X
-    return model[-1], model[:-1].transform(X) if len(model) > 1 else X
+    if reading.scale != "none" or reading.pca is not None:
+        raise click.UsageError("The model prepares rows as its own: leave --scale and --pca out.")
+    fitted, metadata = load_model(model), read_metadata(model)
+    table = rows_for(metadata, source, reading.options)
+    if not hasattr(fitted, "steps"):
+        return (fitted, table.X), table
+    return (fitted[-1], fitted[:-1].transform(table.X)), table

@@ -6,7 +6,7 @@ import csv
 import functools
 import glob
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
@@ -43,10 +43,10 @@ DATASET_NAMES = (
     "wave",
 )
 """The data sets that are generated, as `datasets` has them; said here again so that a completion does not load it."""
-SCALES = ("none", "standard", "robust", "unit", "log1p")
+SCALE_CHOICES = ("none", "standard", "robust", "unit", "log1p")
 """What the columns, or for "unit" the rows, are divided by before a fit."""
-DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " ", "pipe": "|"}
-"""Words for delimiters that a shell makes hard to type."""
+IMPUTED = "; to be imputed."
+"""How the remark of a table on missing values that stay ends; who looks at them says so itself."""
 MAX_SEED = 2**32 - 1
 """The largest seed that numpy and scikit-learn take."""
 
@@ -64,13 +64,18 @@ class Reading:
         """Whether the features are changed after they were read."""
         return self.scale != "none" or self.pca is not None or self.options.missing == "impute"
 
-    def table(self, source: str) -> Table:
-        """Return the table of a file, a built-in data set or standard input ("-"), and tell what was left out of it."""
+    def table(self, source: str, *, as_it_is: bool = False) -> Table:
+        """Return the table of a file, a built-in data set or standard input ("-"), and tell what was left out of it.
+
+        With ``as_it_is`` missing values stay, and nothing is said of them.
+        """
         from manifoldry.tables import read_table
 
-        table = read_table(source, self.options)
+        options = replace(self.options, missing="impute") if as_it_is else self.options
+        table = read_table(source, options)
         for remark in table.remarks:
-            tell(remark)
+            if not (as_it_is and remark.endswith(IMPUTED)):
+                tell(remark)
         return table
 
     def prepare(self, table: Table, seed: int) -> tuple[Any, list[tuple[str, Any]]]:
@@ -133,7 +138,7 @@ class MethodName(click.ParamType):
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return the names that begin so."""
         auto = [CompletionItem(AUTO_METHOD)] if AUTO_METHOD.startswith(incomplete.lower()) else []
         return [*auto, *complete_methods(ctx, param, incomplete)]
@@ -192,7 +197,7 @@ _READING = (
     ),
     click.option(
         "--scale",
-        type=click.Choice(SCALES),
+        type=click.Choice(SCALE_CHOICES),
         default="none",
         show_default=True,
         help="Scale the columns (standard: mean 0 and variance 1; robust: by median and quartiles), the rows to length "
@@ -214,8 +219,7 @@ def reading_options(command: F) -> F:
         given = {field.name: values.pop(field.name) for field in fields(ReadOptions)}
         joined = {name: tuple(column for part in given[name] for column in part) for name in ("color", "drop")}
         features = tuple(column for part in given["features"] for column in part) or None
-        delimiter = DELIMITERS.get(given["delimiter"], given["delimiter"])
-        options = ReadOptions(**{**given, **joined, "features": features, "delimiter": delimiter})
+        options = ReadOptions(**{**given, **joined, "features": features})
         return command(*args, reading=Reading(options, scale, pca), **values)
 
     decorated: Any = with_reading

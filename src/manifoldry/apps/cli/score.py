@@ -21,6 +21,9 @@ from manifoldry.apps.cli.options import (
 if TYPE_CHECKING:
     from manifoldry.tables import Table
 
+MOST_COORDINATES = 3
+"""Columns of numbers that are taken for coordinates without a word; more may hold something else."""
+
 
 @click.command()
 @source_argument
@@ -82,8 +85,12 @@ def _with_truth(reading: Reading, truth: tuple[str, ...] | None) -> Reading:
 
 def _side_by_side(X: Any, table: Table, placed: Table) -> tuple[Any, Any, Table]:
     """Return the features and coordinates of the rows that have both, and the table of these."""
-    from manifoldry.apps.matching import matched_rows
+    from manifoldry.apps.matching import matched_rows, named_by
+    from manifoldry.tables.refusals import listed
 
+    placed = placed if placed.id_name == table.id_name else named_by(placed, table.id_name)
+    if len(placed.features) > MOST_COORDINATES:
+        tell(f"The coordinates are {listed(placed.features)}; --columns names others.")
     rows, places = matched_rows(table, placed)
     if len(rows) < len(table.ids):
         tell(f"{len(table.ids) - len(rows):,} rows of {table.source} have no coordinates and are left out.")

@@ -8,6 +8,7 @@
 "use strict";
 
 const SCATTER_SIZES = [1.5, 10]; // CSS pixels: a smaller disc is a faint dot, a larger one hides its neighbors
+const SCATTER_CHOSEN = 4.5; // CSS pixels to which a few selected rows grow among many
 const SCATTER_LIVE = 50000; // rows up to which a brush selects while it is drawn, in all panels of a page
 const SCATTER_RATIO = 2; // device pixels per CSS pixel at most: more costs frames and shows nothing on a phone
 const SCATTER_RING = 9; // CSS pixels from the middle of the hovered row to the outside of its ring
@@ -279,11 +280,17 @@ class Scatter {
       ratio, background, ink,
       plain: all,
       faded: { ...all, alpha: solid ? 1 : 0.6 * all.alpha, rim: 0 },
-      chosen: rows.selection ? this.disc(Math.min(rows.order.length / Math.max(rows.selectedCount, 1), 1000)) : all,
+      chosen: rows.selection ? this.chosenDisc(all) : all,
       veil: background.map((value, c) => 0.84 * value + 0.16 * ink[c]),
       veilStrength: 0.85,
       fog: solid ? 0.6 : 0,
     };
+  }
+
+  chosenDisc(all) {
+    const { order, selectedCount } = this.rows;
+    const disc = this.disc(order.length / Math.max(selectedCount, 1));
+    return { ...disc, size: Math.min(disc.size, Math.max(1.15 * all.size, SCATTER_CHOSEN)) };
   }
 
   // Diameter, opacity and rim of the discs where one row of so many is drawn.
@@ -293,11 +300,11 @@ class Scatter {
     // CSS pixels between neighbors where a typical row lies
     const spacing = camera.scale * Math.sqrt(thinning / camera.crowding);
     const automatic = Math.min(Math.max(2.1 * spacing ** 0.42, least), most);
-    const size = options.pointSize ? options.pointSize * Math.min(thinning ** 0.1, 1.5) : automatic;
+    const size = options.pointSize ? options.pointSize * thinning ** 0.1 : automatic;
     const overlap = (0.8 * size * size) / (spacing * spacing); // discs over a typical pixel
     const clear = Math.min(Math.max(0.95 * Math.max(overlap, 1) ** -0.4, 0.28), 0.92);
     // A rim of background (CSS pixels) around larger discs tells neighbors apart.
-    return { size, alpha: camera.dimension === 3 ? 1 : clear, rim: size > 3.5 ? 0.6 : 0 };
+    return { size, alpha: camera.dimension === 3 ? 1 : clear, rim: Math.min(Math.max(0.3 * (size - 3), 0), 0.6) };
   }
 
   // The panel as it is now, as a PNG on white (or another theme) with twice the pixels: for printing and saving.

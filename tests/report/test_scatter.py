@@ -1,11 +1,9 @@
 """The scatter engine in a real browser: what is drawn, hovered and selected, against the same computed by NumPy."""
 
-import os
-import shutil
-
 import numpy as np
 import pytest
 
+from browser import Pages
 from scatter_panels import ASSETS, ENGINE, Panel, decoded, encoded, page_source
 
 RED, GREEN, BLUE = [213, 94, 0, 255], [0, 158, 115, 255], [0, 114, 178, 255]
@@ -15,38 +13,27 @@ PERSPECTIVE = 0.28
 
 
 @pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api")
-    path = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    arguments = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-first-run", "--disable-sync"]
-    arguments += ["--disable-background-networking", "--disable-component-update"]
-    with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=path, args=arguments)
-        yield opened
-        opened.close()
-
-
-def open_page(browser, **options):
-    page = browser.new_context(offline=True, viewport={"width": 900, "height": 700}, **options).new_page()
-    page.problems = []
-    page.on("pageerror", lambda error: page.problems.append(str(error)))
-    page.on("console", lambda message: page.problems.append(message.text) if message.type == "error" else None)
-    page.set_content(page_source())
-    return page
+def source(tmp_path_factory):
+    path = tmp_path_factory.mktemp("scatter") / "panels.html"
+    path.write_text(page_source(), encoding="utf-8")
+    return path
 
 
 @pytest.fixture(scope="module")
-def shared_page(browser):
-    return open_page(browser)
+def opened(chromium, source):
+    """One page for all tests of the module."""
+    pages = Pages(chromium)
+    yield pages, pages.open(source, width=900, height=700)
+    pages.close()
 
 
 @pytest.fixture
-def page(shared_page):
-    shared_page.evaluate("clean()")
-    shared_page.mouse.move(890, 690)
-    shared_page.problems.clear()
-    yield shared_page
-    assert shared_page.problems == []
+def page(opened):
+    pages, page = opened
+    page.evaluate("clean()")
+    page.mouse.move(890, 690)
+    yield page
+    assert pages.problems == []
 
 
 @pytest.fixture
@@ -244,7 +231,7 @@ def test_the_wheel_zooms_about_the_pointer_and_a_drag_pans(page, cloud):
     np.testing.assert_allclose(panel.positions(), anchor + factor * (places - anchor), atol=1e-6)
     zoomed = panel.positions()
     panel.drag([(200, 150), (230, 150), (260, 110)])
-    np.testing.assert_allclose(panel.positions(), zoomed + [60, -40], atol=1e-6)
+    np.testing.assert_allclose(panel.positions(), zoomed + np.array([60, -40]), atol=1e-6)
     panel.run("p.resetView()")
     np.testing.assert_allclose(panel.positions(), places, atol=1e-6)
 
@@ -341,7 +328,8 @@ def test_twenty_panels_share_one_context_and_all_are_drawn(page, cloud):
 def test_nothing_is_drawn_unless_something_changed_and_then_once(page, cloud):
     panel = Panel(page, cloud)
     page.evaluate("""() => { const painter = ScatterGlPainter.shared(); window.drawn = 0;
-        painter.draw = function (...given) { drawn++; return ScatterGlPainter.prototype.draw.apply(this, given); }; }""")
+        const { draw } = ScatterGlPainter.prototype;
+        painter.draw = function (...given) { drawn++; return draw.apply(this, given); }; }""")
     panel.settle()
     panel.run("p.setHighlight(1)")
     panel.settle()
@@ -399,13 +387,13 @@ def test_few_equal_or_missing_rows_are_no_problem(page, points):
 
 def test_arrays_of_the_wrong_length_are_refused(page, cloud):
     panel = Panel(page, cloud)
-    refusal = "(() => { try { a === 'colors' ? p.setColors(new Uint8Array(9)) : p.setSelection(new Uint8Array(9)); } catch (e) { return e.message; } })()"
-    assert panel.run(refusal, "colors") == "colors must have 1600 entries, got 9."
-    assert panel.run(refusal, "mask") == "mask must have 400 entries, got 9."
+    refusal = "(() => { try { p[a](new Uint8Array(9)); } catch (error) { return error.message; } })()"
+    assert panel.run(refusal, "setColors") == "colors must have 1600 entries, got 9."
+    assert panel.run(refusal, "setSelection") == "mask must have 400 entries, got 9."
 
 
-def test_a_fine_screen_gets_fine_pixels(browser, cloud):
-    page = open_page(browser, device_scale_factor=2)
+def test_a_fine_screen_gets_fine_pixels(pages, source, cloud):
+    page = pages.open(source, device_scale_factor=2)
     page.evaluate("clean()")
     panel = Panel(page, cloud, pointSize=8)
     assert panel.seen().shape == (600, 800, 3)
@@ -415,7 +403,6 @@ def test_a_fine_screen_gets_fine_pixels(browser, cloud):
     panel.settle()
     assert panel.seen().shape == (600, 400, 3)
     np.testing.assert_allclose(panel.positions(), flat_places(cloud, (200, 300)), atol=1e-6)
-    page.context.close()
 
 
 @pytest.mark.parametrize("name", ENGINE)

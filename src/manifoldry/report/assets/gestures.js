@@ -80,6 +80,7 @@ class ScatterGestures {
     }
     const { gesture } = this;
     if (gesture?.kind === "pinch") this.pinch(event.pointerId, place);
+    else if (gesture?.kind === "lasso") for (const step of scatterSteps(event)) this.drag(this.place(step), event);
     else if (gesture) this.drag(place, event);
     this.pointers.set(event.pointerId, place);
   }
@@ -193,4 +194,10 @@ class ScatterGestures {
     const { gesture } = this;
     return gesture?.moved && (gesture.kind === "brush" || gesture.kind === "lasso") ? gesture.corners : null;
   }
+}
+
+// The places a fast hand went through since the last event, which the browser has joined into one.
+function scatterSteps(event) {
+  const steps = event.getCoalescedEvents?.() ?? [];
+  return steps.length ? steps : [event];
 }

@@ -392,13 +392,16 @@ def test_arrays_of_the_wrong_length_are_refused(page, cloud):
     assert panel.run(refusal, "setSelection") == "mask must have 400 entries, got 9."
 
 
-def test_a_fine_screen_gets_fine_pixels(pages, source, cloud):
-    page = pages.open(source, device_scale_factor=2)
+def test_a_phone_gets_fine_pixels_and_shows_the_row_that_is_tapped(pages, source, cloud):
+    page = pages.open(source, device_scale_factor=2, has_touch=True)
     page.evaluate("clean()")
     panel = Panel(page, cloud, pointSize=8)
     assert panel.seen().shape == (600, 800, 3)
     x, y = (2 * flat_places(cloud)[0]).astype(int)
     assert not near(panel.seen()[y, x], WHITE, 50)
+    page.touchscreen.tap(x / 2, y / 2)
+    panel.settle()
+    assert page.evaluate("window.hovered[0]") == panel.run("p.rowAt(...a)", [x / 2, y / 2]) != -1
     panel.run("p.canvas.style.width = '200px'")
     panel.settle()
     assert panel.seen().shape == (600, 400, 3)

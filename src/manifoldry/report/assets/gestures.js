@@ -22,7 +22,7 @@ class ScatterGestures {
     this.on(this.canvas, "pointermove", (event) => this.move(event));
     this.on(this.canvas, "pointerup", (event) => this.up(event));
     this.on(this.canvas, "pointercancel", (event) => this.drop(event));
-    this.on(this.canvas, "pointerleave", () => this.leave());
+    this.on(this.canvas, "pointerleave", (event) => this.leave(event));
     this.on(this.canvas, "wheel", (event) => this.wheel(event), { passive: false });
     this.on(this.canvas, "dblclick", () => panel.mode === "pan" && panel.resetView());
     this.on(this.canvas, "contextmenu", (event) => this.panel.camera.dimension === 3 && event.preventDefault());
@@ -183,7 +183,9 @@ class ScatterGestures {
     }, Math.max(wait, 0));
   }
 
-  leave() {
+  // A finger leaves by being lifted: what it has tapped stays shown.
+  leave(event) {
+    if (event.pointerType === "touch") return;
     clearTimeout(this.asking);
     this.asked = undefined;
     if (!this.gesture) this.panel.hover(-1);

@@ -69,11 +69,11 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000, 500_000])
     options = parser.parse_args()
     whole = (
-        "Scatter engines in one HTML page: kilobytes of code in the page and CPU milliseconds of all browser processes, "
-        "with OpenGL in software (no graphics card): until the first picture, and per frame (mean of "
+        "Scatter engines in one HTML page: kilobytes of code in the page, and CPU milliseconds of all browser "
+        "processes with OpenGL in software (no graphics card): until the first picture, and per frame (mean of "
         f"{STEPS}) of a drag, a wheel step, a pointer's move over the points, and a change of all colors; brush: a "
-        "rectangle (regl-scatterplot: a lasso) over half of the picture, from press to told rows. Empty: the engine has "
-        "no brush, or took too long."
+        "rectangle (regl-scatterplot: a lasso) over half of the picture, from press to told rows. Empty: the engine "
+        "has no brush, or took too long."
     )
     part = "Of these, milliseconds of JavaScript on the page's own thread, which a graphics card does not take over."
     columns = {"points": ",d", "engine": ""}

@@ -313,6 +313,23 @@ def test_a_lost_context_keeps_the_picture_and_draws_again_when_restored(page, cl
     assert near(panel.seen()[y, x], np.multiply(BLUE, 0.92) + 20, 25)
 
 
+def test_a_context_that_does_not_come_back_is_done_without(pages, source, cloud):
+    page = pages.open(source)
+    page.evaluate("clean()")
+    panel = Panel(page, cloud, colors=np.tile(RED, (len(cloud), 1)), pointSize=10)
+    before = panel.seen()
+    page.evaluate("ScatterGlPainter.shared().gl.getExtension('WEBGL_lose_context').loseContext()")
+    page.wait_for_function("ScatterGlPainter.shared().lost")
+    page.evaluate("ScatterGlPainter.shared().giveUp()")
+    panel.settle()
+    assert np.mean(np.abs(panel.seen() - before) > 8) < 0.01
+    panel.set_colors(np.tile(BLUE, (len(cloud), 1)))
+    panel.settle()
+    x, y = flat_places(cloud)[0].astype(int)
+    assert near(panel.seen()[y, x], np.multiply(BLUE, 0.92) + 20, 25)
+    assert Panel(page, cloud, size=(60, 30)).run("p.painter.constructor.name") == "ScatterPlainPainter"
+
+
 def test_twenty_panels_share_one_context_and_all_are_drawn(page, cloud):
     made = page.evaluate("""() => { window.made = 0; const get = HTMLCanvasElement.prototype.getContext;
         HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {

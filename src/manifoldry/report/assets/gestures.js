@@ -129,7 +129,7 @@ class ScatterGestures {
     else if (gesture.kind === "brush" || gesture.kind === "lasso") panel.select(gesture.corners, event, true);
   }
 
-  // A click or tap shows the row below it; where a brush is at hand, a click beside all rows ends the selection.
+  // A click or tap shows the row below it; with a brush at hand it ends the selection, unless the page uses clicks.
   click(gesture, place, event) {
     const { panel } = this;
     const row = panel.rowAt(...place);

@@ -49,11 +49,21 @@ class Scatter {
     if (width) this.camera.resize(width, height);
     this.stale = { points: true, colors: true, selection: true };
     this.moved();
-    const shown = Math.min(this.rows.order.length, this.painter.pointLimit);
-    if (shown < this.rows.order.length) {
-      const count = (value) => value.toLocaleString("en-US");
-      this.notice(`This browser offers no WebGL2: a random ${count(shown)} of ${count(this.rows.order.length)} points are drawn.`);
-    }
+    this.noticeLimit();
+  }
+
+  noticeLimit() {
+    const [shown, all] = [this.painter.pointLimit, this.rows.order.length];
+    if (shown >= all) return;
+    const count = (value) => value.toLocaleString("en-US");
+    this.notice(`This browser offers no WebGL2: a random ${count(shown)} of ${count(all)} points are drawn.`);
+  }
+
+  usePainter(painter) {
+    this.painter = painter;
+    painter.add(this);
+    this.noticeLimit();
+    this.redraw();
   }
 
   // RGBA bytes per row; a row with A = 0 is hidden: not drawn, not hovered, not selected by a brush.

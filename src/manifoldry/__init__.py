@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from manifoldry.embedders.wrapped_random import GaussianRandomProjection, SparseRandomProjection
     from manifoldry.patches.align import PatchAlignment, align_patches
     from manifoldry.quality import score
+    from manifoldry.report.build import build_report
+    from manifoldry.report.contents import Report
     from manifoldry.run import Progress
     from manifoldry.values import Certificate, Embedding, NeighborGraph, Spectrum, Stop, Trace
     from manifoldry.warnings import DisconnectedWarning, EmbeddingWarning
@@ -80,10 +82,12 @@ _PLACES = {
     "NeighborSuggestion": "manifoldry.choosing.neighbor_suggestion",
     "PatchAlignment": "manifoldry.patches.align",
     "Progress": "manifoldry.run",
+    "Report": "manifoldry.report.contents",
     "Spectrum": "manifoldry.values",
     "Stop": "manifoldry.values",
     "Trace": "manifoldry.values",
     "align_patches": "manifoldry.patches.align",
+    "build_report": "manifoldry.report.build",
     "compare": "manifoldry.choosing.compare",
     "diagnose": "manifoldry.diagnosis",
     "score": "manifoldry.quality",
@@ -151,6 +155,7 @@ __all__ = [
     "PrincipalCurve",
     "Progress",
     "ProjectionPursuit",
+    "Report",
     "SparsePCA",
     "SparseRandomProjection",
     "Spectrum",
@@ -159,6 +164,7 @@ __all__ = [
     "TesseraMap",
     "Trace",
     "align_patches",
+    "build_report",
     "clusterings",
     "compare",
     "datasets",

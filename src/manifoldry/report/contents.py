@@ -83,8 +83,10 @@ class ReportPanel:
         One place per row; NaN for rows that have none.
     caption : str
         A line below the panel.
+    reading : tuple of str
+        How far places, distances and crowding in it can be believed.
     sentences : tuple of str
-        Advice, certificate and reasons.
+        What the method says: advice, certificate and reasons.
     parameters : mapping
         Settings of the method.
     colors : mapping of str to ndarray of shape (n,)
@@ -95,6 +97,7 @@ class ReportPanel:
     name: str
     coordinates: FloatArray
     caption: str = ""
+    reading: tuple[str, ...] = ()
     sentences: tuple[str, ...] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
     colors: Mapping[str, Array] = field(default_factory=dict)
@@ -131,6 +134,8 @@ class Report:
         The run: parameters, versions, seed, seconds. JSON values only.
     notes : tuple of str
         What the page must be honest about: sampled figures, aggregated points.
+    summary : tuple of str
+        What to look at first, and whether to believe it.
     scales : mapping of str to ReportScale
         How the columns and colors of these names are drawn; others from their least to their greatest number. One
         with text has a scale for its meaning alone.
@@ -148,6 +153,7 @@ class Report:
     charts: Sequence[ReportChart] = ()
     record: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    summary: tuple[str, ...] = ()
     scales: Mapping[str, ReportScale] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -6,6 +6,7 @@ const Charts = (() => {
   const MARGIN = { left: 54, right: 14, top: 12, bottom: 42 };
   const SIZES = { line: [520, 320], bar: [520, 320], dots: [300, 270] };
   const MAX_TABLE_ROWS = 60;
+  const MAX_MARKED = 30; // points of a line that are marked: measured one by one, as eigenvalues are
   const DOT = 2.4, FAINT_ABOVE = 400; // dots above this number overlap: drawn thinner and lighter
   // the palette's colors that show as thin lines on white, and dashes for those who see no difference
   const COLORS = ["#0072b2", "#d55e00", "#009e73", "#b3568b", "#c98500", "#3f97cf", "#8a4a20", "#6c306c"];
@@ -29,7 +30,7 @@ const Charts = (() => {
     return make("figure", { class: `chart ${faceted ? "faceted" : ""}` },
       make("h3", { text: chart.title }),
       make("div", { class: "pictures" }, ...pictures),
-      !faceted && (chart.series.length > 1 || chart.series[0].legend) && key(chart),
+      !faceted && key(chart),
       make("figcaption", {}, chart.meaning && make("p", { class: "meaning", text: chart.meaning }), table(chart)));
   }
 
@@ -141,14 +142,16 @@ const Charts = (() => {
     if (chart.kind === "bar") return bars(chart, points, k, place);
     if (chart.kind === "line") {
       const d = points.map(([x, y], i) => `${i ? "L" : "M"}${place.x(x)} ${place.y(y)}`).join("");
-      const lone = points.length < 2; // a line of one point would be invisible
-      return svg("path", { d: lone ? `${d}h0.1` : d, fill: "none", stroke: color(k), "stroke-width": lone ? 7 : 2, "stroke-dasharray": DASHES[k % DASHES.length], "stroke-linejoin": "round", "stroke-linecap": lone ? "round" : "butt" });
+      return svg("g", { fill: "none", stroke: color(k) },
+        svg("path", { d, "stroke-width": 2, "stroke-dasharray": DASHES[k % DASHES.length], "stroke-linejoin": "round" }),
+        points.length <= MAX_MARKED && svg("path", { d: dots(points, place), "stroke-width": 2.2 * DOT, "stroke-linecap": "round" }));
     }
-    // one path of dots of no length: thousands of circles would be slow
-    const d = points.map(([x, y]) => `M${place.x(x)} ${place.y(y)}h0`).join("");
     const many = points.length > FAINT_ABOVE;
-    return svg("path", { d, fill: "none", stroke: color(k), "stroke-width": many ? DOT : 1.8 * DOT, "stroke-linecap": "round", "stroke-opacity": many ? 0.4 : 0.75 });
+    return svg("path", { d: dots(points, place), fill: "none", stroke: color(k), "stroke-width": many ? DOT : 1.8 * DOT, "stroke-linecap": "round", "stroke-opacity": many ? 0.4 : 0.75 });
   }
+
+  /* One path of dots of no length: thousands of circles would be slow. */
+  const dots = (points, place) => points.map(([x, y]) => `M${place.x(x)} ${place.y(y)}h0`).join("");
 
   function bars(chart, points, k, place) {
     const step = place.x(1) - place.x(0), width = (0.78 * step) / chart.series.length;

@@ -29,7 +29,7 @@ from tables import Table
 WIDTH, HEIGHT = 800, 600
 HERE = Path(__file__).resolve().parent
 ASSETS = Path(manifoldry.__file__).parent / "report" / "assets"
-ENGINE = ("camera", "rows", "fallback", "painter", "picking", "overlay", "gestures", "scatter")
+ENGINE = ("camera", "rows", "look", "fallback", "painter", "picking", "overlay", "gestures", "scatter")
 ARGUMENTS = (
     "--use-angle=swiftshader",
     "--enable-unsafe-swiftshader",

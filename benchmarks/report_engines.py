@@ -39,7 +39,10 @@ ARGUMENTS = (
 STEPS = 6
 """Frames per measurement: enough to tell them from the idle processes, few enough for the slowest engine."""
 
-PATIENCE = 90.0
+QUIET = 30.0
+"""CPU milliseconds in a quarter of a second below which a browser has drawn what it was asked for."""
+
+PATIENCE = 60.0
 """Seconds after which the measurements of an engine that are still to come are left out."""
 
 KINDS = ("first", "pan", "zoom", "hover", "recolor", "brush")
@@ -137,9 +140,11 @@ class Meter:
         """Return both for a piece of work and what it leaves to be drawn."""
         before = self.now()
         work()
-        self.page.wait_for_timeout(300)
-        self.page.evaluate("frame()")
-        return self.now() - before
+        end, done, last = time.monotonic() + PATIENCE / 2, before, before - QUIET
+        while (done - last)[0] >= QUIET and time.monotonic() < end:
+            self.page.wait_for_timeout(250)
+            last, done = done, self.now()
+        return done - before
 
 
 def measure(browser: Browser, name: str, source: str, count: int) -> dict[str, np.ndarray]:

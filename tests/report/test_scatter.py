@@ -155,8 +155,9 @@ def test_a_brush_tells_its_rows_while_it_is_drawn_and_escape_takes_it_back(page,
 
 def test_shift_and_drag_brush_in_pan_mode_and_leave_the_view(page, cloud):
     panel = Panel(page, cloud)
+    panel.run("p.canvas.style.border = '4px solid'")
     places = flat_places(cloud)
-    panel.drag([(150, 100), (250, 200)], keys=["Shift"])
+    panel.drag([(154, 104), (254, 204)], keys=["Shift"])
     expected = np.flatnonzero(((places > (150, 100)) & (places < (250, 200))).all(axis=1))
     assert panel.selected() == list(expected)
     np.testing.assert_allclose(panel.positions(), places, atol=1e-6)
@@ -234,6 +235,18 @@ def test_the_wheel_zooms_about_the_pointer_and_a_drag_pans(page, cloud):
     np.testing.assert_allclose(panel.positions(), zoomed + np.array([60, -40]), atol=1e-6)
     panel.run("p.resetView()")
     np.testing.assert_allclose(panel.positions(), places, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("wheel", "taken"), [("zoom", [True, True]), ("ctrl", [False, True]), ("none", [False, False])]
+)
+def test_the_wheel_is_taken_as_asked_and_not_while_the_page_is_scrolled(page, cloud, wheel, taken):
+    panel = Panel(page, cloud, wheel=wheel)
+    turn = """((ctrlKey) => { const event = new WheelEvent("wheel", {deltaY: -50, ctrlKey, cancelable: true});
+        p.canvas.dispatchEvent(event); return event.defaultPrevented; })"""
+    assert [panel.run(f"{turn}(a)", ctrl) for ctrl in (False, True)] == taken
+    assert (panel.run("p.getView().zoom") > 1) == any(taken)
+    assert panel.run(f"window.dispatchEvent(new Event('scroll')) && {turn}(false)") is False
 
 
 def test_two_fingers_move_and_zoom_what_is_between_them(page, cloud):

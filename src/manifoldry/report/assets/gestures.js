@@ -42,7 +42,7 @@ class ScatterGestures {
 
   place(event) {
     const box = this.canvas.getBoundingClientRect();
-    return [event.clientX - box.left, event.clientY - box.top];
+    return [event.clientX - box.left - this.canvas.clientLeft, event.clientY - box.top - this.canvas.clientTop];
   }
 
   down(event) {

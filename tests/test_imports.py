@@ -12,7 +12,20 @@ from helpers import in_new_process
 ROOT = Path(manifoldry.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 
-FLOOR = {"values", "run", "check", "parameters", "warnings", "blas", "memory", "frames", "atomic"}
+FLOOR = {
+    "values",
+    "run",
+    "check",
+    "parameters",
+    "warnings",
+    "blas",
+    "memory",
+    "frames",
+    "arrays",
+    "atomic",
+    "palette",
+    "markup",
+}
 STEPS = {"compiled", "neighbors", "geometry", "solve"}
 MAY_IMPORT = {
     "registry": set(),
@@ -21,8 +34,13 @@ MAY_IMPORT = {
     "blas": set(),
     "memory": set(),
     "frames": set(),
+    "arrays": {"values"},
     "atomic": set(),
     "storage": FLOOR | {"registry"},
+    "palette": set(),
+    "markup": {"palette", "values"},
+    "annotated": FLOOR | STEPS,
+    "storage": FLOOR,
     "tables": FLOOR | {"datasets", "storage"},
     "compiled": set(),
     "values": {"run"},  # for a type only, see below
@@ -41,7 +59,7 @@ MAY_IMPORT = {
     "dimension": FLOOR | STEPS | {"patches", "quality"},
     "diagnosis": FLOOR | STEPS | {"base", "dimension", "extend", "patches", "quality"},
     "choosing": FLOOR | STEPS | {"base", "diagnosis", "dimension", "extend", "patches", "quality", "registry"},
-    "plot": FLOOR | STEPS | {"extend", "patches", "quality"},
+    "plot": FLOOR | STEPS | {"datasets", "extend", "patches", "quality"},
     "report": FLOOR | STEPS | {"choosing", "diagnosis", "dimension", "patches", "plot", "quality", "registry"},
 }
 """A layer may import itself and these; `apps` may import anything, and the package is tested by what it loads."""

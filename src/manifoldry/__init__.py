@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from manifoldry.registry import CLUSTERINGS, METHODS, Card, clusterings, methods
 
 if TYPE_CHECKING:
-    from manifoldry import datasets, dimension, quality
+    from manifoldry import datasets, dimension, plot, quality
+    from manifoldry.annotated import embed_anndata, transform_anndata
     from manifoldry.choosing.auto import AutoEmbedding
     from manifoldry.choosing.compare import compare
     from manifoldry.choosing.comparison import Comparison
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from manifoldry.embedders.wrapped import PCA, IncrementalPCA, SparsePCA
     from manifoldry.embedders.wrapped_factors import NMF, FactorAnalysis, FastICA
     from manifoldry.embedders.wrapped_random import GaussianRandomProjection, SparseRandomProjection
+    from manifoldry.neighbors.transformer import KNeighborsTransformer
     from manifoldry.patches.align import PatchAlignment, align_patches
     from manifoldry.quality import score
     from manifoldry.report.build import build_report
@@ -80,6 +82,7 @@ _PLACES = {
     "Embedding": "manifoldry.values",
     "EmbeddingWarning": "manifoldry.warnings",
     "Finding": "manifoldry.diagnosis",
+    "KNeighborsTransformer": "manifoldry.neighbors.transformer",
     "NeighborGraph": "manifoldry.values",
     "NeighborSuggestion": "manifoldry.choosing.neighbor_suggestion",
     "PatchAlignment": "manifoldry.patches.align",
@@ -97,11 +100,13 @@ _PLACES = {
     "read_table": "manifoldry.tables",
     "load": "manifoldry.storage",
     "save": "manifoldry.storage",
+    "embed_anndata": "manifoldry.annotated",
     "score": "manifoldry.quality",
     "suggest_n_components": "manifoldry.choosing.n_components",
     "suggest_neighbors": "manifoldry.choosing.neighbors",
+    "transform_anndata": "manifoldry.annotated",
 }
-_MODULES = ("datasets", "dimension", "quality")
+_MODULES = ("datasets", "dimension", "plot", "quality")
 
 __all__ = [
     "DPP",
@@ -146,6 +151,7 @@ __all__ = [
     "IncrementalPCA",
     "Isomap",
     "KMeans",
+    "KNeighborsTransformer",
     "KernelIsomap",
     "KernelLPP",
     "KernelPCA",
@@ -180,13 +186,16 @@ __all__ = [
     "diagnose",
     "dimension",
     "load",
+    "embed_anndata",
     "methods",
+    "plot",
     "quality",
     "read_table",
     "save",
     "score",
     "suggest_n_components",
     "suggest_neighbors",
+    "transform_anndata",
 ]
 
 

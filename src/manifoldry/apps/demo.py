@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from manifoldry import check, datasets, quality
-from manifoldry.apps.plots import Panel, compare
 from manifoldry.datasets import Dataset
+from manifoldry.plot.sheets import Panel, draw_sheets
 from manifoldry.registry import METHODS, Card, methods
 from manifoldry.report import Report, build_report
 from manifoldry.values import FloatArray
@@ -140,7 +140,7 @@ def draw(title: str, roll: Dataset, results: Sequence[Result], path: Path) -> No
         "onto the true sheet, which lies in gray behind it."
     )
     panels = [Panel(result.name, _caption(result), result.aligned) for result in results]
-    compare(roll, panels, path, title=f"Unfolding a {title}", subtitle=subtitle)
+    draw_sheets(roll, panels, path, title=f"Unfolding a {title}", subtitle=subtitle)
 
 
 def _number(value: float) -> str:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from manifoldry import check
 from manifoldry.base.estimator import estimator, fitted, validated_places, validated_rows
 from manifoldry.base.look import keep_advice, repr_with_advice
+from manifoldry.base.notebook import embedding_html
 from manifoldry.base.sklearn_bases import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -261,6 +262,10 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         return repr_with_advice(super().__repr__(N_CHAR_MAX), self)
+
+    def _html_repr(self) -> str:
+        """Return what scikit-learn's ``_repr_html_`` and ``_repr_mimebundle_`` show in a notebook."""
+        return embedding_html(self) if hasattr(self, "diagnostics_") else super()._html_repr()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

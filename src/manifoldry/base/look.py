@@ -6,7 +6,7 @@ The rank measures come from a sample of bounded size, so the look takes some hun
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from manifoldry.neighbors.lists import distinct_rows
 from manifoldry.neighbors.metrics import row_map
 from manifoldry.neighbors.pairwise import distance_rows, distances_to_others, nearest
 from manifoldry.quality.layout import crowding, ruled_axes
-from manifoldry.quality.ranks import ranks_of
+from manifoldry.quality.ranks import nearness, ranks_of, share_kept
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 from manifoldry.warnings import EmbeddingWarning, warn
@@ -83,7 +83,10 @@ def keep_advice(model: Any, X: Any, run: Run) -> None:
     """
     with run.stage("look"), one_blas_thread():
         own = tuple(model.diagnostics_.get("advice", ()))
-        found = (*own, *findings(X, model.embedding_, model, run))
+        look = look_at(X, model.embedding_, model, run)
+        found = (*own, *look.sentences)
+    if look.figures:
+        model.diagnostics_["figures"] = look.figures
     certificates = [getattr(model, name) for name in CERTIFICATES if hasattr(model, name)]
     model.diagnostics_["advice"] = (*found, *(certificate.sentence for certificate in certificates))
     model.diagnostics_["seconds"]["look"] = run.seconds["look"]
@@ -92,19 +95,37 @@ def keep_advice(model: Any, X: Any, run: Run) -> None:
         warn(f"{type(model).__name__}: {told}", EmbeddingWarning)
 
 
-def findings(X: Any, Y: Array, model: Any, run: Run) -> Iterator[str]:
-    """Yield a sentence about everything that makes a layout of ``X`` useless."""
+@dataclass(frozen=True)
+class Look:
+    """What a look at a layout found: sentences, and how many neighbors it keeps, beside principal components.
+
+    The figures are ``trustworthiness``, ``continuity`` and ``knn_kept``, as in `quality.score` but among a sample of
+    ``n_among`` points, at ``n_compared`` of them; ``pca`` has those of as many principal components. Without distances
+    to compare with there are none.
+    """
+
+    sentences: tuple[str, ...] = ()
+    figures: dict[str, Any] = field(default_factory=dict)
+
+
+def look_at(X: Any, Y: Array, model: Any, run: Run) -> Look:
+    """Return what there is to say about a layout of ``X``."""
     placed = np.flatnonzero(np.isfinite(Y).all(axis=1))
     if len(placed) < len(Y):  # pieces of the graph that were left out
         X, Y = _some(X, placed, model), Y[placed]
     if len(Y) < MIN_LOOKED_AT:
-        return
+        return Look()
     Y = np.asarray(Y, dtype=float)
-    yield from _rounded_rows(X, model)
-    yield from _flat_axes(Y)
-    yield from _crowds(X, Y, run)
-    yield from _rulers(Y)
-    yield from _lost_neighbors(X, Y, model, run)
+    compared = _compare_neighbors(X, Y, model, run)
+    found = (*_rounded_rows(X, model), *_flat_axes(Y), *_crowds(X, Y, run), *_rulers(Y))
+    if compared is None:
+        return Look(found)
+    return Look((*found, *_lost_neighbors(compared, len(Y), model)), compared.figures)
+
+
+def findings(X: Any, Y: Array, model: Any, run: Run) -> tuple[str, ...]:
+    """Return a sentence about everything that makes a layout of ``X`` useless."""
+    return look_at(X, Y, model, run).sentences
 
 
 def _some(X: Any, rows: IntArray, model: Any) -> Any:
@@ -171,24 +192,31 @@ def _rulers(Y: FloatArray) -> Iterator[str]:
     )
 
 
-def _lost_neighbors(X: Any, Y: FloatArray, model: Any, run: Run) -> Iterator[str]:
-    """Yield whether neighbors are kept no better than at random, or less well than by principal components."""
+def _compare_neighbors(X: Any, Y: FloatArray, model: Any, run: Run) -> _Comparison | None:
+    """Return how neighbors are kept at as many points as it takes to decide whether that is well enough."""
     metric = getattr(model, "metric", "euclidean")
     if isinstance(X, NeighborGraph) or callable(metric) or metric in ("gram", "affinity"):
-        return  # no distances to compare with, or only by a slow function
+        return None  # no distances to compare with, or only by a slow function
     if metric == "precomputed" and issparse(X):
-        return
+        return None
     points = _population(X, Y, run)
     principal = None
     linear = hasattr(model, "explained_variance_ratio_")  # those of a sample would be another plane than its own
     if metric != "precomputed" and not linear and Y.shape[1] < min(len(points), X.shape[1]):
         principal = leading_scores(X[points], Y.shape[1], run.rng("look at components"))
     for n_compared in COMPARED:
-        seen = _compare(X, points, np.arange(min(len(points), n_compared)), Y, principal, model)
-        if seen.harmless:
-            return
-        if seen.harmful:
+        rows = np.arange(min(len(points), n_compared))
+        away = _distances(X, points, rows, model)
+        seen = _compare(away, Y[points], rows, principal, len(Y))
+        if seen.harmless or seen.harmful:
             break
+    return replace(seen, figures=_figures(away, Y[points], rows, principal))
+
+
+def _lost_neighbors(seen: _Comparison, n: int, model: Any) -> Iterator[str]:
+    """Yield whether neighbors are kept no better than at random, or less well than by principal components."""
+    if seen.harmless:
+        return
     if seen.no_better_than_chance:
         yield (
             f"Neighbors in the layout are hardly more often neighbors in the data than at random (trustworthiness "
@@ -197,7 +225,7 @@ def _lost_neighbors(X: Any, Y: FloatArray, model: Any, run: Run) -> Iterator[str
     if seen.lost > MIN_DIFFERENCE:
         yield (
             f"Neighbors are kept less well than by PCA (trustworthiness {seen.trust:.3f}, PCA "
-            f"{seen.trust + seen.lost:.3f}{_of_sample(min(len(points), n_compared), len(Y))}): {_instead(model)}."
+            f"{seen.trust + seen.lost:.3f}{_of_sample(seen.figures['n_compared'], n)}): {_instead(model)}."
         )
 
 
@@ -208,6 +236,7 @@ class _Comparison:
     trust: float
     lost: float
     lost_error: float
+    figures: dict[str, Any] = field(default_factory=dict)
 
     @property
     def no_better_than_chance(self) -> bool:
@@ -225,15 +254,14 @@ class _Comparison:
 
 
 def _compare(
-    X: Any, points: IntArray, rows: IntArray, Y: FloatArray, principal: FloatArray | None, model: Any
+    away: FloatArray, Y: FloatArray, rows: IntArray, principal: FloatArray | None, n_points: int
 ) -> _Comparison:
-    """Compare the neighbors of some points among all ``points`` in the data, the layout and principal components."""
-    away = _distances(X, points, rows, model)
-    trust = _trust(away, Y[points], rows)
+    """Compare the neighbors of ``rows`` in the data, ``away`` from each other, in the layout and in the components."""
+    trust = _trust(away, Y, rows)
     if principal is None:
         return _Comparison(float(trust.mean()), -np.inf, 0.0)
     lost = _trust(away, principal, rows) - trust
-    unseen = 1.0 - len(rows) / len(Y)
+    unseen = 1.0 - len(rows) / n_points
     return _Comparison(float(trust.mean()), float(lost.mean()), float(lost.std() * np.sqrt(unseen / len(rows))))
 
 
@@ -268,6 +296,26 @@ def _distances(X: Any, points: IntArray, rows: IntArray, model: Any) -> FloatArr
 def _trust(away: FloatArray, Y: FloatArray, rows: IntArray) -> FloatArray:
     """Return the trustworthiness of each of the first points among all, shape (len(rows),)."""
     n = len(Y)
-    k = min(N_COMPARED_NEIGHBORS, n // 10)
-    ranks = ranks_of(away, nearest(distances_to_others(distance_rows(Y), rows), k))
-    return 1.0 - 2.0 * np.maximum(ranks - k, 0).sum(axis=1) / (k * (2 * n - 3 * k - 1))
+    return nearness(n, ranks_of(away, nearest(distances_to_others(distance_rows(Y), rows), _n_compared_neighbors(n))))
+
+
+def _n_compared_neighbors(n: int) -> int:
+    return min(N_COMPARED_NEIGHBORS, n // 10)
+
+
+def _figures(away: FloatArray, Y: FloatArray, rows: IntArray, principal: FloatArray | None) -> dict[str, Any]:
+    """Return the figures of a layout and of principal components at ``rows``; see `Look`."""
+    n, k = len(Y), _n_compared_neighbors(len(Y))
+    near = nearest(away, k)
+
+    def of(layout: FloatArray) -> dict[str, float]:
+        apart = distances_to_others(distance_rows(layout), rows)
+        there = ranks_of(apart, near)
+        return {
+            "trustworthiness": float(nearness(n, ranks_of(away, nearest(apart, k))).mean()),
+            "continuity": float(nearness(n, there).mean()),
+            "knn_kept": float(share_kept(there).mean()),
+        }
+
+    pca = {} if principal is None else {"pca": of(principal)}
+    return {"n_neighbors": k, "n_compared": len(rows), "n_among": n, **of(Y), **pca}

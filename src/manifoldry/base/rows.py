@@ -9,24 +9,29 @@ import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry import check
+from manifoldry.arrays import on_host
 
 N_NAMES_SHOWN = 3
 """Names of columns that an error lists: enough to find them."""
+
+
+TEXT_TYPES = ("String", "Categorical", "Enum")
+"""Types of polars for text, which all have to be encoded."""
 
 
 def as_table(X: Any, name: str = "X") -> Any:
     """Return ``X`` as an array, data frame or sparse matrix that may hold one row of numbers per point, or refuse it.
 
     Errors call it by ``name``. A masked array comes back without its mask if nothing is masked; frames and sparse
-    matrices come back as they are.
+    matrices come back as they are, tensors of other libraries as arrays (`arrays.on_host`).
     """
     table = _as_array(X, name)
-    if table.ndim != 2:
+    if len(table.shape) != 2:
         _refuse_shape(table, name)
     kinds = _column_kinds(table, name)
     if "c" in kinds.values():
         raise ValueError(f"Complex data not supported: {name} must hold real numbers; pass real and imaginary columns.")
-    other = {column: kind for column, kind in kinds.items() if kind in "USmM"}
+    other = {column: kind for column, kind in kinds.items() if kind and kind in "USmM"}
     if other:
         what = "dates or times" if set(other.values()) <= {"m", "M"} else "text"
         where = "" if None in other else f" in {_listed('column', list(other))}"
@@ -68,12 +73,11 @@ def name_bad_entry(table: Any, error: Exception, name: str) -> Exception:
 
 def _as_array(X: Any, name: str) -> Any:
     """Return what has rows and columns as it is, anything else as an array."""
-    if isinstance(X, (list, tuple)):
-        X = _stacked(X, name)
+    X = _stacked(X, name) if isinstance(X, (list, tuple)) else on_host(X)
     if isinstance(X, np.ma.MaskedArray):
         check.unmasked(name, X)
         return X.data
-    if hasattr(X, "ndim") and hasattr(X, "shape") and not isinstance(X, type):
+    if hasattr(X, "shape") and (hasattr(X, "ndim") or _is_frame(X)) and not isinstance(X, type):
         return X
     scalar = isinstance(X, (str, bytes, dict, set, frozenset, type)) or callable(X)
     if scalar or not (hasattr(X, "__array__") or hasattr(X, "__len__")):
@@ -106,6 +110,8 @@ def _not_a_table(X: Any, name: str) -> ValueError:
     advice = ""
     if hasattr(X, "X"):
         advice = ": pass its .X"
+    elif hasattr(X, "collect"):
+        advice = f": pass {name}.collect()"
     elif isinstance(X, dict):
         advice = f": pass pandas.DataFrame({name})"
     elif hasattr(X, "__next__"):
@@ -134,14 +140,27 @@ def _refuse_shape(table: Any, name: str) -> None:
 
 def _column_kinds(table: Any, name: str) -> dict[Any, str]:
     """Return the kind of numbers in each column of a frame by its name; of anything else under None."""
-    dtypes, columns = getattr(table, "dtypes", None), getattr(table, "columns", None)
-    if dtypes is None or columns is None:
+    if not _is_frame(table):
         return {None: getattr(getattr(table, "dtype", None), "kind", "")}
-    labels = list(columns)
+    labels, dtypes = list(table.columns), table.dtypes
     repeated = [label for label, count in Counter(labels).items() if count > 1]
     if repeated:
         raise ValueError(f"{name} has several columns of the same name: {_listed('', repeated)}; rename or drop them.")
-    return {label: getattr(dtype, "kind", "") for label, dtype in zip(labels, dtypes, strict=True)}
+    return {label: _kind(dtype) for label, dtype in zip(labels, dtypes, strict=True)}
+
+
+def _is_frame(table: Any) -> bool:
+    """Tell whether a table has columns of their own names and types, as those of pandas and polars do."""
+    return hasattr(table, "columns") and hasattr(table, "dtypes")
+
+
+def _kind(dtype: Any) -> str:
+    """Return numpy's letter for the kind of a column; polars's types have words instead."""
+    if hasattr(dtype, "is_temporal") and dtype.is_temporal():
+        return "M"
+    if str(dtype) in TEXT_TYPES:
+        return "U"
+    return str(getattr(dtype, "kind", ""))
 
 
 def _listed(noun: str, names: list[Any]) -> str:

@@ -18,8 +18,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
+from manifoldry.arrays import on_host
 from manifoldry.base.estimator import validated_places, validated_rows
 from manifoldry.base.look import keep_advice, repr_with_advice
+from manifoldry.base.notebook import embedding_html
 from manifoldry.base.suggestion import by_dimension, variance_left_over
 from manifoldry.blas import blas_threads_for
 from manifoldry.geometry.dimension import intrinsic_dimension
@@ -62,6 +64,7 @@ class Wrapped(TransformerMixin):
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Fit as scikit-learn does and keep the coordinates of the rows in ``embedding_``."""
+        X = on_host(X)
         rows = self._checked(X)
         began = time.perf_counter()
         with self._computing(), blas_threads_for(min(rows.shape), max(rows.shape)):
@@ -74,6 +77,10 @@ class Wrapped(TransformerMixin):
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         return repr_with_advice(super().__repr__(N_CHAR_MAX), self)
 
+    def _html_repr(self) -> str:
+        """Return what scikit-learn's ``_repr_html_`` and ``_repr_mimebundle_`` show in a notebook."""
+        return embedding_html(self) if hasattr(self, "diagnostics_") else str(super()._html_repr())
+
     def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
         """Fit and return the coordinates of the rows, shape (n_samples, n_components)."""
         return self.fit(X, y).embedding_
@@ -81,6 +88,7 @@ class Wrapped(TransformerMixin):
     def transform(self, X: Any) -> Any:
         """Return the coordinates of rows as scikit-learn does, once they are checked."""
         check_is_fitted(self)
+        X = on_host(X)
         self._validated(X, reset=False)
         with self._computing():
             return super().transform(X)

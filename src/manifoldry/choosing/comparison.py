@@ -7,12 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from manifoldry import markup
 from manifoldry.choosing.purposes import Purpose
 from manifoldry.frames import as_frame
 from manifoldry.values import FloatArray, IntArray
 
 REPORT_WIDTH = 110
 """Columns of the printed report."""
+
+MAX_THUMBNAIL_POINTS = 600
+"""Points in each of the small pictures that a notebook shows."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -132,6 +136,24 @@ class Comparison:
             lines += _wrapped(f"-  {skipped.name} was left out: {skipped.reason}", "   ")
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        """Return the same with a small picture of each embedding, for notebooks."""
+        names = [criterion.figure for criterion in self.purpose.criteria]
+        rows = [
+            [f"{place}. {entry.name}", *(_number(entry.score.get(name)) for name in names), f"{entry.seconds:.1f}"]
+            for place, entry in enumerate(self.ranking, 1)
+        ]
+        pictures = [markup.dots(_thin(entry.embedding), entry.name, 200, 150) for entry in self.ranking]
+        said = [f"{entry.name}: {' '.join((*entry.reasons, *entry.warnings))}" for entry in self.ranking]
+        said += [f"{skipped.name} was left out: {skipped.reason}" for skipped in self.skipped]
+        return markup.page_part(
+            markup.heading(repr(self).splitlines()[0], self.purpose.rule),
+            *(markup.paragraph(sentence) for sentence in self.verdicts),
+            markup.side_by_side(markup.table(["", *names, "seconds"], rows)),
+            markup.side_by_side(*pictures),
+            markup.bullets(said),
+        )
+
     def _figures(self) -> list[str]:
         """Return the table of the figures that decide."""
         names = [criterion.figure for criterion in self.purpose.criteria]
@@ -140,6 +162,11 @@ class Comparison:
             values = "".join(f"{_number(entry.score.get(name)):>22}" for name in names)
             lines.append(f"{place:>2} {entry.name:20}{values}{entry.seconds:>10.1f}")
         return lines
+
+
+def _thin(Y: FloatArray) -> FloatArray:
+    """Return some of the points, evenly chosen: several pictures make one output."""
+    return Y[:: -(-len(Y) // MAX_THUMBNAIL_POINTS)]
 
 
 def _number(value: float | None) -> str:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from manifoldry import check
 from manifoldry.base.embedder import Seed
 from manifoldry.base.estimator import estimator, fitted, validated_rows
+from manifoldry.base.notebook import clustering_html
 from manifoldry.base.sklearn_bases import BaseEstimator, ClusterMixin
 from manifoldry.blas import one_blas_thread
 from manifoldry.clusters.subspaces import AffineSubspaces
@@ -124,6 +125,10 @@ class Clusterer(ClusterMixin, BaseEstimator, ABC):
         return self._assign(points, self._run())
 
     save = save_estimator
+
+    def _html_repr(self) -> str:
+        """Return what scikit-learn's ``_repr_html_`` and ``_repr_mimebundle_`` show in a notebook."""
+        return clustering_html(self) if hasattr(self, "diagnostics_") else super()._html_repr()
 
     def _new_points(self, X: Any) -> FloatArray:
         """Return points for a fitted clustering, validated and in double precision."""

@@ -7,12 +7,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, overload
 
+from manifoldry import markup
 from manifoldry.frames import as_frame
 
 Severity = Literal["problem", "note", "fine"]
 
 SEVERITIES: tuple[Severity, ...] = ("problem", "note", "fine")
 """From what spoils a picture, over what is good to know, to what was looked at and is in order."""
+
+SEVERITY_MARKS = {"problem": "▲", "note": "●", "fine": "✓"}
+"""A shape beside each word, so that a problem is seen at once without any color."""
 
 DIAGNOSIS_WIDTH = 110
 """Characters of a line of the printed report."""
@@ -143,6 +147,16 @@ class Diagnosis(Sequence[Finding]):
         fine = [found.topic for found in self.of("fine")]
         lines += _wrapped(f"  fine: {', '.join(fine)}", "  ") if fine else []
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return the findings as a table, for notebooks."""
+        rows = [
+            [f"{SEVERITY_MARKS[found.severity]} {found.severity}", found.topic, found.sentence, found.advice]
+            for found in self
+        ]
+        counts = ", ".join(_count(len(self.of(severity)), severity) for severity in SEVERITIES[:2])
+        table = markup.table(["", "looked at", "found", "what to do"], rows, (1, 2, 3))
+        return markup.page_part(markup.heading(f"Diagnosis of {self._subject}", counts), table)
 
 
 def capital(text: str) -> str:

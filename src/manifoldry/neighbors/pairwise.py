@@ -11,6 +11,7 @@ from scipy.sparse import csr_array, issparse
 from scipy.spatial.distance import cdist
 
 from manifoldry import check
+from manifoldry.arrays import on_host
 from manifoldry.neighbors.metrics import row_map
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
@@ -33,6 +34,7 @@ def as_points(name: str, points: Any) -> FloatArray:
     """Return finite float64 points of shape (n, d) in C order, or refuse them."""
     if isinstance(points, np.ma.MaskedArray):
         check.unmasked(name, points)
+    points = on_host(points)
     if issparse(points):
         raise ValueError(f"{name} must be dense here; got a sparse matrix: reduce it first (TruncatedSVD).")
     try:
@@ -44,6 +46,7 @@ def as_points(name: str, points: Any) -> FloatArray:
 
 def as_pair(X: Any, Y: Any, metric: str) -> tuple[Any, FloatArray]:
     """Return X and Y checked: finite, one row of Y per row of X, distances if ``metric`` says so; X may be sparse."""
+    X = on_host(X)
     if issparse(X):
         X = _sparse_table(X, metric)
     else:

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from manifoldry import check
+from manifoldry.arrays import on_host
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule
 from manifoldry.parameters import PositiveInt, check_parameters
 from manifoldry.run import Run
@@ -24,7 +25,8 @@ class KNeighborsTransformer(TransformerMixin, BaseEstimator):
 
     Its searches are those of all methods here: k-d tree, all pairs, NN-descent or FAISS, by size. The graph goes into
     any estimator with ``metric="precomputed"``, of this library or of scikit-learn, and into scanpy
-    (``sc.pp.neighbors(adata, transformer=KNeighborsTransformer(n_neighbors=15))``).
+    (``sc.pp.neighbors(adata, n_neighbors=15, transformer=KNeighborsTransformer(n_neighbors=15))``: the connectivities
+    are then those of scanpy's own exact search).
 
     Parameters
     ----------
@@ -54,7 +56,7 @@ class KNeighborsTransformer(TransformerMixin, BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from manifoldry.neighbors import KNeighborsTransformer
+    >>> from manifoldry import KNeighborsTransformer
     >>> graph = KNeighborsTransformer(n_neighbors=1).fit_transform(np.array([[0.0], [1.0], [3.0]]))
     >>> graph.toarray().tolist(), graph.nnz
     ([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 2.0, 0.0]], 6)
@@ -83,7 +85,7 @@ class KNeighborsTransformer(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> csr_matrix:
         """Return the graph from the rows of ``X`` to the fitted ones, shape (n_new, n_samples_fit_)."""
         check_is_fitted(self, "n_samples_fit_")
-        rows = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        rows = validate_data(self, on_host(X), reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
         width = min(self.n_neighbors + 1, self.n_samples_fit_)
         indices, distances = self._index.widened(width).query(rows, Run(self.random_state, self.n_jobs))
         return _sparse(indices, distances, self.n_samples_fit_)
@@ -94,7 +96,7 @@ class KNeighborsTransformer(TransformerMixin, BaseEstimator):
         check_parameters(self)
         check.metric(self.metric, ())
         kinds = [np.float64, np.float32]
-        rows = validate_data(self, X, accept_sparse="csr", dtype=kinds, ensure_min_samples=2, copy=True)
+        rows = validate_data(self, on_host(X), accept_sparse="csr", dtype=kinds, ensure_min_samples=2, copy=True)
         rule = NeighborRule(self.n_neighbors, None, self.metric, self.metric_params, self.search)
         run = Run(self.random_state, self.n_jobs)
         self._index = NeighborIndex(rows, rule.resolve(rows.shape[0]), run)

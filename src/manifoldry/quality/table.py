@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from math import inf, isinf
 from typing import Any, Literal
 
+from manifoldry import markup
 from manifoldry.frames import as_frame
 
 GROUPS = {
@@ -137,6 +138,20 @@ class Score(dict[str, float]):
             names = [name for name in self if TABLE[name].group == group]
             lines += [title] * bool(names) + [self._line(name, sampled) for name in names]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return the same as a table, for notebooks."""
+        rows: list[list[str]] = []
+        for group, title in GROUPS.items():
+            names = [name for name in self if TABLE[name].group == group]
+            rows += [[title]] * bool(names) + [self._cells(name) for name in names]
+        head = ["", "this", "PCA", "best", "range", "meaning"]
+        return markup.page_part(markup.paragraph(self.heading), markup.table(head, rows, (5,)))
+
+    def _cells(self, name: str) -> list[str]:
+        entry, error = TABLE[name], self.errors[name]
+        value = format_figure(self[name]) + (f" ± {format_figure(error)}" if error else "")
+        return [name, value, format_figure(self.pca[name]), f"{entry.best:g}", entry.range, entry.meaning]
 
     def _line(self, name: str, sampled: bool) -> str:
         entry = TABLE[name]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from manifoldry.palette import COLORMAP, FAINT, GHOST, INK, PAPER
 from manifoldry.values import Array, FloatArray
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ PANEL_INCHES = (3.9, 2.1)
 LEFT, RIGHT, BOTTOM, TOP, ACROSS, DOWN = 0.3, 0.3, 0.75, 1.6, 0.3, 0.8
 """Inches: the panels' size, the margins around them and the gaps between them."""
 DPI = 150
-COLORMAP = "turbo"
-PAPER, INK, FAINT, GHOST = "#ffffff", "#1d2433", "#667085", "#e4e7ed"
 DOTS = {"s": 8, "linewidths": 0}
 SHOWN_QUANTILES = (0.02, 0.98)
 """Quantiles of an embedding's coordinates that a panel must show: a few stray points must not make all others small."""
@@ -44,7 +43,7 @@ class Panel:
     coordinates: FloatArray
 
 
-def compare(data: Dataset, panels: Sequence[Panel], path: Path, *, title: str, subtitle: str) -> None:
+def draw_sheets(data: Dataset, panels: Sequence[Panel], path: Path, *, title: str, subtitle: str) -> None:
     """Draw data (n, 3), their true sheet (n, 2) and every panel into a PNG file, colored by the first true coordinate.
 
     All flat panels show the same region, which holds the true sheet and nearly all of every embedding. The sheet

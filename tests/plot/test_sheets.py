@@ -4,22 +4,23 @@ from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 
 from manifoldry import datasets
-from manifoldry.apps import plots
+from manifoldry.palette import GHOST
+from manifoldry.plot import sheets
 
 
 def drawn(tmp_path, n_panels, scale=1.0):
     """Return the pixels of a picture in which every method found the truth times ``scale``."""
     roll = datasets.swiss_roll(300, random_state=1)
-    panels = [plots.Panel(f"method {i}", "caption", scale * roll.truth) for i in range(n_panels)]
+    panels = [sheets.Panel(f"method {i}", "caption", scale * roll.truth) for i in range(n_panels)]
     path = tmp_path / "picture.png"
-    plots.compare(roll, panels, path, title="a title", subtitle="a subtitle")
+    sheets.draw_sheets(roll, panels, path, title="a title", subtitle="a subtitle")
     return imread(path)[:, :, :3]
 
 
 def region(picture, i):
     """Return the pixels of the i-th panel."""
     height, width = picture.shape[:2]
-    left, bottom, across, up = plots._place(i, width / plots.DPI, height / plots.DPI)
+    left, bottom, across, up = sheets._place(i, width / sheets.DPI, height / sheets.DPI)
     return picture[
         round((1 - bottom - up) * height) : round((1 - bottom) * height),
         round(left * width) : round((left + across) * width),
@@ -28,10 +29,10 @@ def region(picture, i):
 
 @pytest.mark.parametrize(("n_panels", "n_rows"), [(1, 1), (4, 2), (9, 3)])
 def test_the_picture_grows_by_rows(tmp_path, n_panels, n_rows):
-    height = plots.TOP + n_rows * plots.PANEL_INCHES[1] + (n_rows - 1) * plots.DOWN + plots.BOTTOM
-    width = plots.LEFT + 5 * plots.PANEL_INCHES[0] + 4 * plots.ACROSS + plots.RIGHT
+    height = sheets.TOP + n_rows * sheets.PANEL_INCHES[1] + (n_rows - 1) * sheets.DOWN + sheets.BOTTOM
+    width = sheets.LEFT + 5 * sheets.PANEL_INCHES[0] + 4 * sheets.ACROSS + sheets.RIGHT
     # Sizes are cut to whole pixels.
-    assert np.abs(np.array(drawn(tmp_path, n_panels).shape[:2]) - plots.DPI * np.array([height, width])).max() <= 1
+    assert np.abs(np.array(drawn(tmp_path, n_panels).shape[:2]) - sheets.DPI * np.array([height, width])).max() <= 1
 
 
 def test_every_panel_holds_color_and_unused_places_none(tmp_path):
@@ -43,7 +44,7 @@ def test_every_panel_holds_color_and_unused_places_none(tmp_path):
 def test_a_perfect_embedding_hides_the_gray_sheet_and_one_elsewhere_shows_it(tmp_path):
     def gray(scale):
         pixels = region(drawn(tmp_path, 1, scale), 2)
-        return np.isclose(pixels, to_rgb(plots.GHOST), atol=1 / 255).all(axis=2).mean()
+        return np.isclose(pixels, to_rgb(GHOST), atol=1 / 255).all(axis=2).mean()
 
     # A dot's rim, one of its six or so pixels across, is smoothed towards the paper and may pass for gray by chance.
     assert gray(1.0) < gray(0.2) / 20
@@ -52,14 +53,14 @@ def test_a_perfect_embedding_hides_the_gray_sheet_and_one_elsewhere_shows_it(tmp
 def test_the_frame_holds_the_sheet_and_nearly_all_else_and_has_the_shape_of_a_panel():
     sheet = np.array([[0.0, 0.0], [10.0, 1.0]])
     other = np.concatenate([np.tile([[2.0, -7.0], [3.0, 3.0]], (500, 1)), [[1e3, 1e3]]])
-    low, high = plots._frame([sheet, other])
+    low, high = sheets._frame([sheet, other])
     every = np.concatenate([sheet, other[:-1]])
     assert (low < every.min(axis=0)).all()
     assert (high > every.max(axis=0)).all()
     assert high.max() < 100  # one stray point does not make all others small
-    assert np.divide(*(high - low)) == pytest.approx(plots.PANEL_INCHES[0] / plots.PANEL_INCHES[1], rel=1e-12)
+    assert np.divide(*(high - low)) == pytest.approx(sheets.PANEL_INCHES[0] / sheets.PANEL_INCHES[1], rel=1e-12)
 
 
 def test_data_without_a_flat_truth_are_refused(tmp_path):
     with pytest.raises(ValueError, match="two true coordinates"):
-        plots.compare(datasets.sphere(50), [], tmp_path / "no.png", title="", subtitle="")
+        sheets.draw_sheets(datasets.sphere(50), [], tmp_path / "no.png", title="", subtitle="")

@@ -29,6 +29,7 @@ types: .venv/dev  ## types of the package
 	$(BIN)/mypy
 
 check: .venv/dev  ## tests, without the heavy ones
+	@.ci/chromium
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist loadfile
 
 heavy: .venv/dev  ## tests marked heavy: large experiments

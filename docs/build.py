@@ -9,16 +9,22 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
 
+import click
+
+from manifoldry.apps.citations import bibliography
+from manifoldry.apps.docstrings import fields, sections
 from manifoldry.parameters import declared, describe
 from manifoldry.registry import Card, clusterings, methods
 
 ROOT = Path(__file__).resolve().parent.parent
 BENCHMARK = re.compile(r"(<!-- benchmark: (\w+) -->).*?(<!-- benchmark end -->)", flags=re.DOTALL)
 """Where a page includes a table of benchmarks/results, by its name."""
+OPTIONS = re.compile(r"(<!-- options: (\w+) -->).*?(<!-- options end -->)", flags=re.DOTALL)
+"""Where a page includes the options of a command, by its name, or those by which all commands read data."""
 ADVICE = {
     "Keeps": "keeps",
     "Loses": "loses",
@@ -33,13 +39,16 @@ ADVICE = {
 def pages() -> dict[Path, str]:
     """Return the text of every generated file by its path.
 
-    A page per card, their indices, and the pages that include tables of benchmarks.
+    A page per card, their indices, the pages that include tables of benchmarks or the help of the command line, and
+    the copy of the references that is installed with the package.
     """
-    cards, references = methods(), bibliography((ROOT / "references.bib").read_text(encoding="utf-8"))
+    entries = (ROOT / "references.bib").read_text(encoding="utf-8")
+    cards, references = methods(), bibliography(entries)
     texts = {ROOT / "docs" / "methods" / f"{card.name}.md": page(card, references, _figure(card)) for card in cards}
     texts[ROOT / "docs" / "methods" / "index.md"] = "\n".join(
         ["# The methods", "", *overview(cards, ""), "", "The same table on the command line: `manifoldry methods`.", ""]
     )
+    texts[ROOT / "src" / "manifoldry" / "references.bib"] = entries
     clusters = clusterings()
     texts |= {ROOT / "docs" / "clusterings" / f"{card.name}.md": page(card, references) for card in clusters}
     texts[ROOT / "docs" / "clusterings" / "index.md"] = "\n".join(
@@ -47,8 +56,8 @@ def pages() -> dict[Path, str]:
     )
     for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         text = path.read_text(encoding="utf-8")
-        if BENCHMARK.search(text):
-            texts[path] = with_benchmarks(text)
+        if BENCHMARK.search(text) or OPTIONS.search(text):
+            texts[path] = with_options(with_benchmarks(text))
     return texts
 
 
@@ -61,6 +70,45 @@ def with_benchmarks(text: str) -> str:
         return f"{found[1]}\n\n{lines}\n{found[3]}"
 
     return BENCHMARK.sub(table, text)
+
+
+def with_options(text: str) -> str:
+    """Return the text with what the commands that its comments name say of themselves, and their options."""
+    from manifoldry.apps.cli.options import reading_options
+
+    shared = click.Command("reading", params=list(reading_options(lambda: None).__click_params__[::-1]))
+
+    def listed(found: re.Match[str]) -> str:
+        said = option_lines(shared, ()) if found[2] == "reading" else command_lines(found[2], shared)
+        return "\n".join([found[1], "", *said, "", found[3]])
+
+    return OPTIONS.sub(listed, text)
+
+
+def command_lines(name: str, shared: click.Command) -> list[str]:
+    """Return the usage of a command and its options, those for reading data left to their own list."""
+    from manifoldry.apps.cli.main import program
+
+    command = program.get_command(click.Context(program), name)
+    assert command is not None
+    context = click.Context(command, info_name=f"manifoldry {name}")
+    names = {param.name for param in shared.params}
+    usage = " ".join(piece for param in command.params for piece in param.get_usage_pieces(context))
+    lines = [f"`manifoldry {name} {usage} [OPTIONS]`".replace("  ", " "), ""]
+    return lines + option_lines(command, names & {param.name for param in command.params})
+
+
+def option_lines(command: click.Command, left_out: Collection[str | None]) -> list[str]:
+    """Return a line of Markdown for each option of a command."""
+    context = click.Context(command)
+    records = [param.get_help_record(context) for param in command.params if isinstance(param, click.Option)]
+    kept = [param.name not in left_out for param in command.params if isinstance(param, click.Option)]
+    lines = [
+        f"- `{' '.join(record[0].split())}`: {' '.join(record[1].split())}"
+        for record, keep in zip(records, kept, strict=True)
+        if keep and record is not None
+    ]
+    return [*lines, "- and the options for [the data](#the-data)"] if left_out else lines
 
 
 def overview(cards: Sequence[Card], folder: str, noun: str = "method") -> list[str]:
@@ -101,22 +149,6 @@ def _notes(text: str) -> list[str]:
     return [markdown(said)] if said else []
 
 
-def sections(docstring: str) -> dict[str, str]:
-    """Return the sections of a numpydoc docstring by heading; what stands before the first has the heading ''."""
-    pieces = re.split(r"^(\w+)\n-{3,}\n", docstring, flags=re.MULTILINE)
-    return {"": pieces[0].strip()} | {h: body.strip("\n") for h, body in zip(pieces[1::2], pieces[2::2], strict=True)}
-
-
-def fields(section: str) -> list[tuple[tuple[str, ...], str, str]]:
-    """Return the entries of a numpydoc list: the names that share an entry, their type, their description."""
-    entries = re.findall(r"^(\S.*)\n((?:(?:[ ]+.*)?\n?)*)", section + "\n", flags=re.MULTILINE)
-    found = []
-    for head, body in entries:
-        names, _, kind = head.partition(" : ")
-        found.append((tuple(name.strip() for name in names.split(",")), kind, " ".join(body.split())))
-    return found
-
-
 def _allowed(card: Card) -> dict[str, str]:
     """Return what each declared parameter may be, in words."""
     return {name: describe(kind) for name, kind in declared(card.cls).items()} if is_dataclass(card.cls) else {}
@@ -146,16 +178,6 @@ def markdown(text: str) -> str:
 
 def _flush(formula: str) -> str:
     return "\n".join(line.strip() for line in formula.splitlines())
-
-
-def bibliography(text: str) -> dict[str, dict[str, str]]:
-    """Return the fields of every BibTeX entry by its key; braces that protect capitals are dropped."""
-    entries = re.findall(r"^@\w+\{(\w+),\n(.*?)^\}", text, flags=re.MULTILINE | re.DOTALL)
-    pattern = re.compile(r"^\s*(\w+)\s*=\s*\{(.*)\},?$", flags=re.MULTILINE)
-    return {
-        key: {name: re.sub(r"[{}]", "", value).replace("--", "–") for name, value in pattern.findall(body)}
-        for key, body in entries
-    }
 
 
 def citation(entry: dict[str, str]) -> str:

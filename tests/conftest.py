@@ -1,10 +1,12 @@
 """Fixtures that several modules of tests use."""
 
+import os
 import threading
 from types import SimpleNamespace
 
 import pytest
 
+from browser import ARGUMENTS, MISSING, Pages, find_chromium
 from helpers import DEADLINE
 from manifoldry.blas import one_blas_thread as blas_limit
 from manifoldry.geometry import neighborhoods
@@ -44,3 +46,27 @@ def small_tasks(monkeypatch):
     monkeypatch.setattr(Run, "ranges", lambda self, n, grain: ranges(self, n, min(grain, SMALL_TASK)))
     monkeypatch.setattr(Run, "map", map_together)
     return seen
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """One browser for all tests of a process; without one they fail, unless they were left out on purpose."""
+    if os.environ.get("MANIFOLDRY_NO_BROWSER") == "1":
+        pytest.skip("MANIFOLDRY_NO_BROWSER=1")
+    path = find_chromium()
+    if path is None:
+        pytest.fail(MISSING)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def pages(chromium):
+    """Open pages by ``pages.open(path)``; console errors and failed requests fail the test."""
+    opened = Pages(chromium)
+    yield opened
+    opened.close()

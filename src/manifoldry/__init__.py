@@ -61,7 +61,11 @@ if TYPE_CHECKING:
     from manifoldry.neighbors.transformer import KNeighborsTransformer
     from manifoldry.patches.align import PatchAlignment, align_patches
     from manifoldry.quality import score
+    from manifoldry.report.build import build_report
+    from manifoldry.report.contents import Report
     from manifoldry.run import Progress
+    from manifoldry.tables import ReadOptions, Table, read_table
+    from manifoldry.storage import load, save
     from manifoldry.values import Certificate, Embedding, NeighborGraph, Spectrum, Stop, Trace
     from manifoldry.warnings import DisconnectedWarning, EmbeddingWarning
 
@@ -83,12 +87,19 @@ _PLACES = {
     "NeighborSuggestion": "manifoldry.choosing.neighbor_suggestion",
     "PatchAlignment": "manifoldry.patches.align",
     "Progress": "manifoldry.run",
+    "ReadOptions": "manifoldry.tables",
+    "Report": "manifoldry.report.contents",
     "Spectrum": "manifoldry.values",
     "Stop": "manifoldry.values",
+    "Table": "manifoldry.tables",
     "Trace": "manifoldry.values",
     "align_patches": "manifoldry.patches.align",
+    "build_report": "manifoldry.report.build",
     "compare": "manifoldry.choosing.compare",
     "diagnose": "manifoldry.diagnosis",
+    "read_table": "manifoldry.tables",
+    "load": "manifoldry.storage",
+    "save": "manifoldry.storage",
     "embed_anndata": "manifoldry.annotated",
     "score": "manifoldry.quality",
     "suggest_n_components": "manifoldry.choosing.n_components",
@@ -157,23 +168,30 @@ __all__ = [
     "PrincipalCurve",
     "Progress",
     "ProjectionPursuit",
+    "ReadOptions",
+    "Report",
     "SparsePCA",
     "SparseRandomProjection",
     "Spectrum",
     "Stop",
     "SymmetricSNE",
+    "Table",
     "TesseraMap",
     "Trace",
     "align_patches",
+    "build_report",
     "clusterings",
     "compare",
     "datasets",
     "diagnose",
     "dimension",
+    "load",
     "embed_anndata",
     "methods",
     "plot",
     "quality",
+    "read_table",
+    "save",
     "score",
     "suggest_n_components",
     "suggest_neighbors",

@@ -1,8 +1,20 @@
-"""``python -m manifoldry``: the command line."""
+"""``python -m manifoldry`` and the program ``manifoldry``: the command line."""
 
 import sys
 
-from manifoldry.apps.cli import main
+INTERRUPTED_EARLY = 130
+"""What a shell reports of a program that Ctrl-C has ended, also while it is still being loaded: 128 + SIGINT."""
+
+
+def run() -> int:
+    """Load the command line, run it on the arguments of the process, and return its exit code."""
+    try:
+        from manifoldry.apps.cli import main
+
+        return main()
+    except KeyboardInterrupt:
+        return INTERRUPTED_EARLY
+
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run())

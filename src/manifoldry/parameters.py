@@ -10,6 +10,8 @@ for the pages of the documentation and for the command line.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
 import numbers
 import types
@@ -113,6 +115,59 @@ def choices(annotation: Any) -> tuple[Any, ...]:
     return tuple(
         value for option in _options(annotation) if get_origin(option) is Literal for value in get_args(option)
     )
+
+
+def has_text(annotation: Any) -> bool:
+    """Tell whether an annotation admits more than None, arrays, estimators and functions, which no text stands for."""
+    return any(_has_text(option) for option in _options(annotation))
+
+
+def from_text(name: str, text: str, annotation: Any) -> Any:
+    """Return the value of a parameter that a text stands for, or refuse it.
+
+    Examples
+    --------
+    >>> from_text("n_neighbors", "12", PositiveInt | Literal["auto"] | None)
+    12
+    >>> from_text("n_neighbors", "none", PositiveInt | Literal["auto"] | None) is None
+    True
+    """
+    values = [*(choice for choice in choices(annotation) if str(choice) == text), *readings(text)]
+    for value in values:
+        if admits(annotation, value):
+            return value
+    numeric = [value for value in values if isinstance(value, (int, float))]
+    check_value(name, numeric[0] if numeric else text, annotation)
+    raise AssertionError("a value is admitted and is not")  # pragma: no cover
+
+
+def readings(text: str) -> list[Any]:
+    """Return the values that a text may stand for, the most special first: None, numbers, several, JSON, the text."""
+    words = {"none": None, "true": True, "false": False}
+    found: list[Any] = [words[text.lower()]] if text.lower() in words else []
+    for convert in (int, float, _numbers, _dictionary):
+        with contextlib.suppress(ValueError, RecursionError):
+            found.append(convert(text))
+    return [*found, text]
+
+
+def _numbers(text: str) -> list[float]:
+    if "," not in text:
+        raise ValueError(f"{text!r} is not several numbers.")
+    return [float(part) for part in text.split(",")]
+
+
+def _dictionary(text: str) -> dict[str, Any]:
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise ValueError(f"{text!r} is not a dictionary.")
+    return value
+
+
+def _has_text(option: Any) -> bool:
+    kind, extra = _parts(option)
+    written = kind in (int, float, bool, str, Any) or get_origin(kind) in (Literal, dict, Mapping)
+    return written and not isinstance(extra, Described)
 
 
 def _options(annotation: Any) -> tuple[Any, ...]:

@@ -78,4 +78,16 @@ def test_the_command_prints_a_row_per_method_and_leaves_pictures(tmp_path, capsy
     for picture in ("swiss_roll.png", "swiss_roll_hole.png"):
         path = tmp_path / "a" / "b" / picture
         assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
-        assert str(path) in lines[-1]
+        assert str(path) in lines[-2]
+    page = tmp_path / "a" / "b" / "report.html"
+    assert lines[-1].endswith(str(page))
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_the_report_shows_the_chosen_methods_as_they_were_fitted(results):
+    roll, found = results
+    report = demo.report(roll, list(found.values()))
+    assert tuple(panel.name for panel in report.panels) == demo.REPORTED
+    for panel in report.panels:
+        assert np.array_equal(panel.coordinates, found[panel.name].model.embedding_)
+    assert np.array_equal(report.columns[report.label], roll.truth[:, 0])

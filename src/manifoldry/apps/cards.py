@@ -1,64 +1,93 @@
-"""The cards of the methods as text: what the command line shows of them."""
+"""The cards of the methods as text: what the command line shows of them, and how it finds some."""
 
 from __future__ import annotations
 
-import inspect
-import textwrap
-from collections.abc import Sequence
-from dataclasses import is_dataclass
-from difflib import get_close_matches
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from manifoldry.parameters import declared, describe
-from manifoldry.registry import METHODS, Card, methods
+from manifoldry.apps.method_names import method_name
+from manifoldry.apps.method_parameters import all_parameters
+from manifoldry.apps.text import aligned, wrapped
+from manifoldry.registry import CLUSTERINGS, Card, clusterings, methods
 
-LINE_WIDTH = 100
 ADVICE = {"keeps": "keeps", "loses": "loses", "use when": "use_when", "fails when": "fails_when", "cost": "cost"}
 """Rows of advice, and the fields of a card that hold them."""
 
 
 def find_card(name: str) -> Card:
-    """Return the card of a method by its name, in any case, or say which names there are."""
-    by_name = {card.name.lower(): card for card in methods()}
-    if name.lower() not in by_name:
-        close = [by_name[word].name for word in get_close_matches(name.lower(), by_name, n=1)]
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(METHODS)}."
-        raise ValueError(f"There is no method {name!r}; {hint}")
-    return by_name[name.lower()]
+    """Return the card of a method or clustering by its name, in any case, or say which names there are."""
+    clusters = {each.lower(): each for each in CLUSTERINGS}
+    if name.lower() in clusters:
+        return next(card for card in clusterings() if card.name == clusters[name.lower()])
+    found = method_name(name, auto=False)
+    return next(card for card in methods() if card.name == found)
+
+
+def matching(cards: Sequence[Card], words: Sequence[str], **facts: str | Sequence[str]) -> list[Card]:
+    """Return the cards that have all the words somewhere, and these facts: family, problem, gives.
+
+    Examples
+    --------
+    >>> [card.name for card in matching(methods(), ["hole", "noisy"], family="unfolding", gives=["inverse"])]
+    ['IPA']
+    """
+    wanted = [word.lower() for word in words]
+    return [card for card in cards if _has(card, facts) and all(word in _all_text(card) for word in wanted)]
+
+
+def _has(card: Card, facts: Mapping[str, str | Sequence[str]]) -> bool:
+    family, problem = (str(facts.get(name) or "").lower() for name in ("family", "problem"))
+    return family in card.family and problem in card.problem and set(facts.get("gives", ())) <= set(card.gives)
+
+
+def _all_text(card: Card) -> str:
+    advice = (getattr(card, field) for field in ADVICE.values())
+    return " ".join([card.name, card.family, card.problem, *card.gives, *card.papers, *advice, summary(card)]).lower()
 
 
 def cards_text(cards: Sequence[Card]) -> str:
-    """Return the table of methods: family, problem and what each gives, then what it keeps and when to use it."""
-    facts = [("method", "family", "problem", "gives")]
-    facts += [(card.name, card.family, card.problem, ", ".join(card.gives)) for card in cards]
-    widths = [max(map(len, column)) for column in zip(*facts, strict=True)]
-    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in facts]
-    blocks = [
-        "\n".join([line, _advice("keeps", card.keeps), _advice("use when", card.use_when)])
-        for line, card in zip(lines[1:], cards, strict=True)
-    ]
-    return "\n\n".join([lines[0], *blocks])
+    """Return the methods by family, each with what it keeps and when to use it."""
+    width = max(len(card.name) for card in cards) + 4
+    lines: list[str] = []
+    for family in dict.fromkeys(card.family for card in cards):
+        lines += ["", family] if lines else [family]
+        for card in cards:
+            if card.family == family:
+                said = f"keeps {card.keeps}; use when {card.use_when}"
+                lines += wrapped(said, " " * width, f"  {card.name:<{width - 2}}")
+    return "\n".join(lines)
 
 
 def card_text(card: Card) -> str:
-    """Return everything a card says."""
-    summary = (card.cls.__doc__ or "").strip().partition("\n")[0]
+    """Return everything a card says, and the parameters of the method."""
     facts = {"family": card.family, "problem": card.problem, "gives": ", ".join(card.gives)}
     advice = {heading: getattr(card, field) for heading, field in ADVICE.items()}
     rows = {**facts, **advice, "papers": ", ".join(card.papers)}
-    lines = [card.name, f"  {summary}", "", *(_advice(heading, text) for heading, text in rows.items())]
+    lines = [card.name, *wrapped(summary(card), "  ", "  "), ""]
+    lines += [f"  {line}" for line in aligned(list(rows.items()), "ll")]
     return "\n".join([*lines, "", "  parameters", *parameter_lines(card)])
 
 
+def summary(card: Card) -> str:
+    """Return the first sentence of the docstring of a method."""
+    return (card.cls.__doc__ or "").strip().partition("\n")[0]
+
+
 def parameter_lines(card: Card) -> list[str]:
-    """Return a line for each parameter of a method: its default, and what it may be."""
-    known = declared(card.cls) if is_dataclass(card.cls) else {}
+    """Return a line or more for each parameter of a method: its default, what it may be, what it does."""
     lines = []
-    for name, parameter in inspect.signature(card.cls).parameters.items():
-        allowed = describe(known[name]) if name in known else "as in scikit-learn"
-        text, indent = f"{name}={parameter.default!r}: {allowed}", " " * (6 + len(name))
-        lines.append(textwrap.fill(text, LINE_WIDTH, initial_indent="    ", subsequent_indent=indent))
+    for parameter in all_parameters(card.cls).values():
+        head = f"{parameter.name}={parameter.default!r}"
+        allowed = f"{parameter.allowed}. " if parameter.allowed else ""
+        lines += wrapped(f"{head}: {allowed}{parameter.text}", " " * 8, "    ")
     return lines
 
 
-def _advice(heading: str, text: str) -> str:
-    return textwrap.fill(text, LINE_WIDTH, initial_indent=f"  {heading:<12}", subsequent_indent=" " * 14)
+def card_facts(card: Card) -> dict[str, Any]:
+    """Return what a card says, and the parameters of the method, as plain values."""
+    names = ("name", "family", "problem", "gives", "papers", *ADVICE.values(), "wrapped")
+    parameters = {
+        parameter.name: {"default": parameter.default, "allowed": parameter.allowed, "text": parameter.text}
+        for parameter in all_parameters(card.cls).values()
+    }
+    return {**{name: getattr(card, name) for name in names}, "summary": summary(card), "parameters": parameters}

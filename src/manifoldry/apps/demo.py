@@ -13,6 +13,7 @@ from manifoldry import check, datasets, quality
 from manifoldry.datasets import Dataset
 from manifoldry.plot.sheets import Panel, draw_sheets
 from manifoldry.registry import METHODS, Card, methods
+from manifoldry.report import Report, build_report
 from manifoldry.values import FloatArray
 
 MIN_POINTS = 50
@@ -38,6 +39,9 @@ FIGURES: Mapping[str, str] = {
 }
 """Headings of the printed table, and the figures of `quality.score` below them."""
 
+REPORTED = ("IPA", "LTSA", "Isomap", "TSNE", "UMAP", "MVU", "PCA")
+"""Methods in the report, one or two of each kind: more panels than these are too small to be compared."""
+
 LEGEND = """\
 trust, continuity, kept: how many neighbors are kept, 1 is best. deviation: half of the distances to neighbors change
 by less, at the best scale, 0 is best. similarity, affine, rigid: error left by the best such map onto the truth, 0 is
@@ -49,6 +53,7 @@ class Result:
     """What one method made of the data: its embedding moved onto the truth, seconds, figures, warnings."""
 
     name: str
+    model: Any
     aligned: FloatArray
     seconds: float
     figures: dict[str, float]
@@ -56,17 +61,30 @@ class Result:
 
 
 def demo(out: Path, n: int) -> None:
-    """Unfold a Swiss roll, whole and with a hole, by every method; print the figures, write the pictures to ``out``."""
+    """Unfold a Swiss roll, whole and with a hole, by every method; print the figures, write pictures and a report."""
     check.integer("n", n, MIN_POINTS)
     out.mkdir(parents=True, exist_ok=True)
     whole, holed = (datasets.swiss_roll(n, height=ROLL_HEIGHT, hole=hole) for hole in (False, True))
     pictures = out / "swiss_roll.png", out / "swiss_roll_hole.png"
     _show("Swiss roll", whole, pictures[0])
-    _show("Swiss roll with a hole", holed, pictures[1])
+    results = _show("Swiss roll with a hole", holed, pictures[1])
     for name, most in MAX_POINTS.items():
         if n > most:
             print(f"{name} is left out: it is for up to {most} points, see --n.\n")
-    print(f"{LEGEND}\n\nThe embeddings are drawn in {' and '.join(map(str, pictures))}.")
+    print(f"{LEGEND}\n\nThe embeddings are drawn in {' and '.join(map(str, pictures))}.", flush=True)
+    page = out / "report.html"
+    report(holed, results).save(page, overwrite=True)
+    print(f"Those of the roll with a hole can be explored in a browser: {page}")
+
+
+def report(roll: Dataset, results: Sequence[Result]) -> Report:
+    """Return a report on some of the methods, with the true coordinates to color by."""
+    models = {result.name: result.model for result in results}
+    chosen = {name: models[name] for name in REPORTED if name in models}
+    assert roll.truth is not None
+    columns = {"along the roll": roll.truth[:, 0], "across the roll": roll.truth[:, 1]}
+    title = f"{roll.name.replace('_', ' ').capitalize()} with a hole, {len(roll.X):,} points"
+    return build_report(roll.X, chosen, columns=columns, label="along the roll", title=title)
 
 
 def shown(n: int) -> list[Card]:
@@ -94,6 +112,7 @@ def unfold(data: Dataset, cards: Sequence[Card]) -> Iterator[Result]:
             seconds = time.perf_counter() - began
         yield Result(
             card.name,
+            model,
             quality.procrustes(Y, data.truth, kind="similarity").aligned,
             seconds,
             quality.score(data.X, Y, truth=data.truth, figures=FIGURES.values()),
@@ -101,8 +120,8 @@ def unfold(data: Dataset, cards: Sequence[Card]) -> Iterator[Result]:
         )
 
 
-def _show(title: str, roll: Dataset, path: Path) -> None:
-    """Print a line per method as soon as it is done, then draw all of them."""
+def _show(title: str, roll: Dataset, path: Path) -> list[Result]:
+    """Print a line per method as soon as it is done, draw all of them, and return them."""
     print(f"{title}, {len(roll.X):,} points\n\n{_line('method', 'seconds', *FIGURES)}", flush=True)
     results = []
     for result in unfold(roll, shown(len(roll.X))):
@@ -111,6 +130,7 @@ def _show(title: str, roll: Dataset, path: Path) -> None:
         results.append(result)
     print(*(f"{remark}\n" for result in results for remark in result.remarks), sep="")
     draw(title, roll, results, path)
+    return results
 
 
 def draw(title: str, roll: Dataset, results: Sequence[Result], path: Path) -> None:

@@ -28,6 +28,7 @@ from manifoldry.geometry.dimension import IntrinsicDimension, intrinsic_dimensio
 from manifoldry.parameters import Described, PositiveInt, check_parameters
 from manifoldry.run import Run
 from manifoldry.solve.spectrum import Suggestion
+from manifoldry.storage import save_estimator
 from manifoldry.values import Certificate, Embedding, FloatArray, NeighborGraph, Spectrum, Trace
 
 Seed = int | Annotated[Any, Described("a numpy Generator or RandomState")] | None
@@ -145,6 +146,8 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         places = validated_places(Y, self.embedding_.shape[1])
         points: FloatArray = self._inverse(places, self._run())
         return points.astype(self.embedding_.dtype, copy=False)
+
+    save = save_estimator
 
     def suggest_n_components(self) -> Suggestion:
         """Return the dimension of the data, measured from distances to neighbors, and why.

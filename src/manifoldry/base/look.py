@@ -201,7 +201,8 @@ def _compare_neighbors(X: Any, Y: FloatArray, model: Any, run: Run) -> _Comparis
         return None
     points = _population(X, Y, run)
     principal = None
-    if metric != "precomputed" and Y.shape[1] < min(len(points), X.shape[1]):
+    linear = hasattr(model, "explained_variance_ratio_")  # those of a sample would be another plane than its own
+    if metric != "precomputed" and not linear and Y.shape[1] < min(len(points), X.shape[1]):
         principal = leading_scores(X[points], Y.shape[1], run.rng("look at components"))
     for n_compared in COMPARED:
         rows = np.arange(min(len(points), n_compared))

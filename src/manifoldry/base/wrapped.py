@@ -27,6 +27,7 @@ from manifoldry.blas import blas_threads_for
 from manifoldry.geometry.dimension import intrinsic_dimension
 from manifoldry.run import Run
 from manifoldry.solve.spectrum import Suggestion, elbow
+from manifoldry.storage import save_estimator
 from manifoldry.values import FloatArray, Spectrum
 
 NOT_FINITE_ERRORS = ("must not contain infs", "has a NaN entry", "float NaN to integer", "Input contains")
@@ -160,6 +161,8 @@ class Wrapped(TransformerMixin):
                 f"scikit-learn's {type(self).__name__} compares X with absolute numbers, and X varies by {size:.2g}: "
                 "the result depends on the unit, so divide X by its standard deviation."
             )
+
+    save = save_estimator
 
     def suggest_n_components(self) -> Suggestion:
         """Return the dimension of the data, measured from distances to neighbors, and why.

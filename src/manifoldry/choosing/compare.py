@@ -52,6 +52,7 @@ def compare(  # noqa: PLR0913
     metric: Any = "euclidean",
     random_state: Any = 0,
     n_jobs: int | None = None,
+    callback: Callable[..., Any] | None = None,
 ) -> Comparison:
     """Fit several methods to the same data, rank them for a purpose, and say why.
 
@@ -81,6 +82,8 @@ def compare(  # noqa: PLR0913
         Seed of all fits and samples.
     n_jobs : int, optional
         Number of threads, None for all; the result does not depend on it, but what a budget allows does.
+    callback : callable, optional
+        Hears the steps of all fits, a `Progress` each; a true answer ends the comparison with the methods done so far.
 
     Returns
     -------
@@ -102,7 +105,7 @@ def compare(  # noqa: PLR0913
     task = ComparisonTask(
         points, chosen, checked_labels(labels, points.shape[0]), checked_methods(methods, chosen), d, metric
     )
-    run = Run(random_state, n_jobs)
+    run = Run(random_state, n_jobs, callback=callback)
     return run_comparison(task, Clock(budget), run)
 
 

@@ -21,6 +21,7 @@ from manifoldry.neighbors.graph import label_pieces, symmetrize
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.parameters import PositiveInt, check_parameters
 from manifoldry.run import Run
+from manifoldry.storage import save_estimator
 from manifoldry.values import FloatArray, IntArray, NeighborGraph, Trace
 
 Assign = Callable[[FloatArray, Run], IntArray]
@@ -122,6 +123,8 @@ class Clusterer(ClusterMixin, BaseEstimator, ABC):
         """
         points = self._new_points(X)
         return self._assign(points, self._run())
+
+    save = save_estimator
 
     def _html_repr(self) -> str:
         """Return what scikit-learn's ``_repr_html_`` and ``_repr_mimebundle_`` show in a notebook."""

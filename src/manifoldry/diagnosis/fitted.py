@@ -49,8 +49,11 @@ MIN_DISTINCT_RATIO = 1.05
 N_COMPARED_NEIGHBORS_SHARE = 0.1
 """Neighbors compared, as a share of all points, where there are few points."""
 
-MAX_SCORED_POINTS = 500
-"""Points whose neighbors are compared: the share kept is then known to 2 %."""
+MAX_SCORED_POINTS, MIN_SCORED_POINTS = 500, 50
+"""Points whose neighbors are compared: the share kept is then known to 2 %, of a million points to 7 %."""
+
+MAX_SCORED_PAIRS = 50_000_000
+"""Pairs of points that are compared, so that many points are judged in seconds: 500 of 100,000, 50 of a million."""
 
 MIN_KEPT_NEIGHBORS = 0.2
 """Share of the nearest neighbors kept below which a picture shows coarse groups only."""
@@ -263,7 +266,7 @@ def figures(fitted: FittedModel) -> Iterator[Finding]:
     settings = {
         "n_neighbors": k,
         "metric": subject.metric,
-        "sample": MAX_SCORED_POINTS,
+        "sample": max(MIN_SCORED_POINTS, min(MAX_SCORED_POINTS, MAX_SCORED_PAIRS // subject.n)),
         "random_state": int(fitted.run.rng("score").integers(2**31)),
         "n_jobs": fitted.run.n_jobs,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -107,8 +108,7 @@ class Subject:
             return np.unique(inverse), np.unique(inverse, return_inverse=True)[1]
         if issparse(self.X):
             return distinct_rows(self.X)
-        keys = np.array([hash((row + 0.0).tobytes()) for row in self.X])  # -0.0 is 0.0
-        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        _, first, inverse = np.unique(row_keys(self.X), return_index=True, return_inverse=True)
         order = np.argsort(first)
         return first[order], np.argsort(order)[inverse]
 
@@ -238,12 +238,31 @@ class Subject:
             return None
 
 
-def take(X: Any, n_neighbors: Any, metric: Any, labels: Any, run: Run) -> Subject:
+def row_keys(X: FloatArray) -> IntArray:
+    """Return a number of 64 bits for each row, the same for equal rows only, but for one pair in 10^19 by chance.
+
+    Examples
+    --------
+    >>> a, b, c = row_keys(np.array([[0.0, 1.0], [-0.0, 1.0], [1.0, 0.0]])).tolist()
+    >>> a == b, a == c
+    (True, False)
+    """
+    keys = np.zeros(X.shape[0], dtype=np.uint64)
+    for j in range(X.shape[1]):
+        entries = (X[:, j] + np.zeros(1)).view(np.uint64)  # -0.0 is 0.0
+        keys = (keys ^ entries) * np.uint64(0x9E3779B97F4A7C15)
+        keys ^= keys >> np.uint64(32)
+        keys *= np.uint64(0xD6E8FEB86659FD93)
+        keys ^= keys >> np.uint64(29)
+    return keys.view(np.int64)
+
+
+def take(X: Any, n_neighbors: Any, metric: Any, labels: Any, run: Run, names: Sequence[str] | None = None) -> Subject:
     """Return the checked input, without rows that have missing entries, or refuse it."""
     check.metric(metric, ("precomputed",))
     pairwise = isinstance(metric, str) and metric == "precomputed"
     table = as_table(X)
-    names = _names(table)
+    called = _names(table, names)
     rows = _numbers(table)
     if labels is not None:
         labels = np.asarray(labels)
@@ -260,7 +279,7 @@ def take(X: Any, n_neighbors: Any, metric: Any, labels: Any, run: Run) -> Subjec
     check.square_distances(rows) if pairwise else check.distinct_points(rows)
     check.representable_scale(rows, spread=None if pairwise else check.column_spread(rows))
     rule = NeighborRule(n_neighbors, metric=metric).resolve(rows.shape[0])
-    return Subject(rows, metric, int(rule.n_neighbors or 0), names, labels, run, n_incomplete)
+    return Subject(rows, metric, int(rule.n_neighbors or 0), called, labels, run, n_incomplete)
 
 
 def _numbers(table: Any) -> Any:
@@ -287,8 +306,10 @@ def _complete(rows: Any, pairwise: bool) -> IntArray:
     return np.flatnonzero(np.isfinite(rows).all(axis=1))
 
 
-def _names(table: Any) -> tuple[str, ...]:
-    given = getattr(table, "columns", None)
+def _names(table: Any, names: Sequence[str] | None) -> tuple[str, ...]:
+    given = getattr(table, "columns", None) if names is None else list(names)
+    if given is not None and len(given) != table.shape[1]:
+        raise ValueError(f"feature_names must name each of the {table.shape[1]} columns; got {len(given)} names.")
     if given is None:
         return tuple(f"column {place}" for place in range(table.shape[1]))
     return tuple(f"column {name!r}" if isinstance(name, str) else f"column {name}" for name in given)

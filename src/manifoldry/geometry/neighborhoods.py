@@ -65,7 +65,7 @@ def gather(X: Any, members: IntArray) -> FloatArray:
     if not issparse(X):
         return np.asarray(X[members], dtype=np.float64)
     rows = X[members.reshape(-1)].astype(np.float64)
-    return rows.toarray().reshape(*members.shape, -1)
+    return rows.toarray().reshape(*members.shape, rows.shape[1])
 
 
 def dense(X: Any) -> FloatArray:

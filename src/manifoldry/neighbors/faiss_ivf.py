@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -68,6 +69,24 @@ class FaissIVF:
         rows = min(n, N_RECALL_ROWS, max(MIN_RECALL_ROWS, int(MAX_RECALL_WORK / X.size)))
         sample = np.sort(rng.choice(n, rows, replace=False))
         self.effort, self.recall = self._tune(sample, k + 1, Z, run)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # FAISS's own bytes are read without checks; the cells follow from their centers and the rows.
+        centers = self.index.quantizer.reconstruct_n(0, self.index.nlist)
+        return {**{name: value for name, value in vars(self).items() if name != "index"}, "centers": centers}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        import faiss
+
+        centers = state.pop("centers")
+        self.__dict__.update(state)
+        Z = self._project(self.X, self.basis)
+        if centers.ndim != 2 or centers.shape[1] != Z.shape[1] or not 0 < len(centers) <= len(Z):
+            raise ValueError(f"Cells need centers in {Z.shape[1]} columns; got shape {centers.shape}.")
+        self.index = faiss.IndexIVFFlat(faiss.IndexFlatL2(Z.shape[1]), Z.shape[1], len(centers))
+        self.index.quantizer.add(centers)
+        self.index.is_trained = True
+        self.index.add(Z)
 
     def _tune(self, sample: IntArray, k: int, Z: Array, run: Run) -> tuple[tuple[int, float], float]:
         """Return the least effort that reaches the target recall on the sample, and its recall."""

@@ -15,6 +15,7 @@ from manifoldry.arrays import on_host
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule
 from manifoldry.parameters import PositiveInt, check_parameters
 from manifoldry.run import Run
+from manifoldry.storage import save_estimator
 from manifoldry.values import FloatArray, IntArray
 
 
@@ -88,6 +89,8 @@ class KNeighborsTransformer(TransformerMixin, BaseEstimator):
         width = min(self.n_neighbors + 1, self.n_samples_fit_)
         indices, distances = self._index.widened(width).query(rows, Run(self.random_state, self.n_jobs))
         return _sparse(indices, distances, self.n_samples_fit_)
+
+    save = save_estimator
 
     def _fit_rows(self, X: Any) -> tuple[Any, Run]:
         check_parameters(self)

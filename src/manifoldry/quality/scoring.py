@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -96,24 +97,77 @@ def score(  # noqa: PLR0913
     >>> found["trustworthiness"], round(found.pca["trustworthiness"], 12), found.errors["trustworthiness"]
     (1.0, 1.0, 0.0)
     """
-    X, Y, truth = _checked(X, Y, truth, metric)
-    n, p = Y.shape
-    k = chosen_neighbors(n_neighbors, n)
+    asked = Asked(labels, truth, n_neighbors, metric, sample, figures)
+    return score_layouts(X, [Y], asked, random_state, n_jobs)[0]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a score, by the names of the arguments of `score`."""
+
+    labels: Any = None
+    truth: Any = None
+    n_neighbors: int | Literal["auto"] = "auto"
+    metric: str = "euclidean"
+    sample: int | str | None = "auto"
+    figures: Collection[str] | None = None
+
+
+def score_layouts(
+    X: Any, layouts: Sequence[Any], asked: Asked, random_state: Any = 0, n_jobs: int | None = None
+) -> list[Score]:
+    """Return the scores of several embeddings of the same rows, each as `score` would, by one pass over the data."""
+    checked = [_checked(X, Y, asked.truth, asked.metric) for Y in layouts]
+    X, truth = checked[0][0], checked[0][2]
+    Ys = [Y for _, Y, _ in checked]
+    n = len(Ys[0])
+    k = chosen_neighbors(asked.n_neighbors, n)
     require_below_half(k, n)
-    rows = sample_rows(n, _sample_size(sample, n), random_state)
-    known = None if labels is None else read_labels(labels, n)
-    possible = _possible(X, p, metric, k, labeled=known is not None, true=truth is not None)
-    task = Task(X, metric, rows, k, truth, known, _wanted(figures, possible), Run(random_state, n_jobs))
-    layouts = Y, _baseline(X, p, metric, task.run)
-    data, *found = RowPass.draw(n, rows, k, task.needs, task.run)(X, layouts, metric, task.run)
-    paths = _geodesics(task, data) if "geodesic_correlation" in task.wanted else None
-    bent = _distortions(task, layouts, data["neighbors"])
-    ours, pca = (
-        Layout(task, layouts[i], data, found[i], paths, bent[i], errors).figures()
-        for i, errors in enumerate((True, False))
+    rows = sample_rows(n, _sample_size(asked.sample, n), random_state)
+    known = None if asked.labels is None else read_labels(asked.labels, n)
+    run = Run(random_state, n_jobs)
+    dimensions = sorted({Y.shape[1] for Y in Ys})
+    baselines = {p: _baseline(X, p, asked.metric, run) for p in dimensions}
+    tasks = {
+        p: Task(
+            X,
+            asked.metric,
+            rows,
+            k,
+            truth,
+            known,
+            _wanted(asked.figures, _possible(X, p, asked.metric, k, labeled=known is not None, true=truth is not None)),
+            run,
+        )
+        for p in dimensions
+    }
+    return _scores(tasks, Ys, baselines)
+
+
+def _scores(tasks: Mapping[int, Task], Ys: Sequence[FloatArray], baselines: Mapping[int, FloatArray]) -> list[Score]:
+    """Return the scores of layouts by the tasks and the baselines of their dimensions."""
+    task = next(iter(tasks.values()))
+    everything = [*baselines.values(), *Ys]
+    data, *found = RowPass.draw(len(Ys[0]), task.rows, task.n_neighbors, task.needs, task.run)(
+        task.X, everything, task.metric, task.run
     )
-    values, baseline = ({name: figure[0] for name, figure in layout.items()} for layout in (ours, pca))
-    return Score(values, baseline, {name: figure[1] for name, figure in ours.items()}, _heading(task, Y, paths))
+    paths = _geodesics(task, data) if "geodesic_correlation" in task.wanted else None
+    bent = _distortions(tasks, everything, data["neighbors"])
+    m = len(baselines)
+    figures = [
+        Layout(tasks[Y.shape[1]], Y, data, found[i], paths, bent[i], errors=i >= m).figures()
+        for i, Y in enumerate(everything)
+    ]
+    pca = {p: {name: figure[0] for name, figure in figures[i].items()} for i, p in enumerate(baselines)}
+    return [
+        Score(
+            {name: figure[0] for name, figure in ours.items()},
+            pca[Y.shape[1]],
+            {name: figure[1] for name, figure in ours.items()},
+            _heading(task, Y, paths),
+        )
+        for Y, ours in zip(Ys, figures[m:], strict=True)
+    ]
 
 
 def _checked(X: Any, Y: Any, truth: Any, metric: str) -> tuple[Any, FloatArray, FloatArray | None]:
@@ -134,10 +188,18 @@ def _checked(X: Any, Y: Any, truth: Any, metric: str) -> tuple[Any, FloatArray, 
     return X, Y, truth
 
 
-def _distortions(task: Task, layouts: Sequence[FloatArray], near: IntArray) -> Sequence[LocalDistortion | None]:
-    if not task.wanted & DISTORTION_FIGURES:
-        return [None] * len(layouts)
-    return distortions_of(task.X, layouts, task.rows, near, task.metric, task.run)
+def _distortions(
+    tasks: Mapping[int, Task], layouts: Sequence[FloatArray], near: IntArray
+) -> list[LocalDistortion | None]:
+    """Return the distortions of each layout, those of one dimension together; None where they are not wanted."""
+    found: list[LocalDistortion | None] = [None] * len(layouts)
+    for p, task in tasks.items():
+        mine = [i for i, Y in enumerate(layouts) if Y.shape[1] == p]
+        if task.wanted & DISTORTION_FIGURES:
+            bent = distortions_of(task.X, [layouts[i] for i in mine], task.rows, near, task.metric, task.run)
+            for i, one in zip(mine, bent, strict=True):
+                found[i] = one
+    return found
 
 
 def _geodesics(task: Task, data: Statistics) -> PathLengths:

@@ -1,0 +1,75 @@
+"""``manifoldry diagnose``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from manifoldry.apps.cli.options import Reading, json_option, reading_options, seed_option, source_argument
+
+if TYPE_CHECKING:
+    from manifoldry.tables import Table
+
+
+@click.command()
+@source_argument
+@click.option(
+    "--model",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="A model that was fitted to the data: diagnose it, not the data alone.",
+)
+@reading_options
+@seed_option
+@json_option
+@click.pass_context
+def diagnose(ctx: click.Context, source: str, model: Path | None, reading: Reading, seed: int, as_json: bool) -> None:
+    """Say what there is to know about data before a fit, or about a fitted model.
+
+    Each finding is a sentence, and what to do. Rows with missing values are counted and left out, unless --missing says
+    otherwise.
+    """
+    from manifoldry.apps.answers import diagnosis_text
+    from manifoldry.apps.json_text import json_text
+    from manifoldry.apps.progress import watching
+    from manifoldry.diagnosis import diagnose as diagnosis_of
+
+    as_it_is = ctx.get_parameter_source("missing") is ParameterSource.DEFAULT and not reading.changes
+    with watching(shown=not as_json) as watch:
+        with watch.stage("read", f"reading {source}"):
+            subjects, table = (
+                _before(source, reading, seed, as_it_is) if model is None else _after(source, reading, model)
+            )
+        with watch.stage("diagnose", "diagnosing"):
+            found = diagnosis_of(*subjects, labels=table.labels, random_state=seed)
+    if as_json:
+        findings = [asdict(each) for each in found]
+        click.echo(
+            json_text({"source": source, "subject": found.subject, "findings": findings, "remarks": table.remarks})
+        )
+    else:
+        click.echo(diagnosis_text(found))
+
+
+def _before(source: str, reading: Reading, seed: int, as_it_is: bool) -> tuple[tuple[Any], Table]:
+    """Return the rows to diagnose, prepared or with all that is missing in them, and their table."""
+    table = reading.table(source, as_it_is=as_it_is)
+    return (table.X if as_it_is else reading.prepare(table, seed)[0],), table
+
+
+def _after(source: str, reading: Reading, model: Path) -> tuple[tuple[Any, Any], Table]:
+    """Return the estimator of a model and the rows that it was fitted to, prepared as its pipeline does."""
+    from manifoldry.apps.placing import rows_for
+    from manifoldry.storage import load_model, read_metadata
+
+    if reading.scale != "none" or reading.pca is not None:
+        raise click.UsageError("The model prepares rows as its own: leave --scale and --pca out.")
+    fitted, metadata = load_model(model), read_metadata(model)
+    table = rows_for(metadata, source, reading.options)
+    if not hasattr(fitted, "steps"):
+        return (fitted, table.X), table
+    return (fitted[-1], fitted[:-1].transform(table.X)), table

@@ -1,0 +1,67 @@
+"""``manifoldry explore``."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+
+import click
+
+from manifoldry.apps.cli.notes import tell
+from manifoldry.apps.cli.options import MethodName, Reading, reading_options, seed_option, source_argument
+
+LOCAL_HOST = "127.0.0.1"
+
+
+@click.command()
+@source_argument
+@reading_options
+@seed_option
+@click.option("--method", type=MethodName(), help="Method to begin with, beside PCA.")
+@click.option("--n-jobs", type=int, help="Threads of a fit.  [default: all]")
+@click.option(
+    "--host", default=LOCAL_HOST, show_default=True, help="Address to listen on; any other lets other machines in."
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port.  [default: a free one]")
+@click.option(
+    "--folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=Path(),
+    help="Where selected rows are saved.  [default: here]",
+)
+@click.option("--open/--no-open", "opened", default=True, help="Open the page in the browser.  [default: open]")
+def explore(  # noqa: PLR0913
+    source: str,
+    reading: Reading,
+    seed: int,
+    method: str | None,
+    n_jobs: int | None,
+    host: str,
+    port: int,
+    folder: Path,
+    opened: bool,
+) -> None:
+    """Look at FILE in the browser: change method and parameters, embed again, select rows and save them.
+
+    The page is served on this machine only, at an address with a random token. Ctrl-C ends it.
+    """
+    from manifoldry.apps.explore import ExploreServer, Session
+    from manifoldry.apps.progress import watching
+
+    with watching() as watch:
+        with watch.stage("read", f"reading {source}"):
+            table, X = reading.prepared(source, seed)
+        with watch.stage("page", "looking at the data"):
+            session = Session(table, X, folder=folder, seed=seed, n_jobs=n_jobs)
+    if method is not None:
+        session.embed({"method": method})
+    with ExploreServer(session, host, port) as server:
+        if host != LOCAL_HOST:
+            tell(f"whoever reaches {host} and knows the address sees the data.")
+        click.echo(f"{table.source}: {table.X.shape[0]:,} rows. Open {server.url} (Ctrl-C ends).")
+        if opened:
+            webbrowser.open(server.url)
+        try:
+            server.serve_forever(poll_interval=0.2)
+        except KeyboardInterrupt:
+            session.stop()

@@ -1,0 +1,47 @@
+"""``manifoldry transform``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from manifoldry.apps.cli.options import Reading, json_option, reading_options, source_argument
+from manifoldry.apps.cli.output_options import coordinates_path, force_option, output_option, quiet_option
+from manifoldry.apps.outputs import STANDARD_STREAM, Outputs
+
+
+@click.command()
+@click.argument("model", metavar="MODEL", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@source_argument
+@output_option
+@reading_options
+@force_option
+@json_option
+@quiet_option
+def transform(
+    model: Path, source: str, output: Path | None, reading: Reading, force: bool, as_json: bool, quiet: bool
+) -> None:
+    """Place new rows by a model that embed has written (MODEL, a file .mfy).
+
+    The columns are found by their names, in any order, and prepared as those of the model were. Ids and missing values
+    are dealt with as then, unless the options say otherwise.
+    """
+    from manifoldry.apps.json_text import json_text
+    from manifoldry.apps.placing import PlaceTask, place
+    from manifoldry.apps.progress import watching
+    from manifoldry.apps.summary import placed_text
+
+    if reading.scale != "none" or reading.pca is not None:
+        raise click.UsageError("The model prepares new rows as its own: --scale and --pca are for embed.")
+    outputs = Outputs(output or coordinates_path(source, Path(".")), overwrite=force)
+    printed = str(outputs.coordinates) == STANDARD_STREAM
+    if printed and as_json:
+        raise click.UsageError("Coordinates and JSON cannot both go to standard output: name a file by --output.")
+    with watching(shown=not (as_json or quiet)) as watch:
+        done = place(PlaceTask(model, source, outputs, reading.options), watch)
+    if as_json:
+        click.echo(json_text(done))
+    elif not quiet:
+        click.echo(placed_text(done), file=sys.stderr if printed else sys.stdout)

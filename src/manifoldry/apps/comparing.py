@@ -1,0 +1,165 @@
+"""Several methods on one file, ranked for a purpose: the whole flow of ``compare``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from manifoldry.apps.choice import stopping
+from manifoldry.apps.json_text import plain
+from manifoldry.apps.outputs import Outputs
+from manifoldry.apps.progress import Watch
+from manifoldry.apps.record import new_record, written
+from manifoldry.apps.results import (
+    fit_facts,
+    note_written,
+    refuse_coordinates,
+    source_facts,
+    write_embedding,
+    write_model,
+)
+from manifoldry.apps.task import EmbedTask, Fitted
+from manifoldry.choosing.compare import compare
+from manifoldry.choosing.comparison import ComparedMethod, Comparison
+from manifoldry.tables import Table
+
+if TYPE_CHECKING:
+    from manifoldry.apps.cli.options import Reading
+
+
+@dataclass(frozen=True)
+class CompareTask:
+    """What is to be compared, for what, and where the results go.
+
+    Parameters
+    ----------
+    source : str
+        A file, the name of a built-in data set, or "-" for standard input.
+    outputs : Outputs
+        Where coordinates and model of the best method and the page of all of them go.
+    reading : Reading
+        How the source is read and prepared.
+    purpose : str
+        What methods are ranked for.
+    methods : tuple of str, optional
+        Methods to compare, those of the purpose if None.
+    budget : float
+        Seconds; 0 for no clock.
+    n_components, n_jobs, seed
+        Of the fits.
+    """
+
+    source: str
+    outputs: Outputs
+    reading: Reading
+    purpose: str = "keep neighbors"
+    methods: tuple[str, ...] | None = None
+    budget: float = 60.0
+    n_components: int | None = None
+    n_jobs: int | None = None
+    seed: int = 0
+
+    def embedding(self, method: str) -> EmbedTask:
+        """Return the task of embedding the same source by one method."""
+        return EmbedTask(
+            source=self.source,
+            outputs=self.outputs,
+            method=method,
+            reading=self.reading.options,
+            scale=self.reading.scale,
+            pca=self.reading.pca,
+            n_components=self.n_components,
+            seed=self.seed,
+            n_jobs=self.n_jobs,
+        )
+
+
+def run_compare(task: CompareTask, watch: Watch) -> tuple[Comparison, dict[str, Any]]:
+    """Read, prepare, compare and write; return the comparison, and its record."""
+    task.outputs.refuse(task.source)
+    refuse_coordinates(task.outputs, task.source)
+    with watch.stage("read", f"reading {task.source}"):
+        table = task.reading.table(task.source)
+        X, steps = task.reading.prepare(table, task.seed)
+    with watch.stage("compare", "comparing methods"), stopping(watch):
+        found = compare(
+            X,
+            task.purpose,
+            task.budget or None,
+            labels=table.labels if task.purpose in LABELED_PURPOSES else None,
+            methods=task.methods,
+            n_components=task.n_components,
+            random_state=task.seed,
+            n_jobs=task.n_jobs,
+            callback=watch.callback,
+        )
+    fitted = Fitted(X, steps, found.best.estimator, None, found.best.warnings)
+    record = {**new_record(()), "outputs": {}, **source_facts(task.embedding(found.best.name), table)}
+    record |= {**fit_facts(fitted), **comparison_facts(found)}
+    with watch.stage("write", "writing"):
+        _write(task, found, fitted, table, record)
+    return found, record
+
+
+LABELED_PURPOSES = ("see clusters", "features for a classifier", "order along a path")
+"""Purposes that are judged by the labels, if there are any."""
+
+
+def comparison_facts(found: Comparison) -> dict[str, Any]:
+    """Return what a record says of a comparison."""
+    return {
+        "purpose": found.purpose.name,
+        "rule": found.purpose.rule,
+        "best": found.best.name,
+        "ranking": [_entry_facts(entry) for entry in found.ranking],
+        "verdicts": list(found.verdicts),
+        "skipped": {each.name: each.reason for each in found.skipped},
+        "n_neighbors": found.n_neighbors,
+        "rows_ranked_by": len(found.rows),
+    }
+
+
+def _entry_facts(entry: ComparedMethod) -> dict[str, Any]:
+    return {
+        "method": entry.name,
+        "figures": dict(entry.score),
+        "seconds": entry.seconds,
+        "reasons": list(entry.reasons),
+        "warnings": list(entry.warnings),
+    }
+
+
+def _write(task: CompareTask, found: Comparison, fitted: Fitted, table: Table, record: dict[str, Any]) -> None:
+    """Write coordinates and model of the best method, and the page of all."""
+    outputs, best = task.outputs, fitted.model
+    if outputs.coordinates is not None:
+        Y = best.embedding_ if len(best.embedding_) == len(table.ids) else best.transform(fitted.X)
+        write_embedding(outputs, Y, table, task.source)
+        note_written("coordinates", outputs.coordinates, record)
+    write_model(outputs, fitted, table, record)
+    note_written("model", outputs.model, record)
+    if outputs.report is not None:
+        _write_report(task, found, fitted, table, record)
+
+
+def _write_report(
+    task: CompareTask, found: Comparison, fitted: Fitted, table: Table, record: Mapping[str, Any]
+) -> None:
+    from manifoldry.report import build_report
+
+    assert task.outputs.report is not None
+    report = build_report(
+        fitted.X,
+        found,
+        ids=table.ids,
+        id_name=table.id_name,
+        columns=table.columns,
+        label=table.label,
+        thumbnails=table.thumbnails,
+        title=f"{table.source or task.source}: to {task.purpose}",
+        record=plain({**record, "source": task.source}),
+        random_state=task.seed,
+    )
+    report.save(task.outputs.report, overwrite=task.outputs.overwrite)
+    record["outputs"]["report"] = written(task.outputs.report)

@@ -1,0 +1,318 @@
+"""What the live page is about: the data, the embeddings made of them so far, and the one that is being made."""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from manifoldry.apps.cli.method_options import MethodParameter, method_parameters
+from manifoldry.apps.explore.script import live_script
+from manifoldry.apps.explore.selection import write_selection
+from manifoldry.apps.method_names import method_class, method_name
+from manifoldry.apps.progress import Watch
+from manifoldry.diagnosis import diagnose
+from manifoldry.parameters import choices
+from manifoldry.registry import methods
+from manifoldry.report import Report, build_report
+from manifoldry.report.page import payload, render
+from manifoldry.run import Progress
+from manifoldry.tables import Table
+from manifoldry.values import IntArray
+
+FIRST_METHOD = "PCA"
+"""What the page opens with: there at once, and what all others are compared with."""
+
+MAX_KEPT_PANELS = 8
+"""Embeddings kept side by side; the oldest but PCA goes when another one comes."""
+
+OWN_CONTROLS = ("n_components", "n_jobs", "metric", "metric_params")
+"""Parameters without a field of their own: the page has a control for the first, the others are given at the start."""
+
+
+class BusyError(ValueError):
+    """Another embedding is being made."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """How far an embedding is, as the page is told."""
+
+    name: str = ""
+    stage: str = ""
+    done: int = 0
+    total: int | None = None
+    seconds: float = 0.0
+    running: bool = False
+    error: str = ""
+    remarks: tuple[str, ...] = ()
+
+
+class JobWatch(Watch):
+    """Keeps the newest step of a fit, to be asked for."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._began = time.perf_counter()
+        self._text = ""
+        self.job = Job(name, running=True)
+
+    def begin(self, text: str) -> None:
+        """Keep that a stage has begun."""
+        self._text = text
+        self.job = replace(self.job, stage=text, done=0, total=None)
+
+    def show(self, progress: Progress) -> None:
+        """Keep a step."""
+        stage = f"{self._text}: {progress.stage}" if progress.stage else self._text
+        self.job = replace(self.job, stage=stage, done=progress.done, total=progress.total)
+
+    def told(self) -> Job:
+        """Return the newest step and the seconds since the job began."""
+        return replace(self.job, seconds=time.perf_counter() - self._began)
+
+
+class Session:
+    """The data of one live page and its embeddings; its methods are what the page may ask for.
+
+    Parameters
+    ----------
+    table : Table
+        The rows and what else is known of them.
+    X : array or sparse matrix, optional
+        The rows as they are prepared for the fits; those of the table if None.
+    folder : Path
+        Where selections are saved.
+    seed : int
+        Seed of all fits.
+    n_jobs : int, optional
+        Threads.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        X: Any = None,
+        *,
+        folder: Path = Path(),
+        seed: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.table, self.folder, self.seed, self.n_jobs = table, folder, seed, n_jobs
+        self.X = table.X if X is None else X
+        self.diagnosis = diagnose(self.X)
+        self.models: dict[str, Any] = {}
+        self.version = 0
+        self._lock = threading.RLock()
+        self._watch = JobWatch("")
+        self._watch.job = Job()
+        self._thread: threading.Thread | None = None
+        self._report: Report | None = None
+        self._run(FIRST_METHOD, self._estimator(FIRST_METHOD, {}, 2), JobWatch(FIRST_METHOD))
+        if self._watch.job.error:
+            raise ValueError(self._watch.job.error)
+
+    @property
+    def report(self) -> Report:
+        """What the page shows now."""
+        with self._lock:
+            if self._report is None:
+                raise ValueError("There is no embedding yet.")
+            return self._report
+
+    def page(self) -> str:
+        """Return the page with its live controls."""
+        with self._lock:
+            return render(self.report, live=live_script(self.methods(), self.version))
+
+    def payload(self) -> dict[str, Any]:
+        """Return what the page shows, without the page."""
+        with self._lock:
+            return {"version": self.version, **payload(self.report)}
+
+    def methods(self) -> list[dict[str, Any]]:
+        """Return the methods with their parameters, as the controls need them."""
+        return [
+            {
+                "name": card.name,
+                "family": card.family,
+                "use_when": card.use_when,
+                "parameters": [_field(each) for each in _fields(card.cls).values()],
+            }
+            for card in methods()
+        ]
+
+    def progress(self) -> dict[str, Any]:
+        """Return how far the embedding is that is being made, and the version of what can be shown."""
+        with self._lock:
+            job = self._watch.told() if self._watch.job.running else self._watch.job
+            return {"version": self.version, "panels": list(self.models), **vars(job)}
+
+    def embed(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Begin an embedding: ``method``, ``parameters`` as text by name, ``n_components``."""
+        name = method_name(_text(body, "method"), auto=False)
+        given = body.get("parameters", {})
+        if not isinstance(given, dict):
+            raise ValueError("parameters must be an object of names and texts.")
+        n_components = body.get("n_components", 2)
+        if n_components not in (2, 3) or isinstance(n_components, (bool, float)):
+            raise ValueError(f"n_components must be 2 or 3 on this page; got {n_components!r}.")
+        fields = _fields(method_class(name))
+        unknown = [str(key) for key in given if key not in fields]
+        if unknown:
+            raise ValueError(f"{name} has no parameter {unknown[0]!r} that can be set here.")
+        values = {key: fields[key].from_text(str(text)) for key, text in given.items() if str(text).strip()}
+        model = self._estimator(name, values, n_components)
+        changed = {key: value for key, value in values.items() if value != fields[key].default}
+        with self._lock:
+            if self._watch.job.running:
+                raise BusyError(f"{self._watch.job.name} is still being embedded: wait for it or stop it.")
+            self._watch = JobWatch(_panel_name(name, changed, n_components))
+            self._thread = threading.Thread(
+                target=self._run,
+                args=(self._watch.job.name, model, self._watch),
+                name="manifoldry-explore",
+                daemon=True,
+            )
+            self._thread.start()
+        return self.progress()
+
+    def stop(self) -> dict[str, Any]:
+        """Ask the running fit to end with what it has."""
+        self._watch.asked_to_stop = True
+        return self.progress()
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait for the running embedding."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+
+    def remove(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Take a panel from the page."""
+        name = _text(body, "panel")
+        with self._lock:
+            if self._watch.job.running:
+                raise BusyError(f"{self._watch.job.name} is still being embedded: wait for it or stop it.")
+            if name not in self.models or len(self.models) == 1:
+                raise ValueError(f"There is no panel {name!r} that can be removed.")
+            del self.models[name]
+            self._show(self._described(self.models))
+        return self.progress()
+
+    def save(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Write selected rows, given by their places on the page, to a new CSV file in the folder of the session."""
+        rows = _rows(body.get("rows"), len(self.report.ids))
+        path = write_selection(self.report, rows, self.folder, Path(self.table.source).stem or "data")
+        return {"path": str(path), "rows": len(rows)}
+
+    def _estimator(self, name: str, values: Mapping[str, Any], n_components: int) -> Any:
+        """Return an unfitted estimator with the session's seed and threads, where it takes them."""
+        cls: Any = method_class(name)
+        taken = cls().get_params()
+        own = {"n_components": n_components, "random_state": self.seed, "n_jobs": self.n_jobs}
+        if name == "PrincipalCurve":
+            own.pop("n_components")
+        return cls(**{**{key: value for key, value in own.items() if key in taken}, **values})
+
+    def _run(self, name: str, model: Any, watch: JobWatch) -> None:
+        """Fit, describe and show: what the thread of a job does. What goes wrong is told to the page."""
+        error, remarks = "", []
+        try:
+            with warnings.catch_warnings(record=True) as caught, watch.stage(name):
+                warnings.simplefilter("always")
+                if "callback" in model.get_params():
+                    model.set_params(callback=watch.callback)
+                model.fit(self.X)
+            remarks = [str(each.message) for each in caught]
+            with watch.stage("figures"):
+                kept = self._with(name, model)
+                self._show(self._described(kept), kept)
+        except (ValueError, TypeError, MemoryError, ArithmeticError, np.linalg.LinAlgError) as problem:
+            error = str(problem) or type(problem).__name__
+        with self._lock:
+            watch.job = replace(watch.told(), running=False, error=error, remarks=tuple(remarks))
+            self._watch = watch
+
+    def _with(self, name: str, model: Any) -> dict[str, Any]:
+        """Return the models to show: the new one first, and not too many."""
+        others = {key: value for key, value in self.models.items() if key != name}
+        while len(others) >= MAX_KEPT_PANELS:
+            del others[next(key for key in reversed(others) if key != FIRST_METHOD)]
+        return {name: model, **others}
+
+    def _described(self, models: Mapping[str, Any]) -> Report:
+        table = self.table
+        return build_report(
+            self.X,
+            models,
+            ids=table.ids,
+            id_name=table.id_name,
+            columns=table.columns,
+            label=table.label,
+            thumbnails=table.thumbnails,
+            title=table.source,
+            diagnosis=self.diagnosis,
+            random_state=self.seed,
+        )
+
+    def _show(self, report: Report, models: dict[str, Any] | None = None) -> None:
+        with self._lock:
+            if models is not None:
+                self.models = models
+            self._report = report
+            self.version += 1
+
+
+def _fields(cls: type) -> dict[str, MethodParameter]:
+    """Return the parameters of a method that the page has fields for."""
+    return {name: each for name, each in method_parameters(cls).items() if name not in OWN_CONTROLS}
+
+
+def _field(parameter: MethodParameter) -> dict[str, Any]:
+    """Return what a field needs to know."""
+    return {
+        "name": parameter.name,
+        "default": _written(parameter.default),
+        "allowed": parameter.allowed,
+        "choices": _words(parameter),
+        "text": parameter.text,
+    }
+
+
+def _words(parameter: MethodParameter) -> list[str]:
+    """Return all values that a parameter may have, where they can be listed."""
+    if parameter.is_flag:
+        return ["true", "false"]
+    return [str(choice) for choice in choices(parameter.annotation)] if parameter.is_choice else []
+
+
+def _written(value: Any) -> str:
+    """Return a default as one writes it in a field."""
+    return str(value).lower() if isinstance(value, (bool, type(None))) else str(value)
+
+
+def _panel_name(method: str, changed: Mapping[str, Any], n_components: int) -> str:
+    """Return the name of a panel: the method and what is not by default."""
+    said = [f"{key}={value}" for key, value in changed.items()]
+    said += ["3-D"] if n_components == 3 else []
+    return f"{method} ({', '.join(said)})" if said else method
+
+
+def _text(body: Mapping[str, Any], key: str) -> str:
+    value = body.get(key)
+    if not isinstance(value, str):
+        raise ValueError(f"The request needs a text {key!r}; got {value!r}.")
+    return value
+
+
+def _rows(rows: Any, n: int) -> IntArray:
+    """Return places of rows on the page, checked."""
+    if not isinstance(rows, list) or not rows or not all(type(row) is int and 0 <= row < n for row in rows):
+        raise ValueError(f"The request needs a list of rows from 0 to {n - 1}; select some first.")
+    return np.unique(np.array(rows, dtype=np.int64))

@@ -1,0 +1,103 @@
+"""The end of a run on the screen: the method and why, figures beside PCA's, what to worry about, what was written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from manifoldry.apps.text import wrapped
+from manifoldry.quality.table import format_figure
+
+MAX_TOLD_FINDINGS = 5
+"""Findings told on the screen, problems first; the page has all of them."""
+
+
+def summary_text(record: Mapping[str, Any]) -> str:
+    """Return the lines about a run, from its record."""
+    blocks = [_head(record), _figures(record), _worries(record), _files(record)]
+    return "\n\n".join("\n".join(lines) for lines in map(list, blocks) if lines)
+
+
+def _head(record: Mapping[str, Any]) -> Iterator[str]:
+    source, coordinates = record["source"], record["coordinates"]
+    d = coordinates["dimensions"]
+    yield from wrapped(
+        f"{record['method']} of {source['name']}: {source['rows']:,} rows of {source['columns']:,} columns in "
+        f"{d} dimension{'' if d == 1 else 's'}, {sum(record['seconds'].values()):.1f} s."
+    )
+    if choice := record.get("choice"):
+        yield from wrapped(_chosen(record["method"], choice))
+    for remark in (*record["remarks"], *record["warnings"], *record["judged"]):
+        yield from wrapped(f"- {remark}", "  ")
+
+
+def _chosen(method: str, choice: Mapping[str, Any]) -> str:
+    """Return why a method was chosen, in a sentence or two."""
+    sampled = "" if choice["whole"] else f" on a sample of {choice['rows']:,} rows"
+    others = [entry["method"] for entry in choice["ranking"] if entry["method"] != method]
+    text = f'Chosen to "{choice["purpose"]}"{sampled} before {", ".join(others)}' if others else "No other was tried"
+    if choice["left_out"]:
+        text += f" ({', '.join(choice['left_out'])} would take too long on so many rows)"
+    reason = choice["reasons"][0] if choice["reasons"] else ""
+    return f"{text}. {reason}".rstrip()
+
+
+def _figures(record: Mapping[str, Any]) -> Iterator[str]:
+    figures = record["quality"].get("figures", {})
+    if not figures:
+        return
+    heads = {"value": record["method"], "pca": "PCA"}
+    if record["method"] == "PCA":
+        del heads["pca"]
+    width = max(9, len(record["method"]) + 2)
+    yield f"{'':20}{''.join(f'{head:>{width}}' for head in heads.values())}  best"
+    for name, row in figures.items():
+        values = "".join(f"{_number(row[key]):>{width}}" for key in heads)
+        yield f"  {name:18}{values}  {row['best']:4g}  {row['meaning']}"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None or value != value else format_figure(value)
+
+
+def _worries(record: Mapping[str, Any]) -> Iterator[str]:
+    serious = [found for found in record["findings"] if found["severity"] != "fine"]
+    for found in serious[:MAX_TOLD_FINDINGS]:
+        mark = "!" if found["severity"] == "problem" else "-"
+        yield from wrapped(f"{mark} {found['sentence']}", "  ")
+        if found["advice"]:
+            yield from wrapped(f"  -> {found['advice']}", "     ")
+    if len(serious) > MAX_TOLD_FINDINGS:
+        yield f"  ({len(serious) - MAX_TOLD_FINDINGS} more: see the report, or manifoldry diagnose)"
+
+
+def _files(record: Mapping[str, Any]) -> Iterator[str]:
+    for name, file in record["outputs"].items():
+        yield f"{name:12}{file['path']}"
+
+
+def placed_text(done: Mapping[str, Any]) -> str:
+    """Return the lines about new rows that were placed."""
+    source = done["source"]
+    seconds = sum(done["seconds"].values())
+    lines = wrapped(f"{source['rows']:,} rows of {source['name']} placed by {done['method']} in {seconds:.1f} s.")
+    for remark in done["remarks"]:
+        lines += wrapped(f"- {remark}", "  ")
+    return "\n".join([*lines, *_files(done)])
+
+
+def interrupted_text(wanted: Mapping[str, str], outputs: Mapping[str, Any]) -> str:
+    """Return what Ctrl-C has left: what was written, and what was not.
+
+    Examples
+    --------
+    >>> interrupted_text({"coordinates": "a.csv", "model": "a.mfy"}, {"coordinates": {}})
+    'Interrupted. Written: a.csv; not written: a.mfy.'
+    """
+    done = [path for name, path in wanted.items() if name in outputs]
+    left = [path for name, path in wanted.items() if name not in outputs]
+    return f"Interrupted. Written: {_listed(done)}; not written: {_listed(left)}."
+
+
+def _listed(paths: Sequence[str]) -> str:
+    return ", ".join(paths) or "nothing"

@@ -1,0 +1,115 @@
+"""What is to be embedded, how, and where the results go; and what was fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sklearn.pipeline import Pipeline
+
+from manifoldry.apps.choice import Choice
+from manifoldry.apps.method_names import AUTO_CLASS, method_class
+from manifoldry.apps.outputs import Outputs
+from manifoldry.parameters import check_parameters
+from manifoldry.tables import ReadOptions
+from manifoldry.tables.preparation import Scale
+
+PATH_PURPOSE = "order along a path"
+"""The purpose whose result is one coordinate."""
+
+
+@dataclass(frozen=True)
+class EmbedTask:
+    """What is to be embedded, how, and where the results go.
+
+    Parameters
+    ----------
+    source : str
+        A file, a folder of images, the name of a built-in data set, or "-" for standard input.
+    outputs : Outputs
+        Where the results go.
+    method : str
+        Name of a method's class, or "AutoEmbedding" for the best of several.
+    parameters : mapping
+        Its parameters, beside the dimension, the seed and the threads.
+    reading : ReadOptions
+        How the source is read.
+    scale, pca
+        How the rows are prepared, see `tables.preparation`.
+    n_components : int, optional
+        Target dimension; 2 if None, 1 for a curve or an order along a path.
+    seed, n_jobs
+        Of the fit.
+    command : sequence of str
+        The arguments that asked for it, for the record.
+    """
+
+    source: str
+    outputs: Outputs
+    method: str = AUTO_CLASS[0]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    reading: ReadOptions = field(default_factory=ReadOptions)
+    scale: Scale = "none"
+    pca: int | None = None
+    n_components: int | None = None
+    seed: int = 0
+    n_jobs: int | None = None
+    command: Sequence[str] = ()
+
+    @property
+    def dimension(self) -> int:
+        """The target dimension."""
+        if self.n_components is not None:
+            return self.n_components
+        line = self.parameters.get("purpose") == PATH_PURPOSE or self.method == "PrincipalCurve"
+        return 1 if line else 2
+
+    def estimator(self) -> Any:
+        """Return the estimator that is asked for, with its parameters checked as far as they do not need data."""
+        cls = method_class(self.method)
+        known = cls().get_params()
+        wanted = {"n_components": self.dimension, "random_state": self.seed, "n_jobs": self.n_jobs}
+        model = cls(**{**{name: value for name, value in wanted.items() if name in known}, **self.parameters})
+        if hasattr(model, "callback"):
+            check_parameters(model)
+        return model
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Prepared rows and what was fitted to them.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n, d)
+        The rows after all preparation.
+    steps : list of pairs of a name and a transformer
+        The preparation, fitted.
+    model : estimator
+        The method, fitted to ``X``.
+    choice : Choice, optional
+        How the method was chosen.
+    warnings : tuple of str
+        What the fit warned of.
+    """
+
+    X: Any
+    steps: list[tuple[str, Any]]
+    model: Any
+    choice: Choice | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> Any:
+        """The estimator that takes rows as they are read: a pipeline, or the method itself if nothing is prepared."""
+        return Pipeline([*self.steps, ("embedding", self.model)]) if self.steps else self.model
+
+    @property
+    def panels(self) -> dict[str, Any]:
+        """The embeddings to show side by side: the result, and the methods that it was compared with on all rows."""
+        shown = {type(self.model).__name__: self.model}
+        if self.choice is not None and self.choice.whole:
+            for entry in self.choice.comparison.ranking:
+                shown.setdefault(entry.name, entry.estimator)
+        return shown

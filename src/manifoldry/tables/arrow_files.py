@@ -1,0 +1,89 @@
+"""Parquet files, and Arrow's own (Feather): typed columns with nulls, dictionaries and vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from manifoldry.tables.arrow_columns import arrow_columns
+from manifoldry.tables.assemble import columns_table, unique
+from manifoldry.tables.refusals import UnreadableError, check_bytes, listed, needs
+from manifoldry.tables.source import Source
+from manifoldry.tables.table import ReadOptions, Table
+
+ARROW_MAGIC = b"ARROW1"
+"""First bytes of an Arrow file; what has others is a stream of batches."""
+
+MEMORY_PER_BYTE = 2
+"""Memory per unpacked byte of a typed file: once in Arrow's columns, once among the features."""
+
+BYTES_PER_CELL = 1
+"""The least memory that an entry of a Parquet file takes, however often it comes."""
+
+BATCH_ROWS = 2**17
+"""Rows that are unpacked at once: some megabytes of usual columns."""
+
+
+def read_parquet(source: Source, options: ReadOptions) -> Table:
+    """Return the table in a Parquet file."""
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise needs("pyarrow", "Reading Parquet files") from None
+    with source.open() as file:
+        texts = _text_paths(parquet.read_metadata(file))
+        file.seek(0)
+        stored = parquet.ParquetFile(file, read_dictionary=texts)  # a text that comes often is in memory once
+        # What the footer declares of single columns is not asked for: pyarrow ends the program if that is broken.
+        metadata = stored.metadata
+        declared = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+        check_bytes(
+            MEMORY_PER_BYTE * max(declared, BYTES_PER_CELL * metadata.num_rows * len(metadata.schema)), source.name
+        )
+        found = _collect(stored.iter_batches(batch_size=BATCH_ROWS), stored.schema_arrow, source)
+    return _table(found, options, source)
+
+
+def _collect(batches: Iterable[Any], schema: Any, source: Source) -> Any:
+    """Return batches as one Arrow table, as long as they fit into memory."""
+    import pyarrow as pa
+
+    kept, total = [], 0
+    for batch in batches:
+        total += batch.get_total_buffer_size()
+        check_bytes(MEMORY_PER_BYTE * total, source.name)
+        kept.append(batch)
+    return pa.Table.from_batches(kept, None if kept else schema)
+
+
+def _text_paths(metadata: Any) -> list[str]:
+    columns = [metadata.schema.column(j) for j in range(metadata.num_columns)]
+    return [column.path for column in columns if column.physical_type == "BYTE_ARRAY" and "." not in column.path]
+
+
+def read_arrow(source: Source, options: ReadOptions) -> Table:
+    """Return the table in an Arrow file (also Feather of version 2), or in a stream of batches."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise needs("pyarrow", "Reading Arrow files") from None
+    opened = pa.ipc.open_file if source.head(len(ARROW_MAGIC)) == ARROW_MAGIC else pa.ipc.open_stream
+    with source.open() as file, opened(file) as reader:
+        found = _collect(_batches(reader), reader.schema, source)
+    found.validate(full=True)
+    return _table(found, options, source)
+
+
+def _batches(reader: Any) -> Any:
+    """Return the batches of a file, which has a list of them, or of a stream."""
+    if hasattr(reader, "num_record_batches"):
+        return (reader.get_batch(i) for i in range(reader.num_record_batches))
+    return reader
+
+
+def _table(found: Any, options: ReadOptions, source: Source) -> Table:
+    names, repeated = unique(found.column_names)
+    if found.num_rows == 0 or not names:
+        raise UnreadableError(f"{source.name} holds no rows; a row for each point is needed.")
+    remarks = [f"Names of columns that came twice were numbered: {listed(repeated)}."] if repeated else []
+    return columns_table(arrow_columns(found.rename_columns(names)), options, source.name, remarks=remarks)

@@ -1,0 +1,307 @@
+"""How a text file is written, found out from its beginning: encoding, delimiter, header, decimal point."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from manifoldry.tables.refusals import UnreadableError, listed
+from manifoldry.tables.source import Source
+from manifoldry.tables.table import ReadOptions
+
+HEAD_BYTES = 2**20
+"""Bytes of the beginning that are looked at: some thousand lines, and the header of the widest files."""
+
+HEAD_LINES = 200
+"""Lines of these that are split into fields."""
+
+DELIMITERS = ("\t", ";", "|", ",", " ")
+"""What may separate fields, the rarest within fields first; a blank stands for any white space."""
+
+DELIMITER_WORDS = {
+    "tab": "\t",
+    "\\t": "\t",
+    "comma": ",",
+    "semicolon": ";",
+    "pipe": "|",
+    "space": " ",
+    "whitespace": " ",
+}
+"""Words for delimiters that are hard to type at a terminal."""
+
+NUMBER = re.compile(r" *[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf|infinity) *", re.IGNORECASE)
+"""A number with a decimal point."""
+
+DECIMAL_COMMA = re.compile(r" *[+-]?\d+,\d+(?:[eE][+-]?\d+)? *")
+"""A number with a decimal comma."""
+
+INTEGER = re.compile(r"[+-]?\d{1,18}")
+"""A whole number that has 64 bits."""
+
+WORD = re.compile(r"(?!(?:true|false|inf|infinity)$)[^\W\d_]", re.IGNORECASE)
+"""The beginning of what is neither a number nor a date nor a truth value."""
+
+NO_NAME = re.compile(r"[\d.,+\- ]*")
+"""What names no column, such as an amount with points and commas."""
+
+MISSING_WORDS = (
+    "",
+    "NA",
+    "N/A",
+    "n/a",
+    "<NA>",
+    "#N/A",
+    "NaN",
+    "nan",
+    "-NaN",
+    "-nan",
+    "NULL",
+    "Null",
+    "null",
+    "None",
+    "none",
+    "?",
+)
+"""What stands for a missing number; in a column of text, these are texts like others."""
+
+UNDEFINED_1252 = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])
+"""Bytes that mean nothing in Windows-1252, so that a file with them is read as Latin-1."""
+
+MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+"""Byte order marks, and the encodings that they announce."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a text file is written.
+
+    Parameters
+    ----------
+    encoding : str
+        Name of the encoding, as Python has it.
+    delimiter : str
+        What separates fields; a blank for any white space.
+    names : tuple of str
+        Names of the columns.
+    named : bool
+        Whether the file names them.
+    skip : int
+        Lines before the first row.
+    kinds : tuple of str
+        Arrow's types of the columns, as far as the beginning shows them; "" for what is to be found out.
+    decimal : {".", ","}
+        What precedes the fraction of a number.
+    quoted : bool
+        Whether there are quotes, within which lines may end.
+    bytes_per_row : float
+        About how long a row is.
+    remarks : tuple of str
+        What was found out that may surprise.
+    """
+
+    encoding: str
+    delimiter: str
+    names: tuple[str, ...]
+    named: bool
+    skip: int
+    kinds: tuple[str, ...]
+    decimal: Literal[".", ","]
+    quoted: bool
+    bytes_per_row: float
+    remarks: tuple[str, ...]
+
+
+def sniff(source: Source, options: ReadOptions) -> Dialect:
+    """Find out how a text file is written, as far as the options do not say."""
+    with source.unpacked() as file:
+        head = file.read(HEAD_BYTES) or b""
+    encoding, remarks = find_encoding(head, source.name)
+    text = _whole_lines(head, encoding)
+    if not text.strip():
+        raise UnreadableError(f"{source.name} is empty; a table with a row for each point is needed.")
+    lines: Sequence[str] = re.split(r"\r\n|\r|\n", text)  # splitlines() knows more ends than files have
+    announced = re.fullmatch(r"sep=(.)", lines[0].strip())  # the first line of files that spreadsheets write
+    begin = 1 if announced else 0
+    given = options.delimiter if options.delimiter is not None else (announced[1] if announced else None)
+    delimiter = _delimiter(given, lines[begin:], source, options)
+    skipped, lines = _without_comments(lines[begin:], delimiter)
+    begin += skipped
+    rows, last_lines = _split(lines[:HEAD_LINES], delimiter)
+    if not rows:
+        raise UnreadableError(f"{source.name} holds comments only; a table with a row for each point is needed.")
+    decimal = _decimal(rows, delimiter)
+    header = _looks_like_header(rows, decimal) if options.header is None else options.header
+    names, more = _names(rows, header=header)
+    if decimal == ",":
+        more.append("Numbers are read with a decimal comma.")
+    return Dialect(
+        encoding=encoding,
+        delimiter=delimiter,
+        names=names,
+        named=header,
+        skip=begin + (last_lines[0] if header else 0),
+        kinds=_kinds(rows[1 if header else 0 :], len(names), decimal),
+        decimal=decimal,
+        quoted='"' in text,
+        bytes_per_row=len(head) / max(1, head.count(b"\n")),
+        remarks=(*remarks, *more),
+    )
+
+
+def find_encoding(head: bytes, name: str) -> tuple[str, list[str]]:
+    """Return the encoding of a text by its first bytes, with a remark if it is a guess."""
+    for mark, encoding in MARKS.items():
+        if head.startswith(mark):
+            return encoding, []
+    zero = head.find(b"\0")
+    if zero >= 0:
+        raise UnreadableError(
+            f"{name} holds a NUL byte at byte {zero}, so it is no text; if it is a table of another kind, name it with "
+            "--format (UTF-16 needs a byte order mark)."
+        )
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)  # the last character may be cut
+        return "utf-8", []
+    except UnicodeDecodeError:
+        latin = "latin-1" if any(byte in head for byte in UNDEFINED_1252) else "cp1252"
+        shown = "Latin-1" if latin == "latin-1" else "Windows-1252"
+        return latin, [f"{name} is not UTF-8 and was read as {shown}; save it as UTF-8 if names look wrong."]
+
+
+def _whole_lines(head: bytes, encoding: str) -> str:
+    text = codecs.getincrementaldecoder(encoding)(errors="replace").decode(head)
+    cut = text.rfind("\n")
+    return text[: cut + 1] if len(head) == HEAD_BYTES and cut > 0 else text
+
+
+def _delimiter(given: str | None, lines: Sequence[str], source: Source, options: ReadOptions) -> str:
+    if given is not None:
+        delimiter = DELIMITER_WORDS.get(given, given)
+        if len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii():
+            raise UnreadableError(
+                f"The delimiter must be one character, or one of {listed(list(DELIMITER_WORDS))}; got {given!r}."
+            )
+        return delimiter
+    if options.format == "tsv" or {".tsv", ".tab"} & {*source.suffixes}:
+        return "\t"
+    sample = [line for line in lines[:HEAD_LINES] if not line.startswith("#")] or [""]
+    return max(DELIMITERS, key=lambda delimiter: _consistency(sample, delimiter))
+
+
+def _consistency(lines: Sequence[str], delimiter: str) -> tuple[float, ...]:
+    """Return how well a delimiter splits lines: into more than one field, all alike, the better the larger."""
+    counts = [len(row) for row in _split(lines, delimiter)[0]]
+    body = counts[1:] or counts
+    if not counts or max(body) < 2:
+        return (0, 0, 0)
+    usual = max(set(body), key=body.count)
+    alike = sum(count == usual for count in body) / len(body)
+    fits = usual > 1 and (counts[0] == usual or counts[0] == usual - 1 > 1)
+    return (2 if fits and alike == 1 else 1 if fits else 0, alike if fits else 0, -DELIMITERS.index(delimiter))
+
+
+def _split(lines: Sequence[str], delimiter: str) -> tuple[list[list[str]], list[int]]:
+    """Return the fields of lines, and with each row the number of lines up to its end."""
+    texts = (line.strip(" \t") for line in lines) if delimiter == " " else lines
+    text = re.sub(r"[ \t]+", " ", "\n".join(texts)) if delimiter == " " else "\n".join(texts)
+    rows, ends = [], []
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        for row in reader:
+            if row:
+                rows.append(row)
+                ends.append(reader.line_num)
+    except csv.Error:  # a field beyond any size: what comes before it decides
+        pass
+    return rows, ends
+
+
+def _without_comments(lines: Sequence[str], delimiter: str) -> tuple[int, Sequence[str]]:
+    """Return how many lines at the beginning are comments, and the others.
+
+    The last comment is the header if it has as many fields as the line after it, with its hash or without.
+    """
+    count = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    if 0 < count < len(lines):
+        width = len(_first_row(lines[count], delimiter))
+        for header in (lines[count - 1][1:].strip(), lines[count - 1]):
+            if len(_first_row(header, delimiter)) == width > 1 and not header.startswith(delimiter):
+                return count - 1, [header, *lines[count:]]
+    return count, lines[count:]
+
+
+def _first_row(line: str, delimiter: str) -> list[str]:
+    return next(iter(_split([line], delimiter)[0]), [])
+
+
+def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> Literal[".", ","]:
+    if delimiter == ",":
+        return "."
+    fields = [field for row in rows for field in row]
+    if len(rows[0]) == 1 and "," in rows[0][0] and not DECIMAL_COMMA.fullmatch(rows[0][0]):
+        return "."  # names between commas: the delimiter is another one
+    if any(DECIMAL_COMMA.fullmatch(field) for field in fields):
+        with_point = any("." in field and NUMBER.fullmatch(field) for field in fields)
+        return "." if with_point else ","
+    return "."
+
+
+def _looks_like_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
+    """Tell whether the first row holds names.
+
+    It does if a word stands above numbers, if it counts the columns from 0 or 1 as programs do that have no names, or
+    if it holds no number at all.
+    """
+    first, body = rows[0], rows[1:]
+    if body and len(body[0]) == len(first) + 1 > 2:
+        return True  # names of columns, and none for the names of rows
+    numbers = [_is_number(field, decimal) for field in first]
+    words = [field.strip() not in MISSING_WORDS and not NO_NAME.fullmatch(field) for field in first]
+    words = [word and not number for word, number in zip(words, numbers, strict=True)]
+    for j, word in enumerate(words):
+        below = [row[j] for row in body if j < len(row) and row[j].strip() not in MISSING_WORDS]
+        if word and below and all(_is_number(field, decimal) for field in below):
+            return True
+    counting = [field.strip() for field, number in zip(first, numbers, strict=True) if number]
+    if len(counting) > 2 and counting in _countings(len(counting)):
+        return True
+    return not any(numbers) and any(words)
+
+
+def _countings(length: int) -> tuple[list[str], list[str]]:
+    return [str(j) for j in range(length)], [str(j + 1) for j in range(length)]
+
+
+def _is_number(field: str, decimal: str) -> bool:
+    return bool(NUMBER.fullmatch(field.replace(",", ".") if decimal == "," else field))
+
+
+def _kinds(rows: Sequence[Sequence[str]], width: int, decimal: str) -> tuple[str, ...]:
+    """Return the types of columns that hold numbers or words only; dates and truth values are left to be found out."""
+    kinds = []
+    for j in range(width):
+        fields = [row[j].strip() for row in rows if j < len(row)]
+        known = [field for field in fields if field not in MISSING_WORDS]
+        if known and all(_is_number(field, decimal) for field in known):
+            kinds.append("int64" if all(INTEGER.fullmatch(field) for field in known) else "float64")
+        else:
+            kinds.append("string" if any(WORD.match(field) for field in known) else "")
+    return tuple(kinds)
+
+
+def _names(rows: Sequence[Sequence[str]], *, header: bool) -> tuple[tuple[str, ...], list[str]]:
+    """Return the names of the columns, x0, x1, ... if there are none, with remarks on names that were made up."""
+    if not header:
+        return tuple(f"x{j}" for j in range(len(rows[0]))), []
+    names = [" ".join(name.split()) for name in rows[0]]
+    if len(rows) > 1 and len(rows[1]) == len(names) + 1 > 2:
+        if all(len(row) == len(names) + 1 and not row[-1].strip() for row in rows[1:]):
+            names.append("")  # every row ends with a delimiter
+        else:
+            names.insert(0, "row names")
+    return tuple(name or f"Unnamed: {j}" for j, name in enumerate(names)), []

@@ -1,0 +1,237 @@
+"""NumPy arrays and archives, and sparse matrices."""
+
+import gzip
+import io
+import zipfile
+
+import numpy as np
+import pytest
+from scipy import io as scipy_io
+from scipy import sparse
+
+from manifoldry import memory
+from manifoldry.tables import read_table, refusals
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(6, 3))
+
+
+def refused(path, match, **settings):
+    with pytest.raises(ValueError, match=match):
+        read_table(path, **settings)
+
+
+def saved(tmp_path, **arrays):
+    np.savez_compressed(tmp_path / "data.npz", **arrays)
+    return tmp_path / "data.npz"
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i4", "u1", "?", ">f8"])
+def test_arrays_are_read_exactly(tmp_path, dtype):
+    array = (100 * X).astype(dtype)
+    np.save(tmp_path / "data.npy", array)
+    table = read_table(tmp_path / "data.npy")
+    np.testing.assert_array_equal(table.X, array.astype(np.float64))
+    assert table.X.dtype == (np.float32 if dtype in ("f4", "f2") else np.float64)
+    assert (table.features, table.id_name, table.ids.tolist()) == (("x0", "x1", "x2"), "row", [*range(6)])
+
+
+def test_columns_of_an_array_have_positions(tmp_path):
+    np.save(tmp_path / "data.npy", X)
+    table = read_table(tmp_path / "data.npy", label="2", drop=["0"])
+    assert (table.features, table.label) == (("x1",), "x2")
+    np.testing.assert_array_equal(table.columns["x2"], X[:, 2])
+    assert read_table(tmp_path / "data.npy", features=["2", "0"]).X.tolist() == X[:, [2, 0]].tolist()
+    refused(tmp_path / "data.npy", "no names: say a number from 0 to 2", label="y")
+    refused(tmp_path / "data.npy", "No feature is left", drop=["0", "1", "2"])
+
+
+def test_an_array_of_one_dimension_is_a_column(tmp_path):
+    np.save(tmp_path / "data.npy", X[:, 0])
+    assert read_table(tmp_path / "data.npy").X.shape == (6, 1)
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (4, 5, 3)])
+def test_stacks_of_images_have_small_pictures(tmp_path, shape):
+    images = RNG.integers(0, 256, size=(7, *shape), dtype=np.uint8)
+    np.save(tmp_path / "data.npy", images)
+    table = read_table(tmp_path / "data.npy")
+    np.testing.assert_array_equal(table.X, images.reshape(7, -1))
+    np.testing.assert_array_equal(table.thumbnails, images)
+    np.save(tmp_path / "unit.npy", images / 255)
+    np.testing.assert_array_equal(read_table(tmp_path / "unit.npy").thumbnails, images if images.max() == 255 else None)
+
+
+def test_large_images_have_thumbnails_of_at_most_64_pixels(tmp_path):
+    np.save(tmp_path / "data.npy", np.zeros((2, 150, 70), np.uint8))
+    assert read_table(tmp_path / "data.npy").thumbnails.shape == (2, 50, 24)
+
+
+def test_records_are_columns(tmp_path):
+    records = np.array(
+        [(1.5, b"a", 2), (2.5, b"b", 3), (3.5, b"a", 4)], dtype=[("u", "f8"), ("kind", "S1"), ("v", "i4")]
+    )
+    np.save(tmp_path / "data.npy", records)
+    table = read_table(tmp_path / "data.npy")
+    assert table.X.tolist() == [[1.5, 2], [2.5, 3], [3.5, 4]]
+    assert table.columns["kind"].tolist() == ["a", "b", "a"]
+
+
+def test_arrays_that_are_no_points(tmp_path):
+    path = tmp_path / "data.npy"
+    for array, match in [
+        (X.astype(complex), "entries of type complex128"),
+        (np.array(["a", "b"]), "entries of type <U1"),
+        (np.array(1.0), r"array of shape \(\)"),
+        (np.zeros((0, 3)), r"array of shape \(0, 3\)"),
+        (np.array([[1.0, np.nan]]), r"1 row of 1 has missing values, in column x1 \(1\)"),
+    ]:
+        np.save(path, array)
+        refused(path, match)
+
+
+def test_pickled_objects_are_never_opened(tmp_path):
+    np.save(tmp_path / "data.npy", np.array([{}, []], dtype=object), allow_pickle=True)
+    refused(tmp_path / "data.npy", "Python objects, which may run any program and are never opened")
+    np.savez(tmp_path / "data.npz", X=np.array([{}], dtype=object))
+    refused(tmp_path / "data.npz", "cannot be read as a NumPy archive: Object arrays cannot be loaded")
+    (tmp_path / "data.pkl").write_bytes(b"\x80\x04.")
+    refused(tmp_path / "data.pkl", "a pickle, which is never opened")
+
+
+def test_an_archive_has_labels_names_and_columns(tmp_path):
+    labels = np.array([0, 1, 1, 0, 2, 2])
+    path = saved(
+        tmp_path, X=X, y=labels, names=np.array(["u", "v", "w"]), features=np.array(["p", "q", "r"]), weight=X[:, 0],
+        pose=X[:, :2], ids=np.array([b"a", b"b", b"c", b"d", b"e", b"f"]), other=np.zeros(9),
+    )  # fmt: skip
+    table = read_table(path)
+    np.testing.assert_array_equal(table.X, X)
+    assert (table.features, table.label, table.id_name) == (("p", "q", "r"), "y", "ids")
+    assert table.labels.tolist() == ["u", "v", "v", "u", "w", "w"]
+    assert table.ids.tolist() == [*"abcdef"]
+    assert sorted(table.columns) == ["pose_0", "pose_1", "weight", "y"]
+    np.testing.assert_array_equal(table.columns["weight"], X[:, 0])
+    assert read_table(path, label="q", drop=["weight"]).label == "q"
+
+
+def test_the_matrix_of_an_archive_is_the_only_one_or_named(tmp_path):
+    assert read_table(saved(tmp_path, train=X, y=np.arange(6))).X.shape == (6, 3)
+    path = saved(tmp_path, train=X, test=2 * X)
+    refused(path, r"several arrays that could be the features; --key names one of train \(6, 3\), test \(6, 3\)")
+    np.testing.assert_array_equal(read_table(path, key="test").X, 2 * X)
+    refused(path, r"has no array 'tst'; did you mean 'test'\?", key="tst")
+    refused(saved(tmp_path, a=np.zeros(3), b=np.zeros(3)), "no array that could be the features")
+    refused(saved(tmp_path), "holds nothing")
+
+
+def test_sparse_archives_stay_sparse(tmp_path):
+    for form in ("csr", "csc", "coo"):
+        matrix = sparse.random(9, 5, 0.4, format=form, random_state=1)
+        sparse.save_npz(tmp_path / "data.npz", matrix)
+        table = read_table(tmp_path / "data.npz")
+        assert table.X.format == "csr"
+        np.testing.assert_array_equal(table.X.toarray(), matrix.toarray())
+    np.testing.assert_array_equal(
+        read_table(tmp_path / "data.npz", drop=["1"]).X.toarray(), matrix.toarray()[:, [0, 2, 3, 4]]
+    )
+    np.testing.assert_array_equal(read_table(tmp_path / "data.npz", color=["1"]).columns["x1"], matrix.toarray()[:, 1])
+
+
+def test_sparse_indices_that_lead_out_are_refused(tmp_path):
+    path = saved(
+        tmp_path, format=np.array(b"csr"), shape=np.array([2, 2]), data=np.ones(2), indices=np.array([0, 7]),
+        indptr=np.array([0, 1, 2]),
+    )  # fmt: skip
+    refused(path, "cannot be read as a NumPy archive")
+
+
+def test_missing_values_of_sparse_matrices(tmp_path):
+    matrix = sparse.csr_array(np.array([[0.0, 2.0], [np.nan, 0.0], [1.0, np.inf]]))
+    sparse.save_npz(tmp_path / "data.npz", matrix)
+    refused(tmp_path / "data.npz", r"2 rows of 3 have missing values, in columns x0 \(1\), x1 \(1\)")
+    assert read_table(tmp_path / "data.npz", missing="drop").X.toarray().tolist() == [[0, 2]]
+    kept = read_table(tmp_path / "data.npz", missing="impute").X.toarray()
+    np.testing.assert_array_equal(kept, [[0, 2], [np.nan, 0], [1, np.nan]])
+
+
+@pytest.mark.parametrize("symmetry", ["general", "symmetric"])
+@pytest.mark.parametrize("field", ["real", "integer", "pattern"])
+def test_matrix_market_files(tmp_path, field, symmetry):
+    A = sparse.random(6, 6, 0.4, random_state=2).toarray()
+    A = np.round(10 * (A + A.T if symmetry == "symmetric" else A)) if field == "integer" else A + A.T
+    A = A.astype(int) if field == "integer" else (A != 0) * 1.0 if field == "pattern" else A
+    scipy_io.mmwrite(tmp_path / "data.mtx", sparse.coo_matrix(A), field=field, symmetry=symmetry, precision=17)
+    table = read_table(tmp_path / "data.mtx")
+    assert table.X.format == "csr"
+    np.testing.assert_array_equal(table.X.toarray(), A)
+    (tmp_path / "data.mtx.gz").write_bytes(gzip.compress((tmp_path / "data.mtx").read_bytes()))
+    np.testing.assert_array_equal(read_table(tmp_path / "data.mtx.gz").X.toarray(), A)
+
+
+def test_dense_matrix_market_files(tmp_path):
+    scipy_io.mmwrite(tmp_path / "data.mtx", X, precision=17)
+    np.testing.assert_array_equal(read_table(tmp_path / "data.mtx").X, X)
+
+
+def test_counts_of_genes_are_turned_and_named(tmp_path):
+    counts = sparse.random(4, 3, 0.6, random_state=3)
+    scipy_io.mmwrite(tmp_path / "matrix.mtx", counts, precision=17)
+    (tmp_path / "barcodes.tsv").write_text("AAA\nCCC\nGGG\n")
+    (tmp_path / "genes.tsv.gz").write_bytes(gzip.compress(b"E1\tCD4\nE2\tCD8\nE3\tCD4\nE4\tB\n"))
+    table = read_table(tmp_path / "matrix.mtx")
+    np.testing.assert_array_equal(table.X.toarray(), counts.toarray().T)
+    assert table.features == ("CD4", "CD8", "CD4.1", "B")
+    assert (table.id_name, table.ids.tolist()) == ("barcode", ["AAA", "CCC", "GGG"])
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("matrix coordinate complex general\n1 1 1\n1 1 1 1\n", "complex coordinate matrix"),
+        ("matrix coordinate real hermitian\n1 1 1\n1 1 1\n", "a hermitian matrix"),
+        ("matrix coordinate real general\n% only\n", "no line of sizes"),
+        ("matrix coordinate real general\n2 2 2\n1 1 1\n", "declares 2 entries and has 1"),
+        ("matrix coordinate real general\n2 2 1\n3 1 1\n", "outside of its declared size"),
+        ("matrix coordinate real general\n2 2 1\n0 1 1\n", "outside of its declared size"),
+        ("matrix coordinate real general\n2 2 1\n1 1 x\n", "entries that are no numbers"),
+        ("matrix coordinate real general\n0 2 0\n", "of 0 x 2"),
+        ("graph coordinate real general\n1 1 1\n", "does not begin like a Matrix Market file"),
+    ],
+)
+def test_broken_matrix_market_files(tmp_path, text, match):
+    (tmp_path / "data.mtx").write_text(f"%%MatrixMarket {text}")
+    refused(tmp_path / "data.mtx", match)
+
+
+@pytest.fixture
+def little_memory(monkeypatch):
+    """Let ten megabytes be all that is free."""
+    for module in ("refusals", "source"):
+        monkeypatch.setattr(f"manifoldry.tables.{module}.available_memory", lambda: 10**7)
+    assert refusals.available_memory() == 10**7 < memory.available_memory()
+
+
+def test_declared_sizes_are_refused_before_they_are_read(tmp_path, little_memory):
+    with zipfile.ZipFile(tmp_path / "data.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        for key in ("X", "y"):  # 16 MB of zeros in some kilobytes
+            content = io.BytesIO()
+            np.save(content, np.zeros((1000, 1000)))
+            archive.writestr(f"{key}.npy", content.getvalue())
+    refused(tmp_path / "data.npz", r"takes 32 MB once it is unpacked, and 10 MB of memory are free")
+    header = b"%%MatrixMarket matrix coordinate real general\n1000000000 5 99999999999\n1 1 1\n"
+    (tmp_path / "data.mtx").write_bytes(header)
+    refused(tmp_path / "data.mtx", "10 MB of memory are free")
+    for name in ("data.mtx.gz", "data.csv.gz"):
+        begin = header if "mtx" in name else b"a,b\n"
+        (tmp_path / name).write_bytes(gzip.compress(begin + b"1,2\n" * 3_000_000, 1))
+        refused(tmp_path / name, r"unpacks to more than 5 MB|takes .* GB")
+
+
+def test_a_header_that_declares_too_much_is_refused(tmp_path):
+    content = io.BytesIO()
+    np.save(content, X)
+    (tmp_path / "data.npy").write_bytes(content.getvalue().replace(b"(6, 3)", b"(10**9,")[:-1])
+    refused(tmp_path / "data.npy", "cannot be read as a NumPy array")
+    (tmp_path / "data.npy").write_bytes(content.getvalue().replace(b"(6, 3), }    ", b"(99999999, 3)}"))
+    refused(tmp_path / "data.npy", "is cut off: its header declares 2399999976 bytes, it has")

@@ -15,7 +15,7 @@ Severity = Literal["problem", "note", "fine"]
 SEVERITIES: tuple[Severity, ...] = ("problem", "note", "fine")
 """From what spoils a picture, over what is good to know, to what was looked at and is in order."""
 
-SEVERITY_MARKS = {"problem": "▲", "note": "●", "fine": "✓"}
+SEVERITY_SIGNS = {"problem": "▲", "note": "●", "fine": "✓"}
 """A shape beside each word, so that a problem is seen at once without any color."""
 
 DIAGNOSIS_WIDTH = 110
@@ -151,7 +151,7 @@ class Diagnosis(Sequence[Finding]):
     def _repr_html_(self) -> str:
         """Return the findings as a table, for notebooks."""
         rows = [
-            [f"{SEVERITY_MARKS[found.severity]} {found.severity}", found.topic, found.sentence, found.advice]
+            [f"{SEVERITY_SIGNS[found.severity]} {found.severity}", found.topic, found.sentence, found.advice]
             for found in self
         ]
         counts = ", ".join(_count(len(self.of(severity)), severity) for severity in SEVERITIES[:2])

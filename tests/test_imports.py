@@ -40,7 +40,6 @@ MAY_IMPORT = {
     "palette": set(),
     "markup": {"palette", "values"},
     "annotated": FLOOR | STEPS,
-    "storage": FLOOR,
     "tables": FLOOR | {"datasets", "storage"},
     "compiled": set(),
     "values": {"run"},  # for a type only, see below

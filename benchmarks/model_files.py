@@ -2,7 +2,7 @@
 
     MANIFOLDRY_DATA=folder python benchmarks/model_files.py [--quick]
 
-UMAP of 10,000 digits (left out when the folder has no mnist.npz), IPA of 100,000 points of a Swiss roll, Isomap and PCA;
+UMAP of 10,000 digits (left out when the folder has no mnist.npz), IPA of 100,000 points of a Swiss roll, PCA, Isomap;
 with ``--quick`` a tenth of the rows. Every loaded model must place new rows to the same bits. Stores the table.
 """
 

@@ -40,7 +40,7 @@ def test_a_missing_file_suggests_the_nearest(tmp_path):
         ("data.npy.gz", gzip.compress(b"\x93NUMPY"), "compressed by gzip, and a NumPy array is not read so"),
         ("data.csv.bz2", b"BZh9", "compressed by bzip2; unpack it first"),
         ("data.json", b"[]", "is JSON"),
-        ("data.csv", b"version https://git-lfs.github.com/spec/v1\noid sha256:4d\n", "a pointer of Git LFS .* git lfs pull"),
+        ("data.csv", b"version https://git-lfs.github.com/spec/v1\noid 4d\n", "a pointer of Git LFS .* git lfs pull"),
         ("data.csv", b"<!DOCTYPE html>\n<html>404</html>", "a page; save its table as CSV"),
         ("data.csv", b"", "data.csv is empty"),
     ],

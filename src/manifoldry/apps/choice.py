@@ -100,7 +100,9 @@ def choose(X: Any, labels: Array | None, auto: AutoEmbedding, watch: Watch) -> C
     n = X.shape[0]
     labels = usable_labels(labels)
     if labels is None and "labels" in PURPOSES[auto.purpose].needs:
-        raise ValueError(f'To "{auto.purpose}" methods are judged by the class of every row: name its column by --label.')
+        raise ValueError(
+            f'To "{auto.purpose}" methods are judged by the class of every row: name its column by --label.'
+        )
     tried, left_out = methods_for(auto.purpose, n)
     if n > MAX_RANKED_ROWS:
         rows = np.sort(Run(auto.random_state).rng("ranked rows").permutation(n)[:N_RANKED_ROWS])

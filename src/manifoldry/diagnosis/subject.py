@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -305,8 +306,19 @@ def _complete(rows: Any, pairwise: bool) -> IntArray:
     return np.flatnonzero(np.isfinite(rows).all(axis=1))
 
 
+def with_names(subject: Subject, columns: Sequence[str] | None) -> Subject:
+    """Return the same subject with other names of its columns, if any are given."""
+    if columns is None:
+        return subject
+    if len(columns) != subject.X.shape[1]:
+        raise ValueError(f"columns must name each of the {subject.X.shape[1]} columns; got {len(columns)} names.")
+    return replace(subject, names=_quoted(columns))
+
+
 def _names(table: Any) -> tuple[str, ...]:
     given = getattr(table, "columns", None)
-    if given is None:
-        return tuple(f"column {place}" for place in range(table.shape[1]))
-    return tuple(f"column {name!r}" if isinstance(name, str) else f"column {name}" for name in given)
+    return _quoted(range(table.shape[1]) if given is None else given)
+
+
+def _quoted(columns: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(f"column {name!r}" if isinstance(name, str) else f"column {name}" for name in columns)

@@ -44,16 +44,25 @@ def sample(n=240, **changes):
         "said": np.array([f'row {i} says "yes, no"\nand more' for i in range(n)]),
     }
     panels = [
-        ReportPanel("first", flat, "a caption", ("One sentence.",), {"n_neighbors": 12}, {"stretch": stretch}),
+        ReportPanel(
+            "first",
+            flat,
+            caption="a caption",
+            sentences=("One sentence.",),
+            parameters={"n_neighbors": 12},
+            colors={"stretch": stretch},
+        ),
         ReportPanel("second", other, colors={"stretch": -stretch, "cluster": np.arange(n) % 3}),
         ReportPanel("solid", solid),
     ]
-    sizes = np.array([1.0, 10.0, 100.0])
+    sizes, order = np.array([1.0, 10.0, 100.0]), np.arange(1.0, 6)
+    curves = {"first": (sizes, sizes / 200), "second": (sizes, sizes / 100)}
+    pairs = {"first": (stretch, stretch), "second": (stretch, -stretch)}
     charts = [
-        ReportChart("Curves", "size", "share", "line", {"first": (sizes, sizes / 200), "second": (sizes, sizes / 100)}, log_x=True),
-        ReportChart("Pairs", "before", "after", "dots", {"first": (stretch, stretch), "second": (stretch, -stretch)}, diagonal=True),
-        ReportChart("Spectrum", "component", "eigenvalue", "bar", {"first": (np.arange(1.0, 6), np.arange(5.0, 0, -1))}),
-    ]  # fmt: skip
+        ReportChart("Curves", "size", "share", "line", curves, log_x=True),
+        ReportChart("Pairs", "before", "after", "dots", pairs, diagonal=True),
+        ReportChart("Spectrum", "component", "eigenvalue", "bar", {"first": (order, 6 - order)}),
+    ]
     values = {
         "title": "A sample",
         "panels": panels,
@@ -66,6 +75,7 @@ def sample(n=240, **changes):
         "findings": FINDINGS,
         "charts": charts,
         "record": {"source": "sample.csv", "date": "2026-01-02", "seed": 0},
+        "summary": ("Look at second first.",),
         "notes": ("Figures are of 200 sampled rows.",),
         "scales": {"stretch": ReportScale(-2.0, 2.0, 0.0, "below 0 squeezed, above 0 stretched")},
     }

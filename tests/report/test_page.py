@@ -155,8 +155,10 @@ def test_rows_without_a_place_and_panels_of_one_place():
     ]
     contents = page.payload(Report("t", panels, np.arange(3)))
     holes, point, none = (unpacked(contents, panel["data"]).reshape(3, 2) for panel in contents["meta"]["panels"])
-    assert np.isnan(holes[1, 0]) and np.array_equal(holes[[0, 2]], [[-0.5, -1], [0.5, 1]])
-    assert np.array_equal(point, np.zeros((3, 2))) and np.isnan(none).all()
+    assert np.isnan(holes[1, 0])
+    assert np.array_equal(holes[[0, 2]], [[-0.5, -1], [0.5, 1]])
+    assert np.array_equal(point, np.zeros((3, 2)))
+    assert np.isnan(none).all()
 
 
 def test_an_array_of_several_panels_is_packed_once():
@@ -176,18 +178,35 @@ def test_text_from_files_stays_text():
     figure = {**sample().quality[0], "name": NASTY[0], "meaning": NASTY[1], "values": {NASTY[1]: 1.0, NASTY[3]: 0.5}}
     finding = {"topic": NASTY[0], "sentence": NASTY[1], "value": 0.0, "advice": NASTY[3], "severity": "problem"}
     panel = ReportPanel(
-        NASTY[1], np.zeros((n, 2)), NASTY[0], (NASTY[3],), {NASTY[0]: NASTY[1]}, {NASTY[0]: np.zeros(n)}
+        name=NASTY[1],
+        coordinates=np.zeros((n, 2)),
+        caption=NASTY[0],
+        reading=(NASTY[3],),
+        sentences=(NASTY[3],),
+        parameters={NASTY[0]: NASTY[1]},
+        colors={NASTY[0]: np.zeros(n)},
     )
     report = Report(
-        NASTY[0], [panel], nasty[NASTY[0]], NASTY[1], nasty, NASTY[0], None, [figure], [finding], (), {NASTY[0]: NASTY[1]}, (NASTY[1],)
-    )  # fmt: skip
+        title=NASTY[0],
+        panels=[panel],
+        ids=nasty[NASTY[0]],
+        id_name=NASTY[1],
+        columns=nasty,
+        label=NASTY[0],
+        quality=[figure],
+        findings=[finding],
+        record={NASTY[0]: NASTY[1]},
+        notes=(NASTY[1],),
+        summary=(NASTY[3],),
+    )
     plain = Reader(page.render(sample(columns={"a": nasty[NASTY[0]]}, charts=())))
     read = Reader(page.render(report))
     allowed = {(tag, name) for tag, attrs in plain.elements for name in attrs}
     assert {tag for tag, _ in read.elements} <= {tag for tag, _ in plain.elements}
     assert {(tag, name) for tag, attrs in read.elements for name in attrs} <= allowed
     meta = json.loads(read.scripts["meta"])
-    assert meta["title"] == NASTY[0] and meta["panels"][0]["parameters"] == {NASTY[0]: NASTY[1]}
+    assert meta["title"] == NASTY[0]
+    assert meta["panels"][0]["parameters"] == {NASTY[0]: NASTY[1]}
     assert [column["name"] for column in meta["columns"]] == NASTY[:3]
     page.render(report).encode("utf-8")  # also where a text has half a surrogate pair
 
@@ -197,13 +216,15 @@ def test_the_policy_names_what_the_page_may_do(live):
     read = Reader(page.render(sample(), live=live))
     policy = next(attrs["content"] for tag, attrs in read.elements if attrs.get("http-equiv"))
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
-    assert rules["default-src"] == "'none'" and rules.get("connect-src") == ("'self'" if live else None)
+    assert rules["default-src"] == "'none'"
+    assert rules.get("connect-src") == ("'self'" if live else None)
     for kind, text in (("script-src", read.scripts["script"]), ("style-src", read.scripts["style"])):
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         assert rules[kind] == f"'sha256-{digest}'"
     assert (live in read.scripts["script"]) if live else True
     sources = [value for _, attrs in read.elements for name, value in attrs.items() if name in ("src", "href")]
-    assert sources and all(value.startswith(("#", "data:")) for value in sources)
+    assert sources
+    assert all(value.startswith(("#", "data:")) for value in sources)
 
 
 def test_quality_is_there_without_scripts():
@@ -214,7 +235,9 @@ def test_quality_is_there_without_scripts():
     assert cells["trustworthiness"] == [("", "0.91"), (best, "0.95"), ("", "0.7")]
     assert cells["scaled_stress"] == [("", "0.3"), ("", "0.31"), ("", "–")]  # within the errors: none is best
     assert "problem</p><div><p><b>scales</b> One column rules." in text
-    assert "<noscript>" in text and "<h1>A sample</h1>" in text and "sampled rows.</p>" in text
+    assert "<noscript>" in text
+    assert "<h1>A sample</h1>" in text
+    assert "sampled rows.</p>" in text
 
 
 def test_saved_once_and_overwritten_on_request(tmp_path):
@@ -235,7 +258,8 @@ def test_a_notebook_gets_a_frame_or_a_sentence(monkeypatch):
     assert frame[0][1]["srcdoc"] == page.render(report)
     assert "allow-same-origin" not in frame[0][1]["sandbox"]
     monkeypatch.setattr(page, "MAX_FRAME_BYTES", 1000)
-    assert "too large" in report._repr_html_() and "iframe" not in report._repr_html_()
+    assert "too large" in report._repr_html_()
+    assert "iframe" not in report._repr_html_()
 
 
 def lab(linear):
@@ -268,4 +292,5 @@ def test_scripts_are_short_and_run_no_text(path):
     assert len(source.splitlines()) < 350
     assert not re.search(r"\beval\(|new Function|insertAdjacentHTML|document\.write|https?://(?!www\.w3\.org)", source)
     assert source.count("innerHTML") == (path.name == "page.js")  # of sections, which Python has escaped
-    assert "</script" not in source and "<!--" not in source
+    assert "</script" not in source
+    assert "<!--" not in source

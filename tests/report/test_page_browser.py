@@ -31,7 +31,8 @@ def ready(page):
 
 def settle(page):
     """Wait until what changed has been drawn."""
-    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))")
+    frame = "new Promise((done) => requestAnimationFrame(() => done()))"
+    page.evaluate(f"{frame}.then(() => {frame})")
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def page(shared):
     page, problems = shared
     page.mouse.move(1, 1)
     page.evaluate("""() => {
-      Report.select(null); Report.mode("pan"); Report.colorBy("column:kind"); Report.usePalette("viridis"); scrollTo(0, 0);
+      Report.select(null); Report.mode("pan"); Report.colorBy("column:kind"); scrollTo(0, 0);
       for (const panel of Report.panels) { panel.toggle(false); panel.scatter.resetView(); }
       document.activeElement.blur();
     }""")
@@ -136,7 +137,8 @@ def test_a_brush_selects_the_same_rows_in_every_panel(page):
         alone(at) & inside & (report.columns["kind"] != ""),
         alone(at) & ~inside & (report.columns["kind"] != ""),
     )
-    assert kept.any() and faded.any()
+    assert kept.any()
+    assert faded.any()
 
     def saturation(image, rows):
         x, y = at[rows].astype(int).T
@@ -154,7 +156,8 @@ def test_a_brush_selects_the_same_rows_in_every_panel(page):
     drag(page, 1, more_start, more_end, "Alt")
     assert selected(page) == set(report.ids[inside & ~more])
     page.click("#clear")
-    assert selected(page) == set() and page.locator("#selected").is_hidden()
+    assert selected(page) == set()
+    assert page.locator("#selected").is_hidden()
 
 
 def test_the_downloaded_rows_are_the_selected_rows(page):
@@ -212,8 +215,10 @@ def test_hover_shows_the_row_its_picture_and_its_places(page):
     page.mouse.move(box["x"] + at[row, 0] + 2, box["y"] + at[row, 1] - 1)
     page.wait_for_selector("#card", state="visible")
     text = page.inner_text("#card")
-    assert f"name {report.ids[row]}" in text and f"{report.columns['amount'][row]:g}" in text
-    assert "stretch" in text and "cluster" not in text  # what this panel knows, not another one
+    assert f"name {report.ids[row]}" in text
+    assert f"{report.columns['amount'][row]:.4g}" in text
+    assert "stretch" in text
+    assert "cluster" not in text
     shown = page.evaluate("[...document.querySelector('#card canvas').getContext('2d').getImageData(0, 0, 5, 6).data]")
     assert np.array_equal(np.array(shown).reshape(6, 5, 4)[:, :, 0], report.thumbnails[row])
     assert page.evaluate("Report.panels.map((panel) => panel.scatter.hovered)") == [row] * 3
@@ -237,7 +242,8 @@ def test_only_the_selected_rows_and_rows_by_name(page):
     assert page.inner_text("#status") == "No name contains “nobody”."
     page.locator("#search").blur()
     page.keyboard.press("Escape")
-    assert selected(page) == set() and not page.is_checked("#only")
+    assert selected(page) == set()
+    assert not page.is_checked("#only")
 
 
 def test_everything_is_done_by_keys(pages, sample_file):
@@ -254,7 +260,8 @@ def test_everything_is_done_by_keys(pages, sample_file):
         reached.append(focused())
         if reached.count("CANVAS") == 3:
             break
-    assert {"theme", "color", "search", "size"} <= set(reached) and reached.count("CANVAS") == 3
+    assert {"theme", "color", "search", "size"} <= set(reached)
+    assert reached.count("CANVAS") == 3
     page.locator(".view canvas").nth(0).focus()
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     for k, keys in ((0, ["ArrowLeft", "+", "-"]), (2, ["ArrowLeft", "ArrowUp"])):
@@ -304,9 +311,15 @@ def test_words_can_be_read_in_light_and_dark(pages, sample_file, scheme):
           .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
         return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
       };
-      const ground = (e) => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if (!c.endsWith(", 0)")) return c; } };
+      const ground = (e) => {
+        for (; e; e = e.parentElement) {
+          const color = getComputedStyle(e).backgroundColor;
+          if (!color.endsWith(", 0)")) return color;
+        }
+      };
       const found = {};
-      for (const e of document.querySelectorAll("h1, h2, p, th, td, td span, summary, button:not(:disabled), label, .best, .severity, .tick, small")) {
+      const words = "h1, h2, p, th, td, td span, summary, button:not(:disabled), label, .best, .severity, .tick, small";
+      for (const e of document.querySelectorAll(words)) {
         if (!e.checkVisibility()) continue;
         const [a, b] = [light(getComputedStyle(e).color), light(ground(e))];
         const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
@@ -338,18 +351,20 @@ def test_on_paper_it_is_light_and_open(pages, sample_file, tmp_path):
       addEventListener("beforeprint", () => { window.atPrint = [document.querySelectorAll("details:not([open])").length,
         document.querySelectorAll("img.printed").length, document.documentElement.dataset.theme]; });""")
     data = page.pdf(path=tmp_path / "page.pdf", format="A4")
-    assert data.startswith(b"%PDF") and data.count(b"/Subtype /Image") >= 3
+    assert data.startswith(b"%PDF")
+    assert data.count(b"/Subtype /Image") >= 3
     assert page.evaluate("window.wasOpen") == [0, 3, "light"]
-    assert page.locator("img.printed").count() == 0 and page.locator("details[open]").count() == 0
+    assert page.locator("img.printed").count() == 0
+    assert page.locator("details[open]").count() == 0
     assert np.median(picture(page)) < 60
 
 
 def test_text_from_files_is_inert(pages, tmp_path):
     n = 30
     texts = np.array([NASTY] * n)
-    panel = ReportPanel(
-        NASTY, np.random.default_rng(0).normal(size=(n, 2)), NASTY, (NASTY,), {NASTY: NASTY}, {NASTY: texts}
-    )
+    places = np.random.default_rng(0).normal(size=(n, 2))
+    words = {"caption": NASTY, "reading": (NASTY,), "sentences": (NASTY,), "parameters": {NASTY: NASTY}}
+    panel = ReportPanel(NASTY, places, **words, colors={NASTY: texts})
     finding = {"topic": NASTY, "sentence": NASTY, "value": 0.0, "advice": NASTY, "severity": "note"}
     report = Report(NASTY, [panel], texts, NASTY, {NASTY: texts, "x": texts}, NASTY, findings=[finding], notes=(NASTY,))
     report.save(tmp_path / "nasty.html")
@@ -386,7 +401,8 @@ def test_a_live_page_takes_new_contents_and_keeps_what_was_chosen(page):
     assert page.locator(".panel h2").all_inner_texts() == ["next"]
     assert page.input_value("#color") == "column:amount"
     assert selected(page) == set(sample().ids[:10]) & set(sample().ids[keep])
-    assert page.locator("#charts").is_hidden() and page.inner_text("#quality") == ""
+    assert page.locator("#charts").is_hidden()
+    assert page.inner_text("#quality") == ""
     assert page.locator("#live").count() == 1
     assert (np.ptp(picture(page), axis=2) > 40).any()
 
@@ -423,7 +439,8 @@ def test_half_a_million_points(pages, tmp_path):
     page = ready(pages.open(path, width=900, height=700))
     colored = np.ptp(picture(page), axis=2) > 40
     assert 0.05 < colored.mean() < 0.9
-    assert "10 other categories" in page.inner_text("#legend") and "the 20 most frequent" in page.inner_text("#legend")
+    assert "10 other categories" in page.inner_text("#legend")
+    assert "the 20 most frequent" in page.inner_text("#legend")
     box = page.locator(".view canvas").bounding_box()
     start, end = (
         np.array([0.3, 0.3]) * [box["width"], box["height"]],
@@ -433,4 +450,5 @@ def test_half_a_million_points(pages, tmp_path):
     page.wait_for_function("document.querySelector('#count').textContent")
     expected = within(places(page, 0, Y), start, end).sum()
     count = int(page.inner_text("#count").split()[0].replace(",", ""))
-    assert count > 1000 and abs(count - expected) <= 5  # rows on the edge of the brush, of 500,000
+    assert count > 1000
+    assert abs(count - expected) <= 5

@@ -101,7 +101,7 @@ def choose(X: Any, labels: Array | None, auto: AutoEmbedding, watch: Watch) -> C
     labels = usable_labels(labels)
     if labels is None and "labels" in PURPOSES[auto.purpose].needs:
         raise ValueError(
-            f'To "{auto.purpose}" methods are judged by the class of every row: name its column by --label.'
+            f'Methods that give "{auto.purpose}" are judged by the class of every row: name its column by --label.'
         )
     tried, left_out = methods_for(auto.purpose, n)
     if n > MAX_RANKED_ROWS:

@@ -60,7 +60,7 @@ def run_embedding(task: EmbedTask, watch: Watch, record: dict[str, Any]) -> None
         write_model(outputs, fitted, table, record)
         note_written("model", outputs.model, record)
     with watch.stage("judge", "judging the embedding"):
-        judged = judge(fitted, table.labels, task.seed, task.n_jobs)
+        judged = judge(fitted, table, task.seed, task.n_jobs)
         record |= judged.to_dict()
     record["seconds"] = dict(watch.seconds)
     with watch.stage("report", "making the report"):

@@ -15,7 +15,7 @@ from manifoldry.quality.table import Score
 from manifoldry.report.data import some_rows
 from manifoldry.report.rows import judged_rows
 from manifoldry.run import Run
-from manifoldry.values import Array
+from manifoldry.tables import Table
 
 JUDGED_FIGURES = ("trustworthiness", "continuity", "knn_kept", "distance_deviation")
 """What is told of every embedding: both ways in which neighbors are lost, how many are kept, and their distances."""
@@ -36,15 +36,15 @@ class Judgment:
         return {"quality": quality, "findings": findings, "judged": list(self.remarks)}
 
 
-def judge(fitted: Fitted, labels: Array | None = None, seed: int = 0, n_jobs: int | None = None) -> Judgment:
+def judge(fitted: Fitted, table: Table, seed: int = 0, n_jobs: int | None = None) -> Judgment:
     """Score and diagnose what was fitted, by a sample of its points.
 
     Parameters
     ----------
     fitted : Fitted
         Prepared rows and the estimator.
-    labels : ndarray of shape (n,), optional
-        Classes, for the diagnosis.
+    table : Table
+        Whose rows they are, with the names of the columns and the classes.
     seed, n_jobs
         Of the samples, and of the threads.
     """
@@ -59,10 +59,16 @@ def judge(fitted: Fitted, labels: Array | None = None, seed: int = 0, n_jobs: in
         except ValueError as error:
             remarks.append(f"The embedding was not scored: {error}")
         try:
-            found = diagnose(fitted.model, fitted.X, labels=labels, random_state=seed, n_jobs=n_jobs)
+            found = _diagnosis(fitted, table, seed, n_jobs)
         except ValueError as error:
             remarks.append(f"The embedding was not diagnosed: {error}")
     return Judgment(figures, found, tuple(remarks))
+
+
+def _diagnosis(fitted: Fitted, table: Table, seed: int, n_jobs: int | None) -> Diagnosis:
+    """Return what is to be said of the fit; columns are called by their names unless they were projected."""
+    names = table.features if len(table.features) == fitted.X.shape[1] else None
+    return diagnose(fitted.model, fitted.X, labels=table.labels, feature_names=names, random_state=seed, n_jobs=n_jobs)
 
 
 def _score(fitted: Fitted, seed: int, n_jobs: int | None) -> tuple[Score, str]:

@@ -36,14 +36,13 @@ def place(task: PlaceTask, watch: Watch) -> dict[str, Any]:
         model = load_model(task.model)
         metadata = read_metadata(task.model)
     refuse_mapless(model, task.model)
-    known = metadata if isinstance(metadata, dict) else {}
     with watch.stage("read", f"reading {task.source}"):
-        table = new_rows(task, known)
+        table = rows_for(metadata, task.source, task.reading)
     with watch.stage("place", f"placing {len(table.ids):,} rows"):
         Y = model.transform(table.X)
     done: dict[str, Any] = {
         "model": task.model.as_posix(),
-        "method": known.get("method", type(model).__name__),
+        "method": type(model[-1] if hasattr(model, "steps") else model).__name__,
         "source": {"name": task.source, "rows": len(table.ids), "columns": table.X.shape[1]},
         "remarks": list(table.remarks),
         "outputs": {},
@@ -63,17 +62,27 @@ def refuse_mapless(model: Any, path: Path) -> None:
         )
 
 
-def new_rows(task: PlaceTask, metadata: Mapping[str, Any]) -> Table:
-    """Return new rows with the features of the model, in its order."""
-    features = metadata.get("features")
-    before = metadata.get("reading")
-    options = remembered(task.reading, before if isinstance(before, dict) else {})
+def rows_for(metadata: Any, source: str, given: ReadOptions) -> Table:
+    """Return new rows with the features of a model, in its order, read as its own rows were.
+
+    Parameters
+    ----------
+    metadata : dict or None
+        What `read_metadata` returns of the model; without it rows are read as the options say.
+    source : str
+        The new rows.
+    given : ReadOptions
+        How they are read, where the options say so.
+    """
+    known = metadata if isinstance(metadata, dict) else {}
+    features, before = known.get("features"), known.get("reading")
+    options = remembered(given, before if isinstance(before, dict) else {})
     if not isinstance(features, list):
-        return read_table(task.source, options)
-    named = any(not name.removeprefix("x").isdigit() for name in features)
-    if named:  # then no column is mistaken for an id, and labels and others do not matter
+        return read_table(source, options)
+    if any(not name.removeprefix("x").isdigit() for name in features):
+        # Then no column is mistaken for an id, and labels and others do not matter.
         options = replace(options, features=tuple(features))
-    return features_of(_read_without_absent(task, options), features)
+    return features_of(_read_without_absent(source, options, given), features)
 
 
 def remembered(given: ReadOptions, before: Mapping[str, Any]) -> ReadOptions:
@@ -91,12 +100,12 @@ def remembered(given: ReadOptions, before: Mapping[str, Any]) -> ReadOptions:
     return replace(given, **same)
 
 
-def _read_without_absent(task: PlaceTask, options: ReadOptions) -> Table:
-    """Return the table, with rows numbered if there is no column of the name that the model's rows had their ids in."""
-    own = options.id is not None and task.reading.id is None and task.source != STANDARD_STREAM
+def _read_without_absent(source: str, options: ReadOptions, given: ReadOptions) -> Table:
+    """Return the table, with rows numbered if it has no column of the name that the ids of the model's rows had."""
+    own = options.id is not None and given.id is None and source != STANDARD_STREAM
     try:
-        return read_table(task.source, options)
+        return read_table(source, options)
     except ValueError as error:
         if not (own and f"There is no column {options.id!r}" in str(error)):
             raise
-    return read_table(task.source, replace(options, id=None))
+    return read_table(source, replace(options, id=None))

@@ -143,3 +143,4 @@ def print_coordinates(Y: FloatArray, table: Table) -> None:
         write_coordinates(path, Y, table)
         with path.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
+    sys.stdout.flush()  # a reader that is gone is noticed now

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from manifoldry.apps.text import wrapped
 from manifoldry.quality.table import format_figure
-
-SUMMARY_WIDTH = 100
-"""Characters of a line on the screen."""
 
 MAX_TOLD_FINDINGS = 5
 """Findings told on the screen, problems first; the page has all of them."""
@@ -24,14 +21,14 @@ def summary_text(record: Mapping[str, Any]) -> str:
 def _head(record: Mapping[str, Any]) -> Iterator[str]:
     source, coordinates = record["source"], record["coordinates"]
     d = coordinates["dimensions"]
-    yield from _wrapped(
+    yield from wrapped(
         f"{record['method']} of {source['name']}: {source['rows']:,} rows of {source['columns']:,} columns in "
         f"{d} dimension{'' if d == 1 else 's'}, {sum(record['seconds'].values()):.1f} s."
     )
     if choice := record.get("choice"):
-        yield from _wrapped(_chosen(record["method"], choice))
+        yield from wrapped(_chosen(record["method"], choice))
     for remark in (*record["remarks"], *record["warnings"], *record["judged"]):
-        yield from _wrapped(f"- {remark}", "  ")
+        yield from wrapped(f"- {remark}", "  ")
 
 
 def _chosen(method: str, choice: Mapping[str, Any]) -> str:
@@ -67,9 +64,9 @@ def _worries(record: Mapping[str, Any]) -> Iterator[str]:
     serious = [found for found in record["findings"] if found["severity"] != "fine"]
     for found in serious[:MAX_TOLD_FINDINGS]:
         mark = "!" if found["severity"] == "problem" else "-"
-        yield from _wrapped(f"{mark} {found['sentence']}", "  ")
+        yield from wrapped(f"{mark} {found['sentence']}", "  ")
         if found["advice"]:
-            yield from _wrapped(f"  -> {found['advice']}", "     ")
+            yield from wrapped(f"  -> {found['advice']}", "     ")
     if len(serious) > MAX_TOLD_FINDINGS:
         yield f"  ({len(serious) - MAX_TOLD_FINDINGS} more: see the report, or manifoldry diagnose)"
 
@@ -83,9 +80,9 @@ def placed_text(done: Mapping[str, Any]) -> str:
     """Return the lines about new rows that were placed."""
     source = done["source"]
     seconds = sum(done["seconds"].values())
-    lines = _wrapped(f"{source['rows']:,} rows of {source['name']} placed by {done['method']} in {seconds:.1f} s.")
+    lines = wrapped(f"{source['rows']:,} rows of {source['name']} placed by {done['method']} in {seconds:.1f} s.")
     for remark in done["remarks"]:
-        lines += _wrapped(f"- {remark}", "  ")
+        lines += wrapped(f"- {remark}", "  ")
     return "\n".join([*lines, *_files(done)])
 
 
@@ -104,7 +101,3 @@ def interrupted_text(wanted: Mapping[str, str], outputs: Mapping[str, Any]) -> s
 
 def _listed(paths: Sequence[str]) -> str:
     return ", ".join(paths) or "nothing"
-
-
-def _wrapped(text: str, indent: str = "") -> list[str]:
-    return textwrap.wrap(text, SUMMARY_WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)

@@ -11,7 +11,7 @@ from manifoldry.blas import one_blas_thread
 from manifoldry.diagnosis.checks import AFTER_CHECKS, CHECKS, DISTANCE_TOPICS, GRAPH_TOPICS
 from manifoldry.diagnosis.finding import Diagnosis, Finding
 from manifoldry.diagnosis.fitted import FittedModel
-from manifoldry.diagnosis.subject import Subject, take, with_names
+from manifoldry.diagnosis.subject import Subject, take
 from manifoldry.run import Run
 from manifoldry.values import FloatArray
 
@@ -25,7 +25,7 @@ def diagnose(  # noqa: PLR0913
     n_neighbors: int | str = "auto",
     metric: Any = "euclidean",
     labels: Any = None,
-    columns: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> Diagnosis:
@@ -49,8 +49,8 @@ def diagnose(  # noqa: PLR0913
         As in scikit-learn, or "precomputed". Of a fitted estimator its own.
     labels : array of shape (n,), optional
         Known labels, to tell how often neighbors share them.
-    columns : sequence of str, optional
-        Names of the D columns, for the sentences; those of a data frame, or else numbers, if None.
+    feature_names : sequence of str, optional
+        Names of the columns, for the sentences; by default those of a data frame.
     random_state : None, int, numpy Generator or RandomState
         Seed of the samples.
     n_jobs : int, optional
@@ -76,10 +76,10 @@ def diagnose(  # noqa: PLR0913
     """
     run = Run(random_state, n_jobs)
     if hasattr(data, "fit") and hasattr(data, "get_params"):
-        return _after(data, X, labels, columns, run)
+        return _after(data, X, labels, run, feature_names)
     if X is not None:
         raise ValueError("Pass the data alone, or a fitted estimator and its data; got two tables.")
-    subject = with_names(take(data, n_neighbors, metric, labels, run), columns)
+    subject = take(data, n_neighbors, metric, labels, run, feature_names)
     with one_blas_thread(openmp=False):
         return Diagnosis(_of_data(subject), subject.described)
 
@@ -88,14 +88,14 @@ def _of_data(subject: Subject) -> list[Finding]:
     return [finding for check in CHECKS for finding in check(subject)]
 
 
-def _after(model: Any, X: Any, labels: Any, columns: Sequence[str] | None, run: Run) -> Diagnosis:
+def _after(model: Any, X: Any, labels: Any, run: Run, names: Sequence[str] | None) -> Diagnosis:
     name = type(model).__name__
     subject = None
     metric = _metric(model)
     if X is not None and metric not in ("gram", "affinity"):
         notes = getattr(model, "diagnostics_", {})
         k = notes.get("n_neighbors") or getattr(model, "n_neighbors", None) or "auto"
-        subject = with_names(take(X, k, metric, labels, run), columns)
+        subject = take(X, k, metric, labels, run, names)
         if subject.n_incomplete:
             raise ValueError(
                 f"X has missing entries, and {name} was not fitted to such rows: pass what it was fitted to."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -257,12 +257,12 @@ def row_keys(X: FloatArray) -> IntArray:
     return keys.view(np.int64)
 
 
-def take(X: Any, n_neighbors: Any, metric: Any, labels: Any, run: Run) -> Subject:
+def take(X: Any, n_neighbors: Any, metric: Any, labels: Any, run: Run, names: Sequence[str] | None = None) -> Subject:
     """Return the checked input, without rows that have missing entries, or refuse it."""
     check.metric(metric, ("precomputed",))
     pairwise = isinstance(metric, str) and metric == "precomputed"
     table = as_table(X)
-    names = _names(table)
+    called = _names(table, names)
     rows = _numbers(table)
     if labels is not None:
         labels = np.asarray(labels)
@@ -279,7 +279,7 @@ def take(X: Any, n_neighbors: Any, metric: Any, labels: Any, run: Run) -> Subjec
     check.square_distances(rows) if pairwise else check.distinct_points(rows)
     check.representable_scale(rows, spread=None if pairwise else check.column_spread(rows))
     rule = NeighborRule(n_neighbors, metric=metric).resolve(rows.shape[0])
-    return Subject(rows, metric, int(rule.n_neighbors or 0), names, labels, run, n_incomplete)
+    return Subject(rows, metric, int(rule.n_neighbors or 0), called, labels, run, n_incomplete)
 
 
 def _numbers(table: Any) -> Any:
@@ -306,19 +306,10 @@ def _complete(rows: Any, pairwise: bool) -> IntArray:
     return np.flatnonzero(np.isfinite(rows).all(axis=1))
 
 
-def with_names(subject: Subject, columns: Sequence[str] | None) -> Subject:
-    """Return the same subject with other names of its columns, if any are given."""
-    if columns is None:
-        return subject
-    if len(columns) != subject.X.shape[1]:
-        raise ValueError(f"columns must name each of the {subject.X.shape[1]} columns; got {len(columns)} names.")
-    return replace(subject, names=_quoted(columns))
-
-
-def _names(table: Any) -> tuple[str, ...]:
-    given = getattr(table, "columns", None)
-    return _quoted(range(table.shape[1]) if given is None else given)
-
-
-def _quoted(columns: Iterable[Any]) -> tuple[str, ...]:
-    return tuple(f"column {name!r}" if isinstance(name, str) else f"column {name}" for name in columns)
+def _names(table: Any, names: Sequence[str] | None) -> tuple[str, ...]:
+    given = getattr(table, "columns", None) if names is None else list(names)
+    if given is not None and len(given) != table.shape[1]:
+        raise ValueError(f"feature_names must name each of the {table.shape[1]} columns; got {len(given)} names.")
+    if given is None:
+        return tuple(f"column {place}" for place in range(table.shape[1]))
+    return tuple(f"column {name!r}" if isinstance(name, str) else f"column {name}" for name in given)

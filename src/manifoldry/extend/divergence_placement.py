@@ -51,6 +51,12 @@ class DivergencePlacement:
         index = index.narrowed(int(np.ceil(NEIGHBORS_PER_PERPLEXITY * perplexity)))
         return cls(index, layout, kernel, potential, perplexity, joint)
 
+    def _check_loaded(self) -> None:
+        """Refuse a potential in another dimension than the layout: compiled loops check no index."""
+        exact = getattr(self.potential, "layout", self.potential)
+        if hasattr(exact, "columns") and len(exact.columns) != self.layout.shape[1]:
+            raise ValueError(f"A layout of {self.layout.shape[1]} dimensions has no potential in {len(exact.columns)}.")
+
     def __call__(self, X: Array, run: Run) -> FloatArray:
         """Place new points."""
         neighbors, distances = self.index.query(X, run)

@@ -16,6 +16,8 @@ from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 NEW_ROWS_PER_TASK = 512
 N_SWEEPS, LEARNING_RATE_SHARE = 30, 0.25
 """Sweeps of a new point, and the share of the learning rate with which they begin."""
+MAX_EXTENT = 1e15
+"""Coordinates of a loaded layout: the squares of their differences are finite in single precision."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,14 @@ class UMAPPlacement:
         mean = mean_length(graph.indptr, graph.lengths)
         first_sweep, seeds = int(rng.integers(2**32)), rng.integers(2**64, size=N_SWEEPS, dtype=np.uint64)
         return cls(index, layout, parameters, local_connectivity, mean, first_sweep, seeds)
+
+    def _check_loaded(self) -> None:
+        """Refuse numbers for which compiled loops, which check no index, would read beyond their tables."""
+        tables = np.concatenate([np.ravel(table) for table in self.parameters.tables()])
+        extent = float(np.abs(self.layout).max(initial=0.0))
+        steps = (self.parameters.learning_rate, self.parameters.negative_sample_rate, self.mean)
+        if not (np.isfinite(tables).all() and extent < MAX_EXTENT and all(0 <= step < MAX_EXTENT for step in steps)):
+            raise ValueError("A layout of UMAP has finite places and parameters; got others.")
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
         """Place new points."""

@@ -1,4 +1,4 @@
-"""Arrays as text inside a page: base64 of compressed typed arrays, and what a column is: numbers, categories or text."""
+"""Arrays as text inside a page: base64 of compressed typed arrays; columns of numbers, categories or text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_INTEGER_CATEGORIES = 64
 """Different integers that are names rather than amounts, where a column is known to be a label or a cluster."""
 
 COORDINATE_GRID = 2.0**-20
-"""Places in a panel are rounded to this share of its half width, a pixel at a zoom of 1000; rounded ones compress better."""
+"""Places in a panel are rounded to this share of its half width, a pixel at a zoom of 1000: they compress better."""
 
 MAX_THUMBNAIL_BYTES = 64_000_000
 """Of all pictures before compression; beyond, they are made smaller."""

@@ -144,6 +144,7 @@ def _panel(panel: ReportPanel, blocks: Blocks, limit: int, shared: dict[int, dic
         "name": panel.name,
         **encoding.encode_coordinates(panel.coordinates, blocks),
         "caption": panel.caption,
+        "reading": panel.reading,
         "sentences": panel.sentences,
         "parameters": panel.parameters,
         "colors": colors,

@@ -21,9 +21,10 @@ INDISTINCT_ERRORS = 2.0
 
 
 def sections(report: Report, notes: Iterable[str]) -> dict[str, str]:
-    """Return the HTML of heading, notes, quality table and findings by name, all text escaped."""
+    """Return the HTML of heading, summary, notes, quality table and findings by name, all text escaped."""
     return {
         "heading": _heading(report),
+        "summary": _list(report.summary),
         "notes": "".join(f"<p>{escaped(note)}</p>" for note in notes),
         "quality": _quality(report),
         "findings": _findings(report),
@@ -42,6 +43,11 @@ def _heading(report: Report) -> str:
     return f"<h1>{escaped(report.title or 'Report')}</h1><p class='subtitle'>{escaped(' · '.join(known))}</p>"
 
 
+def _list(sentences: Iterable[str]) -> str:
+    items = "".join(f"<li>{escaped(sentence)}</li>" for sentence in sentences)
+    return f"<ul>{items}</ul>" if items else ""
+
+
 def _quality(report: Report) -> str:
     if not report.quality:
         return ""
@@ -55,8 +61,8 @@ def _quality(report: Report) -> str:
         body += [_figure(row, names) for row in rows]
     return (
         "<h2>How good are these pictures?</h2>"
-        "<p class='meaning'><b class='best'>Best</b> figures of a row are marked, and those that the sample cannot tell "
-        "from the best; ± is the standard error of a figure that was computed from a sample of the rows.</p>"
+        "<p class='meaning'>The <b class='best'>best</b> of a row are marked, with those that cannot be told from the "
+        "best; ± is the standard error of a figure that was computed from a sample of the rows.</p>"
         "<div class='scroller' tabindex='0' role='region' aria-label='Quality table'><table class='quality'>"
         f"<thead><tr><th scope='col'>figure</th>{head}<th scope='col'>what it means</th></tr></thead>"
         f"<tbody>{''.join(body)}</tbody></table></div>"
@@ -121,7 +127,8 @@ def _findings(report: Report) -> str:
     said = f"<ul class='findings'>{worth}</ul>" if worth else ""
     if fine:
         heading = f"{len(fine)} {'check' if len(fine) == 1 else 'checks'} found everything in order"
-        said += f"<details class='fine-fold'><summary>{heading}</summary><ul class='findings'>{''.join(fine)}</ul></details>"
+        listed = f"<ul class='findings'>{''.join(fine)}</ul>"
+        said += f"<details class='fine-fold'><summary>{heading}</summary>{listed}</details>"
     return f"<h2>What to know about the data and the fits</h2>{said}"
 
 

@@ -41,7 +41,7 @@ COMPRESSION_LEVEL, N_TRIED_BYTES, MIN_GAIN = 1, 2**18, 1.15
 """zlib's fastest level, and the gain on the first bytes of an array from which it is compressed: random digits take
 seconds per 100 MB and become 5 percent smaller."""
 CHUNK_BYTES = 2**20
-MAX_DIMENSIONS = 16
+MAX_AXES = 16
 MADE_ELSEWHERE = {
     b"\x80": "a pickle, which would run code when it is loaded",
     b"x": "a compressed pickle of joblib, which would run code when it is loaded",
@@ -148,7 +148,8 @@ class ModelFile:
         head = file.read(64)
         file.seek(max(0, self.size - MAX_TAIL))
         seal = SEAL.search(file.read(MAX_TAIL))
-        if seal is None or int.from_bytes(seal[1], "little") != len(seal[2]) + DIGEST_LENGTH:
+        began = head[:4] == b"PK\x03\x04" and head[30:].startswith(DOCUMENT.encode())
+        if not began or seal is None or int.from_bytes(seal[1], "little") != len(seal[2]) + DIGEST_LENGTH:
             raise ValueError(_what_else(head))
         version = int(seal[3])
         if not 1 <= version <= FORMAT_VERSION:
@@ -182,7 +183,7 @@ class ModelFile:
     def array(self, number: int, dtype: str, shape: list[int]) -> Array:
         """Return an array of this type and shape, which the head of the member must have too."""
         kind = array_type(dtype)
-        if not isinstance(shape, list) or len(shape) > MAX_DIMENSIONS:
+        if not isinstance(shape, list) or len(shape) > MAX_AXES:
             raise ValueError("it has an array of an impossible shape")
         if not all(type(size) is int and 0 <= size <= self.size * MAX_EXPANSION for size in [*shape, number]):
             raise ValueError("it has an array of an impossible shape")

@@ -28,8 +28,6 @@ from manifoldry.values import Array
 NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 MT19937_WORDS, PHILOX_WORDS = 624, 4
 """Words of the states of two generators, which numpy reads by a position without checking it."""
-JSON_PER_LEVEL = 4
-"""Levels of JSON at the most for one object inside of another."""
 
 
 class ModelDecoder:
@@ -52,8 +50,8 @@ class ModelDecoder:
         decoder = next((_DECODERS[tag] for tag in _DECODERS if tag in encoded), None)
         if decoder is None:
             raise ValueError(f"it has an unknown kind of value: {sorted(encoded)[:3]}")
-        if self._depth > JSON_PER_LEVEL * MAX_DEPTH:
-            raise ValueError(f"it has more than {self._depth} values inside of each other")
+        if self._depth > MAX_DEPTH:
+            raise ValueError(f"it has more than {MAX_DEPTH} values inside of each other")
         self._depth += 1
         value = decoder(self, encoded)
         self._depth -= 1
@@ -195,7 +193,7 @@ def check_steps(steps: Any) -> None:
 
 def build_state(cls: type, state: dict[str, Any]) -> Any:
     """Return what a fit had left in an estimator: a dataclass, or an object with a state of its own."""
-    value = object.__new__(cls)
+    value: Any = object.__new__(cls)
     restore = getattr(value, "__setstate__", None)
     if restore is not None:
         restore(state)

@@ -17,7 +17,7 @@ from manifoldry.values import Array
 
 NOT_STORED = ("callback", "memory")
 """Parameters that belong to the program, not to the model: what hears of progress, where a pipeline has its cache."""
-MAX_DEPTH = 200
+MAX_DEPTH = 100
 """Objects inside of objects at the most; a model has about 15. Deeper ones hold themselves, or are no model."""
 
 Json = Any
@@ -164,7 +164,7 @@ def stored_state(value: Any, name: str) -> dict[str, Any]:
     """Return what is stored of an object: an estimator's attributes, the fields of a dataclass, or its own state."""
     if is_estimator(name):
         return {key: None if key in NOT_STORED else entry for key, entry in vars(value).items()}
-    if is_dataclass(value):
+    if is_dataclass(value) and not hasattr(value, "__setstate__"):
         return {each.name: getattr(value, each.name) for each in fields(value)}
     return dict(value.__getstate__() or {})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import importlib.metadata
 import json
@@ -160,6 +161,10 @@ def _reading(path: str | os.PathLike[str], *, whole: bool) -> Iterator[ModelFile
     with Path(path).open("rb") as opened:
         try:
             yield ModelFile(opened, whole=whole)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            raise ValueError(f"{str(path)!r} cannot be loaded: its parts lie outside of it.") from None
         except DAMAGES as error:
             reason = (
                 str(error).strip().rstrip(".") if isinstance(error, ValueError) else "its parts do not fit together"

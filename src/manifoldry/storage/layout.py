@@ -7,6 +7,7 @@ memory, and the document says how to put it back: which axes, which of them back
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def in_memory_order(value: Array, budget: SpacingBudget) -> tuple[Array, dict[st
     if value.flags.c_contiguous:
         return np.asarray(value), {}
     flipped = [axis for axis, step in enumerate(value.strides) if step < 0]
-    turned = np.flip(value, flipped)
+    turned = np.flip(value, tuple(flipped))
     axes = sorted(range(value.ndim), key=lambda axis: -turned.strides[axis])
     turned = turned.transpose(axes)
     layout: dict[str, Any] = {"axes": axes} if axes != sorted(axes) else {}
@@ -60,7 +61,8 @@ def laid_out(stored: Array, layout: dict[str, Any], budget: SpacingBudget) -> Ar
         if not budget.take(_spaced_bytes(stored.shape, spacing, stored.itemsize)):
             raise ValueError("it has arrays with wider gaps than any saved model has")
         wide = np.zeros((stored.shape[0], *spacing), dtype=stored.dtype)
-        inside = wide[(*(slice(size) for size in stored.shape), 0)]
+        place: tuple[Any, ...] = (*(slice(size) for size in stored.shape), 0)
+        inside = wide[place]
         inside[...] = stored
         stored = inside
     if "axes" in layout:
@@ -76,8 +78,12 @@ def _spacing(turned: Array) -> list[int] | None:
     steps = [*turned.strides, turned.itemsize]
     if not turned.ndim or 0 in (*steps, turned.size):
         return None
-    ratios = [outer // inner for outer, inner in zip(steps, steps[1:], strict=False)]
-    whole = all(outer % inner == 0 for outer, inner in zip(steps, steps[1:], strict=False))
+    long = [axis for axis, size in enumerate(turned.shape) if size > 1]
+    for axis, size in enumerate(turned.shape):
+        if size == 1:  # its step means nothing
+            steps[axis] = steps[axis - 1] if axis else steps[long[0]] * turned.shape[long[0]]
+    ratios = [outer // inner for outer, inner in pairwise(steps)]
+    whole = all(outer % inner == 0 for outer, inner in pairwise(steps))
     fits = all(size <= ratio for size, ratio in zip((*turned.shape[1:], 1), ratios, strict=True))
     return ratios if whole and fits else None
 

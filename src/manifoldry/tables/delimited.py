@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import IO, Any
 
 from manifoldry.tables.arrow_columns import arrow_columns, text_values
 from manifoldry.tables.assemble import columns_table, unique
 from manifoldry.tables.column import Column
-from manifoldry.tables.refusals import UnreadableError, check_bytes, listed, needs, refusing
+from manifoldry.tables.refusals import MOST_WORDS, UnreadableError, check_bytes, listed, needs, refusing
 from manifoldry.tables.sniffing import MISSING_WORDS, NUMBER, Dialect, sniff
 from manifoldry.tables.source import Source
 from manifoldry.tables.table import ReadOptions, Table
@@ -57,36 +57,56 @@ def read_delimited(source: Source, options: ReadOptions) -> Table:
 
 
 def _parse(source: Source, dialect: Dialect, names: Sequence[str]) -> Any:
-    """Return the file as an Arrow table; lines longer than a block are tried with larger ones."""
+    """Return the file as an Arrow table.
+
+    First with the types that its beginning shows, for Arrow keeps all text in memory while it finds out types; then,
+    if they do not hold, with types found out and lines that end within quotes; then with longer lines.
+    """
     try:
         import pyarrow as pa
-        from pyarrow import csv as arrow_csv
     except ImportError:
         raise needs("pyarrow", "Reading text files") from None
-    convert = arrow_csv.ConvertOptions(
-        null_values=list(MISSING_WORDS), strings_can_be_null=False, decimal_point=dialect.decimal
-    )
-    blank = dialect.delimiter == " "
-    parse = arrow_csv.ParseOptions(delimiter="\t" if blank else dialect.delimiter, newlines_in_values=dialect.quoted)
-    for block in BLOCK_BYTES:
-        encoding = "utf8" if dialect.encoding.startswith("utf-8") else dialect.encoding
-        reading = arrow_csv.ReadOptions(
-            column_names=list(names), skip_rows=dialect.skip, block_size=block, encoding=encoding
-        )
+    kinds = {name: kind for name, kind in zip(names, dialect.kinds, strict=False) if kind}
+    short, long = BLOCK_BYTES
+    reason = ""
+    for types, quoted, block in ((kinds, dialect.quoted, short), ({}, True, short), ({}, True, long)):
+        if block == long and "straddling" not in reason:
+            break
         try:
-            with source.unpacked() as file:
-                stream = _tabbed(file, source) if blank else file
-                return arrow_csv.read_csv(stream, read_options=reading, parse_options=parse, convert_options=convert)
+            return _attempt(source, dialect, names, types, quoted, block)
         except pa.ArrowInvalid as error:
-            if "straddling" in str(error) and block != BLOCK_BYTES[-1]:
-                continue
-            if "straddling" in str(error):
-                limit = BLOCK_BYTES[-1] // 2**20
-                raise UnreadableError(f"{source.name} has a line of more than {limit} MB, so it is no table.") from None
-            if "Empty CSV" in str(error) or "Could not skip" in str(error):
+            reason = " ".join(str(error).split())[:MOST_WORDS].rstrip(".")
+            if "Empty CSV" in reason or "Could not skip" in reason:
                 return pa.table({name: pa.array([], pa.null()) for name in names})
-            raise UnreadableError(_ragged(source, dialect, len(names)) or _reason(source, error)) from None
-    raise AssertionError  # the last block returns or raises
+    if "straddling" in reason:
+        raise UnreadableError(f"{source.name} has a line of more than {long // 2**20} MB, so it is no table.")
+    ragged = _ragged(source, dialect, len(names))
+    raise UnreadableError(ragged or f"{source.name} cannot be read as a text table: {reason}.")
+
+
+def _attempt(
+    source: Source, dialect: Dialect, names: Sequence[str], types: Mapping[str, str], quoted: bool, block: int
+) -> Any:
+    from pyarrow import csv as arrow_csv
+
+    blank = dialect.delimiter == " "
+    encoding = "utf8" if dialect.encoding.startswith("utf-8") else dialect.encoding
+    with source.unpacked() as file:
+        return arrow_csv.read_csv(
+            _tabbed(file, source) if blank else file,
+            read_options=arrow_csv.ReadOptions(
+                column_names=list(names), skip_rows=dialect.skip, block_size=block, encoding=encoding
+            ),
+            parse_options=arrow_csv.ParseOptions(
+                delimiter="\t" if blank else dialect.delimiter, newlines_in_values=quoted
+            ),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=dict(types),
+                null_values=list(MISSING_WORDS),
+                strings_can_be_null=False,
+                decimal_point=dialect.decimal,
+            ),
+        )
 
 
 def _tabbed(file: IO[bytes], source: Source) -> IO[bytes]:
@@ -96,10 +116,6 @@ def _tabbed(file: IO[bytes], source: Source) -> IO[bytes]:
     if b'"' in text:
         return io.BytesIO(re.sub(rb'("[^"\n]*")|[ \t]+', lambda found: found[1] or b"\t", text))
     return io.BytesIO(re.sub(rb"[ \t]+", b"\t", text))
-
-
-def _reason(source: Source, error: Exception) -> str:
-    return f"{source.name} cannot be read as a text table: {' '.join(str(error).split())[:200]}."
 
 
 def _ragged(source: Source, dialect: Dialect, width: int) -> str:

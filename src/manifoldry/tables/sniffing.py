@@ -40,6 +40,12 @@ NUMBER = re.compile(r" *[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf|infinit
 DECIMAL_COMMA = re.compile(r" *[+-]?\d+,\d+(?:[eE][+-]?\d+)? *")
 """A number with a decimal comma."""
 
+INTEGER = re.compile(r"[+-]?\d{1,18}")
+"""A whole number that has 64 bits."""
+
+WORD = re.compile(r"(?!(?:true|false|inf|infinity)$)[^\W\d_]", re.IGNORECASE)
+"""The beginning of what is neither a number nor a date nor a truth value."""
+
 NO_NAME = re.compile(r"[\d.,+\- ]*")
 """What names no column, such as an amount with points and commas."""
 
@@ -86,6 +92,8 @@ class Dialect:
         Whether the file names them.
     skip : int
         Lines before the first row.
+    kinds : tuple of str
+        Arrow's types of the columns, as far as the beginning shows them; "" for what is to be found out.
     decimal : {".", ","}
         What precedes the fraction of a number.
     quoted : bool
@@ -101,6 +109,7 @@ class Dialect:
     names: tuple[str, ...]
     named: bool
     skip: int
+    kinds: tuple[str, ...]
     decimal: Literal[".", ","]
     quoted: bool
     bytes_per_row: float
@@ -136,6 +145,7 @@ def sniff(source: Source, options: ReadOptions) -> Dialect:
         names=names,
         named=header,
         skip=begin + (last_lines[0] if header else 0),
+        kinds=_kinds(rows[1 if header else 0 :], len(names), decimal),
         decimal=decimal,
         quoted='"' in text,
         bytes_per_row=len(head) / max(1, head.count(b"\n")),
@@ -269,6 +279,19 @@ def _countings(length: int) -> tuple[list[str], list[str]]:
 
 def _is_number(field: str, decimal: str) -> bool:
     return bool(NUMBER.fullmatch(field.replace(",", ".") if decimal == "," else field))
+
+
+def _kinds(rows: Sequence[Sequence[str]], width: int, decimal: str) -> tuple[str, ...]:
+    """Return the types of columns that hold numbers or words only; dates and truth values are left to be found out."""
+    kinds = []
+    for j in range(width):
+        fields = [row[j].strip() for row in rows if j < len(row)]
+        known = [field for field in fields if field not in MISSING_WORDS]
+        if known and all(_is_number(field, decimal) for field in known):
+            kinds.append("int64" if all(INTEGER.fullmatch(field) for field in known) else "float64")
+        else:
+            kinds.append("string" if any(WORD.match(field) for field in known) else "")
+    return tuple(kinds)
 
 
 def _names(rows: Sequence[Sequence[str]], *, header: bool) -> tuple[tuple[str, ...], list[str]]:

@@ -47,7 +47,7 @@ def diagnose(ctx: click.Context, source: str, model: Path | None, reading: Readi
         with watch.stage("diagnose", "diagnosing"):
             same = subjects[-1].shape[1] == len(table.features)  # not so after --pca
             names = table.features if same and reading.pca is None else None
-            found = diagnosis_of(*subjects, labels=table.labels, columns=names, random_state=seed)
+            found = diagnosis_of(*subjects, labels=table.labels, feature_names=names, random_state=seed)
     if as_json:
         findings = [asdict(each) for each in found]
         click.echo(
@@ -65,14 +65,13 @@ def _before(source: str, reading: Reading, seed: int, as_it_is: bool) -> tuple[t
 
 def _after(source: str, reading: Reading, model: Path) -> tuple[tuple[Any, Any], Table]:
     """Return the estimator of a model and the rows that it was fitted to, prepared as its pipeline does."""
-    from manifoldry.apps.outputs import Outputs
-    from manifoldry.apps.placing import PlaceTask, new_rows
+    from manifoldry.apps.placing import rows_for
     from manifoldry.storage import load_model, read_metadata
 
     if reading.scale != "none" or reading.pca is not None:
         raise click.UsageError("The model prepares rows as its own: leave --scale and --pca out.")
     fitted, metadata = load_model(model), read_metadata(model)
-    table = new_rows(PlaceTask(model, source, Outputs(None), reading.options), metadata or {})
+    table = rows_for(metadata, source, reading.options)
     if not hasattr(fitted, "steps"):
         return (fitted, table.X), table
     return (fitted[-1], fitted[:-1].transform(table.X)), table

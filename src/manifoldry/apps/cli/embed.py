@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from manifoldry.apps.cli.compare import PURPOSE_NAMES, PurposeType
 from manifoldry.apps.cli.method_options import MethodCommand
 from manifoldry.apps.cli.options import (
     Reading,
@@ -17,6 +18,7 @@ from manifoldry.apps.cli.options import (
     source_argument,
 )
 from manifoldry.apps.cli.output_options import FileOptions, file_options, quiet_option
+from manifoldry.apps.method_names import AUTO_CLASS
 from manifoldry.apps.outputs import STANDARD_STREAM
 
 
@@ -32,6 +34,11 @@ class EmbedCommand(MethodCommand):
 @click.command(cls=EmbedCommand)
 @source_argument
 @method_option("auto")
+@click.option(
+    "--purpose",
+    type=PurposeType(),
+    help=f"What auto chooses the method for: {', '.join(PURPOSE_NAMES)}.  [default: keep neighbors]",
+)
 @file_options
 @click.option("--n-components", type=click.IntRange(1), metavar="N", help="Dimensions of the result.  [default: 2]")
 @reading_options
@@ -42,6 +49,7 @@ class EmbedCommand(MethodCommand):
 def embed(  # noqa: PLR0913
     source: str,
     method: str,
+    purpose: str | None,
     files: FileOptions,
     n_components: int | None,
     reading: Reading,
@@ -63,6 +71,8 @@ def embed(  # noqa: PLR0913
     from manifoldry.apps.summary import summary_text
     from manifoldry.apps.task import EmbedTask
 
+    if purpose is not None and method != AUTO_CLASS[0]:
+        raise click.UsageError("--purpose is for --method auto, which chooses a method for it.")
     outputs = files.outputs(source)
     printed = str(outputs.coordinates) == STANDARD_STREAM
     if printed and as_json:
@@ -71,7 +81,7 @@ def embed(  # noqa: PLR0913
         source=source,
         outputs=outputs,
         method=method,
-        parameters=parameters,
+        parameters=parameters if purpose is None else {**parameters, "purpose": purpose},
         reading=reading.options,
         scale=reading.scale,
         pca=reading.pca,

@@ -53,7 +53,7 @@ class ReportPage {
     const { meta } = this.data;
     for (const [name, html] of Object.entries(meta.sections || {})) this.find(name).innerHTML = html;
     document.title = meta.title || "Report";
-    Charts.show(this.find("charts"), meta.charts);
+    Charts.show(this.find("charts"), meta.charts, meta.panels.map((panel) => panel.name));
     this.find("record").hidden = !Object.keys(meta.record).length;
     this.find("record-text").textContent = this.recordText();
   }

@@ -28,12 +28,13 @@ class Panel {
       this.view, this.legend, this.words());
   }
 
-  /* Caption, advice and settings. */
+  /* Caption, how far the picture can be believed, advice and settings. */
   words() {
-    const { make } = Dom, { caption, sentences, parameters } = this.panel;
+    const { make } = Dom, { caption, reading, sentences, parameters } = this.panel;
     const settings = Object.entries(parameters);
     return make("figcaption", {},
       caption && make("p", { class: "caption", text: caption }),
+      reading.length > 0 && make("ul", { class: "reading" }, ...reading.map((text) => make("li", { text }))),
       sentences.length > 0 && make("details", { class: "advice-fold" },
         make("summary", { text: `What the method says (${sentences.length})` }),
         make("ul", {}, ...sentences.map((text) => make("li", { text })))),

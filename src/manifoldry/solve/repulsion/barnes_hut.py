@@ -6,6 +6,7 @@ After barnes1986. The kernels have a flat top, so a cell much smaller than that 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -62,6 +63,16 @@ class BarnesHutPotential:
         moments = np.empty((len(cells), 11))
         run.map(lambda lo, hi: cell_moments(points, cells, moments, lo, hi), run.ranges(len(cells), CELLS_PER_TASK))
         return cls(kernel, angle, points, order, cells, moments)
+
+    def __getstate__(self) -> dict[str, Any]:
+        layout = np.empty((self.points.shape[1], 4))
+        layout[self.order] = self.points.T
+        return {"kernel": self.kernel, "angle": self.angle, "layout": layout}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Built again: compiled loops follow the cells of a tree without checking that there are such points.
+        places, charges = state["layout"][:, :3], state["layout"][:, 3]
+        self.__dict__.update(vars(BarnesHutPotential.of(state["kernel"], state["angle"], places, charges, Run(0))))
 
     def __call__(self, places: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
         """Return the potential (m,) and its gradient (m, d) at ``places`` (m, d)."""

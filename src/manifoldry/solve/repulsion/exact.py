@@ -29,6 +29,11 @@ class ExactPotential:
         columns = np.array(Y.T, dtype=np.float64, order="C")
         return cls(kernel, columns, np.ones(len(Y)) if charges is None else np.array(charges, dtype=np.float64))
 
+    def _check_loaded(self) -> None:
+        """Refuse what compiled loops, which check no index, would read beyond."""
+        if self.columns.ndim != 2 or self.charges.shape != self.columns.shape[1:]:
+            raise ValueError(f"Charges {self.charges.shape} are not those of coordinates {self.columns.shape}.")
+
     def __call__(self, places: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
         """Return the potential (m,) and its gradient (m, d) at ``places`` (m, d)."""
         return self.without(np.full(len(places), -1), places, run)

@@ -42,6 +42,11 @@ class FFTPotential:
     faint: float
     layout: ExactPotential
 
+    def _check_loaded(self) -> None:
+        """Refuse a mesh of more nodes than there are: compiled loops check no index."""
+        if any(self.nodes.shape[axis] < length for axis, length in enumerate(self.mesh.shape)):
+            raise ValueError(f"A mesh of {self.mesh.shape} nodes needs as many; got {self.nodes.shape}.")
+
     def __call__(self, places: FloatArray, run: Run) -> tuple[FloatArray, FloatArray]:
         """Return the potential (m,) and its gradient (m, d) at ``places`` (m, d)."""
         positions = self.mesh.positions(in_plane(places.T.astype(np.float64)))

@@ -178,7 +178,7 @@ def _panel(
         layout.name,
         displayed(layout.Y[contents.shown]),
         caption(layout, score, trust, linear, contents.reference.name),
-        reading(score, trust, layout.name, contents.reference.name),
+        reading(score, trust, (layout.name, contents.reference.name), contents.judged.label_chance),
         layout.sentences,
         layout.parameters,
         {name: spread(values, contents.places, n) for name, values in colors.panels[layout.name].items()},

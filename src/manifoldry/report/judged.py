@@ -55,6 +55,16 @@ class JudgedRows:
         """Number of neighbors of densities and distortions."""
         return max(1, min(N_JUDGED_NEIGHBORS, (self.X.shape[0] - 1) // 2))
 
+    @property
+    def label_chance(self) -> float:
+        """Share of pairs of labeled rows that have the same label."""
+        if self.labels is None:
+            return 0.0
+        names, counts = np.unique(self.labels, return_counts=True)
+        counts = counts[names != ""] if names.dtype.kind == "U" else counts
+        total = max(2, int(counts.sum()))
+        return float(np.sum(counts * (counts - 1.0)) / (total * (total - 1.0)))
+
     def attempt(self, what: str, function: Callable[..., T], *arguments: Any) -> T | None:
         """Return what the function finds; if the data do not allow it, note why and return None."""
         try:

@@ -27,13 +27,30 @@ NOTABLE_CHANCE = 0.02
 """Share of the neighbors kept by chance from which a caption tells it: of few rows, many are neighbors anyway."""
 
 
-def reading(score: Score | None, trust: Reliability | None, name: str, reference: str) -> tuple[str, ...]:
-    """Return how the picture may be read, in sentences."""
+def reading(
+    score: Score | None, trust: Reliability | None, names: tuple[str, str], label_chance: float
+) -> tuple[str, ...]:
+    """Return how the picture may be read, in sentences.
+
+    Parameters
+    ----------
+    score, trust
+        What is known of it.
+    names : pair of str
+        The panel, and the reference that it has to beat.
+    label_chance : float
+        Share of neighbors that have the same label by chance.
+    """
     found: list[str] = []
     if trust is not None:
         found.append(_places(trust))
     if score is not None:
-        found += [*_distances(score), *_crowding(score), *_labels(score), *_beside_reference(score, name, reference)]
+        found += [
+            *_distances(score),
+            *_crowding(score),
+            *_labels(score, label_chance),
+            *_beside_reference(score, *names),
+        ]
     return tuple(found)
 
 
@@ -123,7 +140,7 @@ def _distances(score: Score) -> Iterator[str]:
         return
     figures = f"correlation {straight:.2f} with straight distances, {along:.2f} with paths along the data"
     if along >= READABLE and along > straight + UNFOLDED:
-        yield f"Distances follow paths along the data, as when something bent is unfolded, not straight lines ({figures})."
+        yield f"Distances follow paths along the data, as when a bend is unfolded, not straight lines ({figures})."
     elif best >= READABLE:
         yield f"What is far apart in the picture is far apart in the data ({figures})."
     elif best >= ROUGH:
@@ -147,10 +164,10 @@ def _crowding(score: Score) -> Iterator[str]:
         )
 
 
-def _labels(score: Score) -> Iterator[str]:
+def _labels(score: Score, chance: float) -> Iterator[str]:
     hit = score.get("neighborhood_hit", nan)
     if hit == hit:
-        yield f"{_share(hit)} of the nearest neighbors in the picture have the same label.".capitalize()
+        yield f"Of the nearest neighbors in the picture {_share(hit)} have the same label, {chance:.0%} by chance."
 
 
 def _beside_reference(score: Score, name: str, reference: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from manifoldry.run import Run
-from manifoldry.values import Array, FloatArray, IntArray
+from manifoldry.values import Array, IntArray
 
 MAX_SHOWN_ROWS = 500_000
 """Rows on a page; a browser draws so many fluently. Of more a sample is shown."""
@@ -93,13 +93,14 @@ def known_rows(n: int, ids: Any, id_name: str, columns: Any, label: Any, thumbna
         )
     if label is not None:
         table[label] = _as_classes(table[label])
-    names = np.arange(n) if ids is None else _plain(as_entries(id_name, ids, n))
+    names = np.arange(n) if ids is None else as_column(id_name, ids, n)
     return KnownRows(names, id_name, table, label, _pictures(thumbnails, n))
 
 
 def as_entries(name: str, entries: Any, n: int) -> Array:
     """Return n entries as an array, or refuse them."""
-    found = np.asarray(entries if hasattr(entries, "__array__") else list(entries))
+    # Of a list every entry is kept as it is: NumPy would make text of all if one is.
+    found = np.asarray(entries) if hasattr(entries, "__array__") else np.array([*entries, None], dtype=object)[:-1]
     if found.shape != (n,):
         raise ValueError(f"{name!r} needs one entry for each of the {n:,} rows; got shape {found.shape}.")
     return found
@@ -147,14 +148,17 @@ def _items(columns: Any) -> Any:
     return columns.items()
 
 
-def _numbers_of(entries: Array) -> FloatArray | None:
-    """Return objects as numbers with NaN where missing, None if one of them is neither."""
-    if any(isinstance(entry, (str, bytes, bool)) for entry in entries):
+def _numbers_of(entries: Array) -> Array | None:
+    """Return objects as numbers with NaN where missing, or as integers; None if one of them is neither."""
+    if any(isinstance(entry, (str, bytes, bool, np.bool_)) for entry in entries):
         return None
+    if all(isinstance(entry, (int, np.integer)) for entry in entries):
+        return np.array(entries.tolist(), dtype=np.int64)
     try:
-        return np.array([np.nan if _is_missing(entry) else float(entry) for entry in entries])
+        numbers = np.array([np.nan if _is_missing(entry) else float(entry) for entry in entries])
     except (TypeError, ValueError):
         return None
+    return np.where(np.isfinite(numbers), numbers, np.nan)
 
 
 def _plain(found: Array) -> Array:

@@ -3,19 +3,22 @@
 
 const Charts = (() => {
   const { make, svg } = Dom;
-  const MARGIN = { left: 54, right: 14, top: 12, bottom: 42 };
+  const MARGIN = { left: 64, right: 14, top: 12, bottom: 42 };
   const SIZES = { line: [520, 320], bar: [520, 320], dots: [300, 270] };
   const MAX_TABLE_ROWS = 60;
   const MAX_MARKED = 30; // points of a line that are marked: measured one by one, as eigenvalues are
   const DOT = 2.4, FAINT_ABOVE = 400; // dots above this number overlap: drawn thinner and lighter
-  // the palette's colors that show as thin lines on white, and dashes for those who see no difference
-  const COLORS = ["#0072b2", "#d55e00", "#009e73", "#b3568b", "#c98500", "#3f97cf", "#8a4a20", "#6c306c"];
+  const SERIES = 8; // colors of series in the style sheet, and dashes for those who see no difference
   const DASHES = ["", "7 3", "2 3", "9 3 2 3", "12 4", "4 2", "1 2", "9 2 2 2 2 2"];
 
   let drawn = 0; // for ids of titles
 
-  function show(section, charts) {
-    const figures = charts.filter((chart) => chart.series.length).map(figure);
+  /* `names` are the panels': a method has the same color in every chart. */
+  function show(section, charts, names) {
+    const known = [...names];
+    for (const { series } of charts) for (const { name } of series) if (!known.includes(name)) known.push(name);
+    const figures = charts.filter((chart) => chart.series.length)
+      .map((chart) => figure({ ...chart, series: chart.series.map((one) => ({ ...one, rank: known.indexOf(one.name) })) }));
     section.hidden = !figures.length;
     section.querySelector(".charts").replaceChildren(...figures);
   }
@@ -37,15 +40,16 @@ const Charts = (() => {
   const named = (series) => (series.legend ? `${series.name} (${series.legend})` : series.name);
 
   function key(chart) {
-    return make("ul", { class: "key" }, ...chart.series.map((one, k) => make("li", {},
+    return make("ul", { class: "key" }, ...chart.series.map((one) => make("li", {},
       svg("svg", { viewBox: "0 0 26 8", width: 26, height: 8, "aria-hidden": "true" },
         chart.kind === "line"
-          ? svg("path", { d: "M0 4h26", stroke: color(k), "stroke-width": 2.4, "stroke-dasharray": DASHES[k % DASHES.length] })
-          : svg("rect", { x: 9, width: 8, height: 8, fill: color(k) })),
+          ? svg("path", { d: "M0 4h26", class: color(one.rank), stroke: "currentColor", "stroke-width": 2.4, "stroke-dasharray": dash(one.rank) })
+          : svg("rect", { x: 9, width: 8, height: 8, class: color(one.rank), fill: "currentColor" })),
       named(one))));
   }
 
-  const color = (k) => COLORS[k % COLORS.length];
+  const color = (rank) => `series-${rank % SERIES}`;
+  const dash = (rank) => DASHES[rank % DASHES.length];
 
   // ---- axes
 
@@ -138,28 +142,29 @@ const Charts = (() => {
   }
 
   function mark(chart, series, k, place) {
+    const { rank } = series;
     const points = series.x.map((x, i) => [x, series.y[i]]).filter(([x, y]) => x !== null && y !== null && (!chart.log_x || x > 0));
-    if (chart.kind === "bar") return bars(chart, points, k, place);
+    if (chart.kind === "bar") return bars(chart, points, k, color(rank), place);
     if (chart.kind === "line") {
       const d = points.map(([x, y], i) => `${i ? "L" : "M"}${place.x(x)} ${place.y(y)}`).join("");
-      return svg("g", { fill: "none", stroke: color(k) },
-        svg("path", { d, "stroke-width": 2, "stroke-dasharray": DASHES[k % DASHES.length], "stroke-linejoin": "round" }),
+      return svg("g", { class: color(rank), fill: "none", stroke: "currentColor" },
+        svg("path", { d, "stroke-width": 2, "stroke-dasharray": dash(rank), "stroke-linejoin": "round" }),
         points.length <= MAX_MARKED && svg("path", { d: dots(points, place), "stroke-width": 2.2 * DOT, "stroke-linecap": "round" }));
     }
     const many = points.length > FAINT_ABOVE;
-    return svg("path", { d: dots(points, place), fill: "none", stroke: color(k), "stroke-width": many ? DOT : 1.8 * DOT, "stroke-linecap": "round", "stroke-opacity": many ? 0.4 : 0.75 });
+    return svg("path", { d: dots(points, place), class: color(rank), fill: "none", stroke: "currentColor", "stroke-width": many ? DOT : 1.8 * DOT, "stroke-linecap": "round", "stroke-opacity": many ? 0.4 : 0.75 });
   }
 
   /* One path of dots of no length: thousands of circles would be slow. */
   const dots = (points, place) => points.map(([x, y]) => `M${place.x(x)} ${place.y(y)}h0`).join("");
 
-  function bars(chart, points, k, place) {
+  function bars(chart, points, k, name, place) {
     const step = place.x(1) - place.x(0), width = (0.78 * step) / chart.series.length;
     const d = points.map(([x, y]) => {
       const left = place.x(x) - 0.39 * step + k * width;
       return `M${round(left)} ${place.y(0)}V${place.y(y)}h${round(width)}V${place.y(0)}Z`;
     }).join("");
-    return svg("path", { d, fill: color(k) });
+    return svg("path", { d, class: name, fill: "currentColor" });
   }
 
   // ---- the numbers

@@ -46,9 +46,11 @@ const PageData = (() => {
     };
   }
 
+  /* A number to read: four digits, and no digit before the point is lost. */
   function number(value) {
     if (value === null || Number.isNaN(value)) return "";
-    return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(6)));
+    if (Number.isInteger(value)) return String(value);
+    return String(Math.abs(value) >= 1000 ? Math.round(value * 10) / 10 : Number(value.toPrecision(4)));
   }
 
   /* A column with its values; `text(i)` for people, `exact(i)` for files. */

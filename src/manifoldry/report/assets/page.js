@@ -53,7 +53,7 @@ class ReportPage {
     const { meta } = this.data;
     for (const [name, html] of Object.entries(meta.sections || {})) this.find(name).innerHTML = html;
     document.title = meta.title || "Report";
-    Charts.show(this.find("charts"), meta.charts);
+    Charts.show(this.find("charts"), meta.charts, meta.panels.map((panel) => panel.name));
     this.find("record").hidden = !Object.keys(meta.record).length;
     this.find("record-text").textContent = this.recordText();
   }
@@ -287,12 +287,19 @@ class ReportPage {
 
 (() => {
   const start = async () => {
+    const panels = document.getElementById("panels");
     if (!window.DecompressionStream) {
-      document.getElementById("panels").textContent = "This browser is too old to show the panels: one of 2023 or later is needed.";
+      panels.textContent = "This browser is too old to show the panels: one of 2023 or later is needed.";
       return;
     }
-    await window.Report.load(PageData.embedded());
+    panels.textContent = "Opening…";
     document.documentElement.classList.add("ready");
+    try {
+      await window.Report.load(PageData.embedded());
+    } catch (error) {
+      panels.textContent = `The panels cannot be shown (${error.message}); the file may be cut off or changed.`;
+      throw error;
+    }
   };
   window.Report = new ReportPage();
   window.Report.ready = start();

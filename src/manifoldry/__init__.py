@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from manifoldry.report.build import build_report
     from manifoldry.report.contents import Report
     from manifoldry.run import Progress
-    from manifoldry.tables import ReadOptions, Table, read_table
     from manifoldry.storage import load, save
+    from manifoldry.tables import ReadOptions, Table, read_table
     from manifoldry.values import Certificate, Embedding, NeighborGraph, Spectrum, Stop, Trace
     from manifoldry.warnings import DisconnectedWarning, EmbeddingWarning
 

@@ -19,7 +19,7 @@ const frames = (count = 2) => new Promise((done) => {
   const next = () => (count-- > 0 ? requestAnimationFrame(next) : done());
   next();
 });
-const rest = () => new Promise((done) => setTimeout(done, 90));
+const rest = () => new Promise((done) => setTimeout(done, 180));
 function make(width, height, points, options) {
   const canvas = document.createElement("canvas");
   Object.assign(canvas.style, {width: width + "px", height: height + "px", outline: "none"});

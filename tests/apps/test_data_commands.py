@@ -81,6 +81,14 @@ def test_a_diagnosis_counts_missing_values_instead_of_refusing_them(tmp_path, ca
     assert cli.main(["diagnose", str(tmp_path / "holes.csv"), "--missing", "refuse"]) == 2
 
 
+def test_findings_name_the_columns_of_the_file(tmp_path, capsys):
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    lines = [f"{row[0]:.6f},{row[1]:.6f},7" for row in rows]
+    (tmp_path / "constant.csv").write_text("\n".join(["width,height,site", *lines]))
+    assert cli.main(["diagnose", str(tmp_path / "constant.csv")]) == 0
+    assert "olumn 'site'" in capsys.readouterr().out
+
+
 def test_scaling_is_done_before_a_diagnosis(folder, tmp_path, capsys):
     wide = np.load(folder / "roll.npy") * [1.0, 1000.0, 1.0]
     np.save(tmp_path / "wide.npy", wide)

@@ -120,7 +120,7 @@ def test_force_replaces_what_exists(flowers):
     [
         (["--method", "isomp"], "did you mean Isomap?"),
         (["--method", "k-means"], "is a clustering"),
-        (["--method", "isomap", "--n-neighbours", "8"], "did you mean --n-neighbors?"),
+        (["--method", "isomap", "--n-neighors", "8"], "did you mean --n-neighbors?"),
         (["--method", "isomap", "--n-neighbors", "0"], "n_neighbors must be"),
         (["--method", "pca", "--output", "y.xlsx"], "files that end with"),
         (["--method", "pca", "--output", "y.h5ad"], "copy of the .h5ad file"),

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from manifoldry import KMeans, Isomap, datasets, save
+from manifoldry import Isomap, KMeans, datasets, save
 from manifoldry.apps.cli import main
 from manifoldry.apps.placing import remembered
 from manifoldry.tables import ReadOptions

@@ -433,3 +433,11 @@ def test_repeated_points_of_a_matrix_of_distances_are_dropped_by_row_and_column(
     found = diagnose(distances_by_differences(X), metric="precomputed")["duplicates"]
     assert "the row and the column" in found.advice
     assert "numpy.unique" in diagnose(X)["duplicates"].advice
+
+
+def test_columns_are_called_by_the_names_that_are_given():
+    X = np.column_stack([np.random.default_rng(0).normal(size=(60, 2)), np.full(60, 7.0)])
+    assert "olumn 'site'" in diagnose(X, feature_names=["width", "height", "site"])["constant columns"].sentence
+    assert "olumn 2" in diagnose(X)["constant columns"].sentence
+    with pytest.raises(ValueError, match="must name each of the 3 columns; got 2 names"):
+        diagnose(X, feature_names=["width", "height"])

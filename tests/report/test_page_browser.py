@@ -428,6 +428,26 @@ def test_without_scripts_words_and_tables_remain(pages, sample_file):
         assert words in text
 
 
+def test_a_notebook_shows_it_in_a_frame(pages, tmp_path):
+    (tmp_path / "notebook.html").write_text(f"<!doctype html><p>cell</p>{sample()._repr_html_()}", encoding="utf-8")
+    page = pages.open(tmp_path / "notebook.html", width=700, height=500)
+    frame = page.frame_locator("iframe")
+    frame.locator(".view canvas").nth(2).wait_for()
+    frame.locator("#legend button").first.click()
+    assert frame.locator("#count").inner_text() == "60 selected"
+
+
+def test_a_file_that_was_cut_says_so(pages, sample_file, tmp_path):
+    text = sample_file.read_text(encoding="utf-8")
+    start = text.index('id="b0">') + len('id="b0">')
+    (tmp_path / "cut.html").write_text(text[:start] + text[start + 40 :], encoding="utf-8")
+    page = pages.open(tmp_path / "cut.html")
+    page.get_by_text("the file may be cut off or changed").wait_for()
+    assert page.locator(".quality").is_visible()
+    assert pages.problems
+    pages.problems.clear()
+
+
 def test_half_a_million_points(pages, tmp_path):
     n = 500_000
     rng = np.random.default_rng(0)

@@ -58,6 +58,12 @@ def flat_places(points, size=(400, 300)):
     return np.array(size) / 2 + scale * (rows - (low + high) / 2) * [1, -1]
 
 
+def rightmost(points):
+    """The place of a row that no other covers."""
+    places = flat_places(points)
+    return places[np.nanargmax(places[:, 0])]
+
+
 def view(panel):
     return np.array(panel.run("p.getView().rotation")).reshape(3, 3)
 
@@ -209,9 +215,9 @@ def test_in_three_dimensions_the_row_in_front_is_hovered(page, ball):
 def test_the_ring_of_a_hovered_row_leaves_no_trace(page, cloud):
     panel = Panel(page, cloud)
     before = panel.seen()
-    panel.run("p.setHighlight(0)")
+    panel.run("p.setHighlight(a)", int(np.nanargmax(flat_places(cloud)[:, 0])))
     panel.settle()
-    x, y = flat_places(cloud)[0].astype(int)
+    x, y = rightmost(cloud).astype(int)
     changed = np.argwhere((panel.seen() != before).any(axis=2))
     assert len(changed) > 20
     assert np.abs(changed - [y, x]).max() < 12
@@ -299,6 +305,13 @@ def test_selected_rows_are_drawn_on_top_and_the_others_fade(page, webgl):
         assert near(picture[places[2][1], places[2][0]], WHITE, 60)
 
 
+def test_the_class_that_comes_last_in_the_file_does_not_cover_the_others(page):
+    points = np.random.default_rng(4).uniform(size=(3000, 2))
+    panel = Panel(page, points, colors=np.repeat([RED, BLUE], 1500, axis=0), size=(100, 100), pointSize=6)
+    picture = panel.picture()[20:80, 20:80]
+    assert 0.35 < np.mean(picture[..., 0] > picture[..., 2]) < 0.65
+
+
 def test_the_picture_for_print_is_white_and_twice_as_fine_in_a_dark_page(page, cloud):
     panel = Panel(page, cloud, background="#101418", ink="#eeeeee")
     assert near(panel.seen()[2, 2], [16, 20, 24])
@@ -322,7 +335,7 @@ def test_a_lost_context_keeps_the_picture_and_draws_again_when_restored(page, cl
     page.evaluate("loss.restoreContext()")
     page.wait_for_function("!ScatterGlPainter.shared().lost")
     panel.settle()
-    x, y = flat_places(cloud)[0].astype(int)
+    x, y = rightmost(cloud).astype(int)
     assert near(panel.seen()[y, x], np.multiply(BLUE, 0.92) + 20, 25)
 
 
@@ -338,7 +351,7 @@ def test_a_context_that_does_not_come_back_is_done_without(pages, source, cloud)
     assert np.mean(np.abs(panel.seen() - before) > 8) < 0.01
     panel.set_colors(np.tile(BLUE, (len(cloud), 1)))
     panel.settle()
-    x, y = flat_places(cloud)[0].astype(int)
+    x, y = rightmost(cloud).astype(int)
     assert near(panel.seen()[y, x], np.multiply(BLUE, 0.92) + 20, 25)
     assert Panel(page, cloud, size=(60, 30)).run("p.painter.constructor.name") == "ScatterPlainPainter"
 
@@ -427,7 +440,7 @@ def test_a_phone_gets_fine_pixels_and_shows_the_row_that_is_tapped(pages, source
     page.evaluate("clean()")
     panel = Panel(page, cloud, pointSize=8)
     assert panel.seen().shape == (600, 800, 3)
-    x, y = (2 * flat_places(cloud)[0]).astype(int)
+    x, y = (2 * rightmost(cloud)).astype(int)
     assert not near(panel.seen()[y, x], WHITE, 50)
     page.touchscreen.tap(x / 2, y / 2)
     panel.settle()

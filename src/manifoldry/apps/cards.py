@@ -64,7 +64,7 @@ def card_text(card: Card) -> str:
     advice = {heading: getattr(card, field) for heading, field in ADVICE.items()}
     rows = {**facts, **advice, "papers": ", ".join(card.papers)}
     lines = [card.name, *wrapped(summary(card), "  ", "  "), ""]
-    lines += [f"  {line}" for line in aligned(list(rows.items()), "ll")]
+    lines += aligned([(f"  {heading}", text) for heading, text in rows.items()], "ll")
     return "\n".join([*lines, "", "  parameters", *parameter_lines(card)])
 
 

@@ -45,7 +45,9 @@ def diagnose(ctx: click.Context, source: str, model: Path | None, reading: Readi
                 _before(source, reading, seed, as_it_is) if model is None else _after(source, reading, model)
             )
         with watch.stage("diagnose", "diagnosing"):
-            found = diagnosis_of(*subjects, labels=table.labels, random_state=seed)
+            same = subjects[-1].shape[1] == len(table.features)  # not so after --pca
+            names = table.features if same and reading.pca is None else None
+            found = diagnosis_of(*subjects, labels=table.labels, feature_names=names, random_state=seed)
     if as_json:
         findings = [asdict(each) for each in found]
         click.echo(

@@ -6,7 +6,8 @@
 
 const SCATTER_REACH = 12; // CSS pixels around the pointer within which a row counts as hovered
 const SCATTER_CLICK = 4; // CSS pixels that a hand moves during a click
-const SCATTER_REST = 60; // milliseconds without movement of the camera before a pointer may ask for rows again
+const SCATTER_REST = 140; // milliseconds without movement of the camera before a pointer asks again: longer than between
+// two steps of a wheel, so that the index is built once after a zoom and not in the middle of it
 const SCATTER_LASSO_STEP = 2; // CSS pixels between corners of a lasso
 const SCATTER_TURN = 0.008; // radians per CSS pixel of an orbit: half a turn takes about 400 pixels
 

@@ -9,6 +9,7 @@ import pytest
 from pyarrow import feather, ipc, parquet
 
 from manifoldry.tables import read_table
+from manifoldry.tables.arrow_messages import unpacked_bytes
 
 N = 12
 VECTORS = np.arange(3.0 * N).reshape(N, 3)
@@ -98,6 +99,22 @@ def test_a_vector_is_chosen_by_its_features(save):
 def test_tables_without_rows(save):
     with pytest.raises(ValueError, match="holds no rows"):
         read_table(save(pa.table({"a": pa.array([], pa.float64())})))
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+def test_compressed_arrow_files_are_measured_before_they_are_unpacked(tmp_path, monkeypatch, compression):
+    path = tmp_path / "data.arrow"
+    table = pa.table({"a": np.zeros(10**6), "b": pa.array(["word"] * 10**6).dictionary_encode()})
+    feather.write_feather(table, path, compression=compression, chunksize=10**6)
+    assert path.stat().st_size < 10**6 < table.nbytes
+    with path.open("rb") as file:
+        assert table.nbytes <= sum(unpacked_bytes(file, stream=False)) <= table.nbytes + 1000
+    unpacked = []
+    monkeypatch.setattr("pyarrow.ipc.open_file", unpacked.append)
+    monkeypatch.setattr("manifoldry.tables.refusals.available_memory", lambda: 10**7)
+    with pytest.raises(ValueError, match=r"takes 24 MB once it is unpacked, and 10 MB of memory are free"):
+        read_table(path)
+    assert unpacked == []
 
 
 def test_a_text_that_comes_often_is_in_memory_once(tmp_path, monkeypatch):

@@ -200,6 +200,8 @@ def test_ids_are_never_embedded_silently(read):
     assert (table.id_name, table.features) == ("k", ("x",))  # it counts the rows
     assert table.columns["patient_id"].tolist() == [i % 3 for i in range(12)]
     assert any("patient_id" in remark for remark in table.remarks)
+    assert read("geonameid,x\n12,1.5\n38,2.5\n").ids.tolist() == [12, 38]
+    assert read("acid,x\n12,1.5\n12,2.5\n").features == ("acid", "x")
     assert read("PassengerId,x\n3,1.5\n1,2.5\n").ids.tolist() == [3, 1]
     assert read("x\n" + "".join(f"{i}\n" for i in range(20))).features == ("x",)  # nothing else is there
     large = read("id,x\n9007199254740993,1\n9007199254740995,2\n")

@@ -21,6 +21,9 @@ def test_a_missing_file_suggests_the_nearest(tmp_path):
         read_table(tmp_path / "nowhere" / "data.csv")
     with pytest.raises(FileNotFoundError, match=r"no built-in data set 'swisroll'; did you mean 'swiss_roll'\?"):
         read_table("swisroll")
+    for strange in ("x" * 5000, "a\0b", ""):
+        with pytest.raises(FileNotFoundError, match="There is no file"):
+            read_table(strange)
     with pytest.raises(FileNotFoundError, match="no built-in data set 'qqq'; there are swiss_roll"):
         read_table("qqq", format="dataset")
 
@@ -37,6 +40,8 @@ def test_a_missing_file_suggests_the_nearest(tmp_path):
         ("data.npy.gz", gzip.compress(b"\x93NUMPY"), "compressed by gzip, and a NumPy array is not read so"),
         ("data.csv.bz2", b"BZh9", "compressed by bzip2; unpack it first"),
         ("data.json", b"[]", "is JSON"),
+        ("data.csv", b"version https://git-lfs.github.com/spec/v1\noid 4d\n", "a pointer of Git LFS .* git lfs pull"),
+        ("data.csv", b"<!DOCTYPE html>\n<html>404</html>", "a page; save its table as CSV"),
         ("data.csv", b"", "data.csv is empty"),
     ],
 )  # fmt: skip
@@ -138,6 +143,13 @@ def test_archives_of_the_users_folder(tmp_path, monkeypatch):
     np.savez(tmp_path / "mine.npz", X=np.arange(6.0).reshape(3, 2), y=np.array([0, 1, 0]), names=np.array(["u", "v"]))
     monkeypatch.setenv("MANIFOLDRY_DATA", str(tmp_path))
     assert read_table("mine").labels.tolist() == ["u", "v", "u"]
+
+
+def test_a_broken_archive_of_the_users_folder(tmp_path, monkeypatch):
+    (tmp_path / "mine.npz").write_bytes(b"PK\x03\x04")
+    monkeypatch.setenv("MANIFOLDRY_DATA", str(tmp_path))
+    with pytest.raises(ValueError, match="mine cannot be read as a built-in data set"):
+        read_table("mine")
 
 
 def test_reading_needs_only_the_libraries_of_the_format():

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from manifoldry.tables.arrow_columns import arrow_columns
+from manifoldry.tables.arrow_messages import unpacked_bytes
 from manifoldry.tables.assemble import columns_table, unique
 from manifoldry.tables.refusals import UnreadableError, check_bytes, listed, needs
 from manifoldry.tables.source import Source
@@ -67,9 +68,15 @@ def read_arrow(source: Source, options: ReadOptions) -> Table:
         import pyarrow as pa
     except ImportError:
         raise needs("pyarrow", "Reading Arrow files") from None
-    opened = pa.ipc.open_file if source.head(len(ARROW_MAGIC)) == ARROW_MAGIC else pa.ipc.open_stream
-    with source.open() as file, opened(file) as reader:
-        found = _collect(_batches(reader), reader.schema, source)
+    stream = source.head(len(ARROW_MAGIC)) != ARROW_MAGIC
+    with source.open() as file:
+        total = 0
+        for unpacked in unpacked_bytes(file, stream=stream):
+            total += unpacked
+            check_bytes(MEMORY_PER_BYTE * total, source.name)
+        file.seek(0)
+        with (pa.ipc.open_stream if stream else pa.ipc.open_file)(file) as reader:
+            found = _collect(_batches(reader), reader.schema, source)
     found.validate(full=True)
     return _table(found, options, source)
 

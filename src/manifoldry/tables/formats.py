@@ -65,6 +65,11 @@ STRANGERS = {
     b"%PDF": "a PDF document; save its table as CSV",
     b"FEA1": "a Feather file of version 1; save it again by a newer pyarrow",
     b"MATLAB": "a MATLAB file; load it by scipy.io.loadmat and save the array with numpy.save",
+    b"version https://git-lfs": "a pointer of Git LFS in place of the file; fetch it by git lfs pull",
+    b"@relation": "an ARFF file; save its table as CSV",
+    b"@RELATION": "an ARFF file; save its table as CSV",
+    b"<!DOCTYPE": "a page; save its table as CSV",
+    b"<html": "a page; save its table as CSV",
     b"SQLite": "a database; export a table as CSV",
 }
 """What other first bytes stand for, and what to do."""
@@ -88,7 +93,7 @@ STRANGE_SUFFIXES = {
 UNPACKED = ("csv", "tsv", "mtx")
 """Formats that are read from gzip files too."""
 
-MAGIC_BYTES = 16
+MAGIC_BYTES = 24
 """Bytes that are enough to tell formats apart."""
 
 

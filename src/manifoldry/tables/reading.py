@@ -5,14 +5,13 @@ from __future__ import annotations
 import importlib
 import os
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, get_args
 
 from manifoldry import check
 from manifoldry.tables.formats import FORMATS, find_format
 from manifoldry.tables.named import find_dataset, known_datasets, near_dataset, read_dataset
 from manifoldry.tables.refusals import near_or_all, refusing
-from manifoldry.tables.source import STANDARD_INPUT, find_source
+from manifoldry.tables.source import STANDARD_INPUT, find_source, is_there
 from manifoldry.tables.table import Missing, ReadOptions, Table
 
 READERS = {
@@ -69,10 +68,11 @@ def read_table(source: str | os.PathLike[str], options: ReadOptions | None = Non
     """
     asked = _options(options, settings)
     name = os.fspath(source)
-    if asked.format == "dataset" or (name != STANDARD_INPUT and not Path(name).exists()):
+    if asked.format == "dataset" or (name != STANDARD_INPUT and not is_there(source)):
         dataset = find_dataset(name)
         if dataset is not None:
-            return read_dataset(dataset, asked)
+            with refusing(name, FORMATS["dataset"]):
+                return read_dataset(dataset, asked)
         near = near_dataset(name)
         if near is not None or asked.format == "dataset":
             hint = f"did you mean {near!r}?" if near else f"there are {', '.join(known_datasets())}."

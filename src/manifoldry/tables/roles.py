@@ -163,7 +163,7 @@ def _names_rows(column: Column, suspect: bool) -> bool:
     if column.kind != "number" or not (suspect or column.dtype.kind in "iu"):
         return False
     values = column.load()
-    if suspect:
+    if suspect or column.name.lower().endswith("id"):  # geonameid, but not an amount of acid that comes twice
         return len(np.unique(values)) == len(values)
     if len(values) < COUNTING_ROWS or values[0] not in (0, 1) or values.dtype.kind == "f":
         return False

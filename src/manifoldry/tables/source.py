@@ -113,12 +113,20 @@ def find_source(given: str | os.PathLike[str]) -> Source:
     if os.fspath(given) == STANDARD_INPUT:
         return _standard_input()
     path = Path(given)
-    if not path.exists():
+    if not is_there(given):
         raise FileNotFoundError(_not_there(path))
     if not path.is_dir() and not path.is_file():  # a pipe, such as those of a shell's <(...)
         with path.open("rb") as file:
             return Source(path.name, content=_bounded_bytes(file, path.name))
     return Source(path.name or str(path.resolve().name), path)
+
+
+def is_there(path: str | os.PathLike[str]) -> bool:
+    """Tell whether there is a file or folder; no name that the system does not take is one."""
+    try:
+        return bool(os.fspath(path)) and Path(path).exists()
+    except (OSError, ValueError):
+        return False
 
 
 def _standard_input() -> Source:

@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: .venv/app  ## unfold a Swiss roll by every method; pictures in demo/
+demo: .venv/app  ## unfold a Swiss roll by every method; pictures and a report in demo/
 	$(BIN)/manifoldry demo
 
 test: lint types check  ## lint, types and tests: all that must pass

@@ -73,6 +73,11 @@ def test_a_source_beside_the_record_is_found_and_one_that_is_gone_is_told(folder
     assert "neither here nor beside the record" in capsys.readouterr().err
 
 
+def test_standard_output_is_no_place_to_compare(folder, capsys):
+    assert main(["rerun", "rows_run.json", "--output", "-"]) == 2
+    assert "name one by --output" in capsys.readouterr().err
+
+
 def test_standard_input_cannot_be_read_again(folder, capsys):
     found = json.loads((folder / "rows_run.json").read_text())
     change(folder / "rows_run.json", source={**found["source"], "name": "-", "kind": "standard input"})

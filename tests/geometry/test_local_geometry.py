@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from scipy.optimize import nnls
+from scipy.sparse import csr_array
 
 from helpers import sample_of
-from manifoldry.geometry.neighborhoods import Stack, local_grams, stacks, sum_blocks
+from manifoldry.geometry.neighborhoods import Stack, gather, local_grams, stacks, sum_blocks
 from manifoldry.geometry.tangent import hessian_form, tangent_form, tangents, true_scale
 from manifoldry.geometry.weights import alignment, barycentric, convex, reconstruction
 from manifoldry.neighbors.sample import Sample
@@ -166,3 +167,9 @@ def test_an_isolated_point_has_no_list():
     graph = NeighborGraph(np.array([0, 1, 2, 2]), np.array([1, 0]), np.array([1.0, 1.0]))
     assert [stack.centers.tolist() for stack in stacks(graph, 1, own=False)] == [[0, 1]]
     assert isinstance(next(stacks(graph, 1, own=True)), Stack)
+
+
+def test_no_rows_of_a_sparse_matrix_keep_their_columns():
+    sparse = csr_array(np.eye(4))
+    assert gather(sparse, np.zeros((0, 3), dtype=int)).shape == (0, 3, 4)
+    np.testing.assert_array_equal(gather(sparse, np.array([[2, 0]])), [[[0, 0, 1, 0], [1, 0, 0, 0]]])

@@ -182,9 +182,9 @@ def test_words_follow_the_figures():
     shuffled = np.random.default_rng(1).permutation(flat)
     found = build_report(flat, {"good": flat, "random": shuffled})
     assert found.summary[0].startswith("PCA keeps 100%")
-    assert "can be read:" in panel(found, "good").reading[0]
+    assert panel(found, "good").reading[0].startswith("Near points are near in the data: the places of all of the 300")
     told = " ".join(panel(found, "random").reading)
-    assert "cannot be read for single points" in told
+    assert "Read groups, not single points" in told
     assert "Do not read which groups" in told
     assert "PCA keeps more neighbors (100% against" in told
     assert "chance: 5%" in panel(found, "random").caption

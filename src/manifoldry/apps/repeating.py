@@ -11,10 +11,10 @@ from manifoldry.apps.embedding import fit
 from manifoldry.apps.outputs import Outputs
 from manifoldry.apps.progress import Watch
 from manifoldry.apps.record import array_digest, differences, read_record, written
-from manifoldry.apps.results import source_facts
+from manifoldry.apps.results import refuse_coordinates, source_facts, write_embedding
 from manifoldry.apps.task import EmbedTask
 from manifoldry.registry import METHODS
-from manifoldry.tables import ReadOptions, read_table, write_coordinates
+from manifoldry.tables import ReadOptions, read_table
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,9 @@ def repeat(path: Path, output: Path | None, watch: Watch, *, overwrite: bool = F
     record = read_record(path)
     task = recorded_task(record, path)
     output = recorded_output(record) if output is None else output
-    Outputs(output, overwrite=overwrite).refuse(task.source)
+    outputs = Outputs(output, overwrite=overwrite)
+    outputs.refuse(task.source)
+    refuse_coordinates(outputs, task.source)
     with watch.stage("read", f"reading {task.source}"):
         table = read_table(task.source, task.reading)
         now = source_facts(task, table)["source"]
@@ -86,7 +88,7 @@ def repeat(path: Path, output: Path | None, watch: Watch, *, overwrite: bool = F
     fitted = fit(task, table, watch)
     Y = fitted.model.embedding_
     with watch.stage("write", "writing coordinates"):
-        write_coordinates(output, Y, table, overwrite=overwrite)
+        write_embedding(outputs, Y, table, task.source)
     same = array_digest(Y) == record["coordinates"]["sha256"]
     return Repetition(same, output, written(output), tuple(changed))
 

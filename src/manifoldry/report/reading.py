@@ -90,9 +90,8 @@ def _most_kept(kept: Mapping[str, float], trusts: Mapping[str, Reliability], ref
         yield f"Look at {first} first: it keeps {kept[first]:.0%} of the nearest neighbors{beside}."
     if first in trusts:
         share = trusts[first].share_trustworthy
-        yield f"In it {_share(share)} of the points have a place that can be believed" + (
-            "." if share >= HALF_TRUSTED else ", so do not read single points: look for coarse groups only."
-        )
+        then = "" if share >= HALF_TRUSTED else ": read coarse groups, not single points"
+        yield f"In it the places of {_share(share)} of the points can be believed{then}."
 
 
 def _first(values: Mapping[str, float], reference: str) -> str:
@@ -117,14 +116,13 @@ def _places(trust: Reliability) -> str:
     n, counts = len(trust.score), trust.counts
     good = trust.share_trustworthy
     shares = (
-        f"{_share(good)} of the {n:,} points have so many of their neighbors in the data around them that their place "
-        f"can be believed, {_share(counts['dubious'] / n)} are dubious"
+        f"the places of {_share(good)} of the {n:,} points can be believed, {_share(counts['dubious'] / n)} are dubious"
     )
     if good >= MOST_TRUSTED:
-        return f"Who is near whom can be read: {shares}."
+        return f"Near points are near in the data: {shares}."
     if good >= HALF_TRUSTED:
-        return f"Who is near whom can be read for most points: {shares} (color by reliability to see which)."
-    return f"Who is near whom cannot be read for single points, at most for groups: {shares}."
+        return f"Near points are mostly near in the data: {shares} (color by reliability to see which)."
+    return f"Read groups, not single points: {shares}."
 
 
 def _share(value: float) -> str:
@@ -138,30 +136,28 @@ def _distances(score: Score) -> Iterator[str]:
     straight, along, best = score.get("spearman", nan), score.get("geodesic_correlation", nan), _correlation(score)
     if best != best:
         return
-    figures = f"correlation {straight:.2f} with straight distances, {along:.2f} with paths along the data"
+    figures = f"correlation {straight:.2f} straight, {along:.2f} along the data"
     if along >= READABLE and along > straight + UNFOLDED:
-        yield f"Distances follow paths along the data, as when a bend is unfolded, not straight lines ({figures})."
+        yield f"Distances follow paths along the data, as when a bend is unfolded ({figures})."
     elif best >= READABLE:
-        yield f"What is far apart in the picture is far apart in the data ({figures})."
+        yield f"Far apart in the picture is far apart in the data ({figures})."
     elif best >= ROUGH:
-        yield (f"Which groups are near each other can be read roughly, how far they are apart cannot ({figures}).")
+        yield f"Which groups are near each other can be read roughly, how far apart cannot ({figures})."
     else:
-        yield f"Do not read which groups are near each other, nor how far they are apart ({figures})."
+        yield f"Do not read which groups are near each other or how far apart ({figures})."
 
 
 def _crowding(score: Score) -> Iterator[str]:
     density = score.get("density_preservation", nan)
     if density != density:
         return
+    figure = f"correlation of densities {density:.2f}"
     if density >= READABLE:
-        yield f"Crowded places are crowded in the data too (correlation of densities {density:.2f})."
+        yield f"Crowded places are crowded in the data too ({figure})."
     elif density >= ROUGH:
-        yield f"Crowding and sizes of groups follow the data roughly (correlation of densities {density:.2f})."
+        yield f"Crowding and sizes of groups follow the data roughly ({figure})."
     else:
-        yield (
-            f"Crowding and sizes of groups mean little here (correlation of densities {density:.2f}): a dense or small "
-            "group may be wide in the data; color by the density of the data to see."
-        )
+        yield f"Crowding and sizes of groups mean little: color by the density of the data instead ({figure})."
 
 
 def _labels(score: Score, chance: float) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry.storage.encode import ARRAY_TYPES, MAX_DEPTH, NOT_STORED, Json
+from manifoldry.storage.encode import ARRAY_TYPES, MAX_NESTED_OBJECTS, NOT_STORED, Json
 from manifoldry.storage.layout import SpacingBudget, laid_out
 from manifoldry.storage.names import (
     BIT_GENERATORS,
@@ -50,8 +50,8 @@ class ModelDecoder:
         decoder = next((_DECODERS[tag] for tag in _DECODERS if tag in encoded), None)
         if decoder is None:
             raise ValueError(f"it has an unknown kind of value: {sorted(encoded)[:3]}")
-        if self._depth > MAX_DEPTH:
-            raise ValueError(f"it has more than {MAX_DEPTH} values inside of each other")
+        if self._depth > MAX_NESTED_OBJECTS:
+            raise ValueError(f"it has more than {MAX_NESTED_OBJECTS} values inside of each other")
         self._depth += 1
         value = decoder(self, encoded)
         self._depth -= 1

@@ -17,7 +17,7 @@ from manifoldry.values import Array
 
 NOT_STORED = ("callback", "memory")
 """Parameters that belong to the program, not to the model: what hears of progress, where a pipeline has its cache."""
-MAX_DEPTH = 100
+MAX_NESTED_OBJECTS = 100
 """Objects inside of objects at the most; a model has about 15. Deeper ones hold themselves, or are no model."""
 
 Json = Any
@@ -50,8 +50,8 @@ class ModelEncoder:
         known = self._met.get(id(value))
         if known is not None:
             return self._reference(known)
-        if self._depth > MAX_DEPTH:
-            raise ValueError(f"{place} holds itself, or more than {MAX_DEPTH} objects inside of each other.")
+        if self._depth > MAX_NESTED_OBJECTS:
+            raise ValueError(f"{place} holds itself, or more than {MAX_NESTED_OBJECTS} objects inside of each other.")
         self._depth += 1
         encoded = self._encoder(value)(self, value, place)
         self._depth -= 1

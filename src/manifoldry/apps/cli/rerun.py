@@ -8,6 +8,7 @@ import click
 
 from manifoldry.apps.cli.options import json_option
 from manifoldry.apps.cli.output_options import force_option, quiet_option
+from manifoldry.apps.outputs import STANDARD_STREAM
 
 
 @click.command()
@@ -32,6 +33,8 @@ def rerun(record: Path, output: Path | None, any_source: bool, force: bool, as_j
     from manifoldry.apps.progress import watching
     from manifoldry.apps.repeating import repeat
 
+    if str(output) == STANDARD_STREAM:
+        raise click.UsageError("Repeated coordinates are compared as a file: name one by --output.")
     with watching(shown=not (as_json or quiet)) as watch:
         done = repeat(record, output, watch, overwrite=force, any_source=any_source)
     if as_json:

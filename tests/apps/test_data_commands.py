@@ -177,6 +177,14 @@ def test_a_comparison_ranks_writes_and_tells(folder, tmp_path, capsys, monkeypat
     assert found["outputs"] == {}
 
 
+def test_labels_that_say_nothing_are_left_out_of_a_comparison(folder, tmp_path, capsys):
+    lines = (folder / "roll.csv").read_text().splitlines()[:81]
+    (tmp_path / "one_class.csv").write_text("\n".join(line.replace("right", "left") for line in lines))
+    arguments = ("--label", "side", "--purpose", "see-clusters", "--methods", "pca", "--budget", "0")
+    found = answer(capsys, "compare", tmp_path / "one_class.csv", *FEATURES, *arguments)
+    assert found["best"] == "PCA"
+
+
 def test_a_purpose_or_method_that_is_not_known_is_refused_before_the_file_is_read(capsys):
     assert cli.main(["compare", "none.csv", "--purpose", "fun"]) == 2
     assert "'fun' is not one of keep distances" in capsys.readouterr().err

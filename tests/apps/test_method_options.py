@@ -1,7 +1,9 @@
 """The parameters of methods as options: typed, described, and refused by the sentences of the library."""
 
 import click
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given, settings
 
 from manifoldry.apps.cli.main import _verdict
 from manifoldry.apps.cli.method_options import MethodCommand
@@ -11,6 +13,8 @@ from manifoldry.apps.method_names import method_class, method_name
 from manifoldry.apps.method_parameters import NOT_OPTIONS, all_parameters, method_parameters
 from manifoldry.parameters import admits, declared, describe
 from manifoldry.registry import METHODS, methods
+
+PARAMETERS = [parameter for card in methods() for parameter in method_parameters(card.cls).values()]
 
 
 @click.command(cls=MethodCommand)
@@ -132,6 +136,23 @@ def test_all_parameters_are_options_or_say_why_not():
         missing = set(all_parameters(card.cls)) - set(method_parameters(card.cls))
         for name in missing - set(NOT_OPTIONS) if not card.wrapped else ():
             assert not admits(declared(card.cls)[name], 1), f"{card.name} {name}: {describe(declared(card.cls)[name])}"
+
+
+@given(
+    st.sampled_from(PARAMETERS), st.text(max_size=12) | st.sampled_from(["none", "true", "1,2", "{}", "[[", "1e999"])
+)
+@settings(max_examples=200, deadline=None)
+def test_any_text_is_a_value_or_is_refused_by_one_sentence(parameter, text):
+    if parameter.is_flag:
+        return
+    try:
+        value, said = parameter.from_text(text), ""
+    except ValueError as error:
+        value, said = None, str(error)
+    if said:
+        assert parameter.name in said
+    else:
+        assert parameter.annotation is None or admits(parameter.annotation, value)
 
 
 def test_entries_follow_references_to_other_classes():

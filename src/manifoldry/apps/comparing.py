@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from manifoldry.apps.choice import stopping
+from manifoldry.apps.choice import stopping, usable_labels
 from manifoldry.apps.json_text import plain
 from manifoldry.apps.outputs import Outputs
 from manifoldry.apps.progress import Watch
@@ -87,7 +87,7 @@ def run_compare(task: CompareTask, watch: Watch) -> tuple[Comparison, dict[str, 
             X,
             task.purpose,
             task.budget or None,
-            labels=table.labels if task.purpose in LABELED_PURPOSES else None,
+            labels=usable_labels(table.labels) if task.purpose in LABELED_PURPOSES else None,
             methods=task.methods,
             n_components=task.n_components,
             random_state=task.seed,

@@ -10,7 +10,7 @@ from PIL import Image
 import manifoldry
 
 ASSETS = Path(manifoldry.__file__).parent / "report" / "assets"
-ENGINE = ("camera", "rows", "fallback", "painter", "picking", "overlay", "gestures", "scatter")
+ENGINE = ("camera", "rows", "look", "fallback", "painter", "picking", "overlay", "gestures", "scatter")
 """Files of the engine in the order in which a page needs them."""
 
 SCRIPT = """
@@ -19,13 +19,15 @@ const frames = (count = 2) => new Promise((done) => {
   const next = () => (count-- > 0 ? requestAnimationFrame(next) : done());
   next();
 });
-const rest = () => new Promise((done) => setTimeout(done, 90));
+const rest = () => new Promise((done) => setTimeout(done, 180));
 function make(width, height, points, options) {
   const canvas = document.createElement("canvas");
   Object.assign(canvas.style, {width: width + "px", height: height + "px", outline: "none"});
   document.body.append(canvas);
   const panel = new Scatter(canvas, {points: new Float32Array(decode(points).buffer), ...options});
-  panel.onSelect = (mask, event, final) => (window.selected = {rows: mask && Array.from(mask.keys()).filter((i) => mask[i]), final});
+  panel.onSelect = (mask, event, final) => {
+    window.selected = {rows: mask && Array.from(mask.keys()).filter((i) => mask[i]), final};
+  };
   panel.onHover = (...hovered) => (window.hovered = hovered);
   return panel;
 }

@@ -286,6 +286,10 @@ def test_categories_can_be_told_apart(vision):
         assert apart.min() > 13.5
 
 
+def test_every_script_and_style_is_in_the_page():
+    assert {path.name for path in ASSETS.iterdir()} == {*page.SCRIPTS, *page.STYLES, "page.html"}
+
+
 @pytest.mark.parametrize("path", sorted(ASSETS.glob("*.js")), ids=lambda path: path.name)
 def test_scripts_are_short_and_run_no_text(path):
     source = path.read_text(encoding="utf-8")

@@ -1,5 +1,6 @@
 """The page in a real browser, offline: what a person sees and does, against the same computed by NumPy."""
 
+import base64
 import csv
 import io
 import json
@@ -38,7 +39,7 @@ def settle(page):
 @pytest.fixture(scope="module")
 def shared(chromium, sample_file):
     opened = Pages(chromium)
-    yield ready(opened.open(sample_file)), opened.problems
+    yield ready(opened.open(sample_file, width=1000, height=600)), opened.problems
     opened.close()
 
 
@@ -58,9 +59,10 @@ def page(shared):
 
 
 def picture(page, k=0):
-    """The pixels of a panel as they are on the screen."""
+    """The pixels of a panel."""
     settle(page)
-    with Image.open(io.BytesIO(page.locator(".view canvas").nth(k).screenshot())) as image:
+    address = page.evaluate(f"document.querySelectorAll('.view canvas')[{k}].toDataURL()")
+    with Image.open(io.BytesIO(base64.b64decode(address.split(",")[1]))) as image:
         return np.asarray(image.convert("RGB")).astype(int)
 
 
@@ -72,8 +74,14 @@ def places(page, k, coordinates):
     return np.c_[coordinates, np.ones(len(coordinates))] @ np.linalg.solve(known, seen)
 
 
+def box_of(page, k):
+    """Where a panel is in the window, once it has been scrolled to."""
+    page.evaluate(f"document.querySelectorAll('.view')[{k}].scrollIntoView({{ block: 'center' }})")
+    return page.locator(".view canvas").nth(k).bounding_box()
+
+
 def drag(page, k, start, end, modifier=None):
-    box = page.locator(".view canvas").nth(k).bounding_box()
+    box = box_of(page, k)
     start, end = [float(value) for value in start], [float(value) for value in end]
     page.mouse.move(box["x"] + start[0], box["y"] + start[1])
     if modifier:
@@ -103,6 +111,7 @@ def alone(at, radius=14):
 
 def test_it_draws_what_it_holds(page):
     assert page.title() == "A sample"
+    assert page.evaluate("Report.panels[0].scatter.painter.constructor.name") == "ScatterGlPainter"  # not the fallback
     assert page.locator(".panel h2").all_inner_texts() == ["first", "second", "solid"]
     for k in range(3):
         colored = np.ptp(picture(page, k), axis=2) > 60
@@ -211,7 +220,7 @@ def test_hover_shows_the_row_its_picture_and_its_places(page):
     report = sample()
     at = places(page, 0, report.panels[0].coordinates)
     row = int(np.flatnonzero(alone(at, 16) & (np.arange(240) % 7 > 0))[0])
-    box = page.locator(".view canvas").nth(0).bounding_box()
+    box = box_of(page, 0)
     page.mouse.move(box["x"] + at[row, 0] + 2, box["y"] + at[row, 1] - 1)
     page.wait_for_selector("#card", state="visible")
     text = page.inner_text("#card")
@@ -247,7 +256,7 @@ def test_only_the_selected_rows_and_rows_by_name(page):
 
 
 def test_everything_is_done_by_keys(pages, sample_file):
-    page = ready(pages.open(sample_file))
+    page = ready(pages.open(sample_file, width=800, height=500))
 
     def focused():
         return page.evaluate("document.activeElement.id || document.activeElement.tagName")
@@ -300,7 +309,7 @@ def test_a_solid_panel_turns_and_one_panel_can_be_large(page):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_words_can_be_read_in_light_and_dark(pages, sample_file, scheme):
-    page = ready(pages.open(sample_file, color_scheme=scheme))
+    page = ready(pages.open(sample_file, color_scheme=scheme, width=800, height=500))
     dark = scheme == "dark"
     assert (np.median(picture(page)) < 60) == dark
     ratios = page.evaluate("""() => {
@@ -334,7 +343,7 @@ def test_words_can_be_read_in_light_and_dark(pages, sample_file, scheme):
 
 
 def test_a_phone_scrolls_down_only(pages, sample_file):
-    page = ready(pages.open(sample_file, width=360, height=740, has_touch=True, is_mobile=True, device_scale_factor=2))
+    page = ready(pages.open(sample_file, width=360, height=740, has_touch=True, is_mobile=True))
     assert page.evaluate("[innerWidth, document.documentElement.scrollWidth]") == [360, 360]
     lefts = {round(box["x"]) for box in (found.bounding_box() for found in page.locator(".panel").all())}
     assert len(lefts) == 1
@@ -346,7 +355,7 @@ def test_a_phone_scrolls_down_only(pages, sample_file):
 
 
 def test_on_paper_it_is_light_and_open(pages, sample_file, tmp_path):
-    page = ready(pages.open(sample_file, color_scheme="dark"))
+    page = ready(pages.open(sample_file, color_scheme="dark", width=800, height=500))
     page.evaluate("""addEventListener("afterprint", () => { window.wasOpen = window.atPrint; });
       addEventListener("beforeprint", () => { window.atPrint = [document.querySelectorAll("details:not([open])").length,
         document.querySelectorAll("img.printed").length, document.documentElement.dataset.theme]; });""")
@@ -420,6 +429,26 @@ def test_without_scripts_words_and_tables_remain(pages, sample_file):
         assert words in text
 
 
+def test_a_notebook_shows_it_in_a_frame(pages, tmp_path):
+    (tmp_path / "notebook.html").write_text(f"<!doctype html><p>cell</p>{sample()._repr_html_()}", encoding="utf-8")
+    page = pages.open(tmp_path / "notebook.html", width=700, height=500)
+    frame = page.frame_locator("iframe")
+    frame.locator(".view canvas").nth(2).wait_for()
+    frame.locator("#legend button").first.click()
+    assert frame.locator("#count").inner_text() == "60 selected"
+
+
+def test_a_file_that_was_cut_says_so(pages, sample_file, tmp_path):
+    text = sample_file.read_text(encoding="utf-8")
+    start = text.index('id="b0">') + len('id="b0">')
+    (tmp_path / "cut.html").write_text(text[:start] + text[start + 40 :], encoding="utf-8")
+    page = pages.open(tmp_path / "cut.html")
+    page.get_by_text("the file may be cut off or changed").wait_for()
+    assert page.locator(".quality").is_visible()
+    assert pages.problems
+    pages.problems.clear()
+
+
 def test_half_a_million_points(pages, tmp_path):
     n = 500_000
     rng = np.random.default_rng(0)
@@ -436,18 +465,18 @@ def test_half_a_million_points(pages, tmp_path):
     path = tmp_path / "large.html"
     report.save(path)
     assert path.stat().st_size < 7e6
-    page = ready(pages.open(path, width=900, height=700))
+    page = ready(pages.open(path, width=480, height=400))
     colored = np.ptp(picture(page), axis=2) > 40
     assert 0.05 < colored.mean() < 0.9
     assert "10 other categories" in page.inner_text("#legend")
     assert "the 20 most frequent" in page.inner_text("#legend")
-    box = page.locator(".view canvas").bounding_box()
+    box = box_of(page, 0)
     start, end = (
         np.array([0.3, 0.3]) * [box["width"], box["height"]],
         np.array([0.5, 0.5]) * [box["width"], box["height"]],
     )
     drag(page, 0, start, end, "Shift")
-    page.wait_for_function("document.querySelector('#count').textContent")
+    page.wait_for_selector("#count:not(:empty)")
     expected = within(places(page, 0, Y), start, end).sum()
     count = int(page.inner_text("#count").split()[0].replace(",", ""))
     assert count > 1000

@@ -1,11 +1,9 @@
 """The scatter engine in a real browser: what is drawn, hovered and selected, against the same computed by NumPy."""
 
-import os
-import shutil
-
 import numpy as np
 import pytest
 
+from browser import Pages
 from scatter_panels import ASSETS, ENGINE, Panel, decoded, encoded, page_source
 
 RED, GREEN, BLUE = [213, 94, 0, 255], [0, 158, 115, 255], [0, 114, 178, 255]
@@ -15,38 +13,27 @@ PERSPECTIVE = 0.28
 
 
 @pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api")
-    path = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    arguments = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-first-run", "--disable-sync"]
-    arguments += ["--disable-background-networking", "--disable-component-update"]
-    with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=path, args=arguments)
-        yield opened
-        opened.close()
-
-
-def open_page(browser, **options):
-    page = browser.new_context(offline=True, viewport={"width": 900, "height": 700}, **options).new_page()
-    page.problems = []
-    page.on("pageerror", lambda error: page.problems.append(str(error)))
-    page.on("console", lambda message: page.problems.append(message.text) if message.type == "error" else None)
-    page.set_content(page_source())
-    return page
+def source(tmp_path_factory):
+    path = tmp_path_factory.mktemp("scatter") / "panels.html"
+    path.write_text(page_source(), encoding="utf-8")
+    return path
 
 
 @pytest.fixture(scope="module")
-def shared_page(browser):
-    return open_page(browser)
+def opened(chromium, source):
+    """One page for all tests of the module."""
+    pages = Pages(chromium)
+    yield pages, pages.open(source, width=900, height=700)
+    pages.close()
 
 
 @pytest.fixture
-def page(shared_page):
-    shared_page.evaluate("clean()")
-    shared_page.mouse.move(890, 690)
-    shared_page.problems.clear()
-    yield shared_page
-    assert shared_page.problems == []
+def page(opened):
+    pages, page = opened
+    page.evaluate("clean()")
+    page.mouse.move(890, 690)
+    yield page
+    assert pages.problems == []
 
 
 @pytest.fixture
@@ -69,6 +56,12 @@ def flat_places(points, size=(400, 300)):
     scale = MARGIN * min(size[0] / (high - low)[0], size[1] / max((high - low)[1], 1e-9))
     rows[~np.isfinite(rows).all(axis=1)] = np.nan
     return np.array(size) / 2 + scale * (rows - (low + high) / 2) * [1, -1]
+
+
+def rightmost(points):
+    """The place of a row that no other covers."""
+    places = flat_places(points)
+    return places[np.nanargmax(places[:, 0])]
 
 
 def view(panel):
@@ -168,8 +161,9 @@ def test_a_brush_tells_its_rows_while_it_is_drawn_and_escape_takes_it_back(page,
 
 def test_shift_and_drag_brush_in_pan_mode_and_leave_the_view(page, cloud):
     panel = Panel(page, cloud)
+    panel.run("p.canvas.style.border = '4px solid'")
     places = flat_places(cloud)
-    panel.drag([(150, 100), (250, 200)], keys=["Shift"])
+    panel.drag([(154, 104), (254, 204)], keys=["Shift"])
     expected = np.flatnonzero(((places > (150, 100)) & (places < (250, 200))).all(axis=1))
     assert panel.selected() == list(expected)
     np.testing.assert_allclose(panel.positions(), places, atol=1e-6)
@@ -221,9 +215,9 @@ def test_in_three_dimensions_the_row_in_front_is_hovered(page, ball):
 def test_the_ring_of_a_hovered_row_leaves_no_trace(page, cloud):
     panel = Panel(page, cloud)
     before = panel.seen()
-    panel.run("p.setHighlight(0)")
+    panel.run("p.setHighlight(a)", int(np.nanargmax(flat_places(cloud)[:, 0])))
     panel.settle()
-    x, y = flat_places(cloud)[0].astype(int)
+    x, y = rightmost(cloud).astype(int)
     changed = np.argwhere((panel.seen() != before).any(axis=2))
     assert len(changed) > 20
     assert np.abs(changed - [y, x]).max() < 12
@@ -244,9 +238,21 @@ def test_the_wheel_zooms_about_the_pointer_and_a_drag_pans(page, cloud):
     np.testing.assert_allclose(panel.positions(), anchor + factor * (places - anchor), atol=1e-6)
     zoomed = panel.positions()
     panel.drag([(200, 150), (230, 150), (260, 110)])
-    np.testing.assert_allclose(panel.positions(), zoomed + [60, -40], atol=1e-6)
+    np.testing.assert_allclose(panel.positions(), zoomed + np.array([60, -40]), atol=1e-6)
     panel.run("p.resetView()")
     np.testing.assert_allclose(panel.positions(), places, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("wheel", "taken"), [("zoom", [True, True]), ("ctrl", [False, True]), ("none", [False, False])]
+)
+def test_the_wheel_is_taken_as_asked_and_not_while_the_page_is_scrolled(page, cloud, wheel, taken):
+    panel = Panel(page, cloud, wheel=wheel)
+    turn = """((ctrlKey) => { const event = new WheelEvent("wheel", {deltaY: -50, ctrlKey, cancelable: true});
+        p.canvas.dispatchEvent(event); return event.defaultPrevented; })"""
+    assert [panel.run(f"{turn}(a)", ctrl) for ctrl in (False, True)] == taken
+    assert (panel.run("p.getView().zoom") > 1) == any(taken)
+    assert panel.run(f"window.dispatchEvent(new Event('scroll')) && {turn}(false)") is False
 
 
 def test_two_fingers_move_and_zoom_what_is_between_them(page, cloud):
@@ -299,6 +305,13 @@ def test_selected_rows_are_drawn_on_top_and_the_others_fade(page, webgl):
         assert near(picture[places[2][1], places[2][0]], WHITE, 60)
 
 
+def test_the_class_that_comes_last_in_the_file_does_not_cover_the_others(page):
+    points = np.random.default_rng(4).uniform(size=(3000, 2))
+    panel = Panel(page, points, colors=np.repeat([RED, BLUE], 1500, axis=0), size=(100, 100), pointSize=6)
+    picture = panel.picture()[20:80, 20:80]
+    assert 0.35 < np.mean(picture[..., 0] > picture[..., 2]) < 0.65
+
+
 def test_the_picture_for_print_is_white_and_twice_as_fine_in_a_dark_page(page, cloud):
     panel = Panel(page, cloud, background="#101418", ink="#eeeeee")
     assert near(panel.seen()[2, 2], [16, 20, 24])
@@ -322,8 +335,25 @@ def test_a_lost_context_keeps_the_picture_and_draws_again_when_restored(page, cl
     page.evaluate("loss.restoreContext()")
     page.wait_for_function("!ScatterGlPainter.shared().lost")
     panel.settle()
-    x, y = flat_places(cloud)[0].astype(int)
+    x, y = rightmost(cloud).astype(int)
     assert near(panel.seen()[y, x], np.multiply(BLUE, 0.92) + 20, 25)
+
+
+def test_a_context_that_does_not_come_back_is_done_without(pages, source, cloud):
+    page = pages.open(source)
+    page.evaluate("clean()")
+    panel = Panel(page, cloud, colors=np.tile(RED, (len(cloud), 1)), pointSize=10)
+    before = panel.seen()
+    page.evaluate("ScatterGlPainter.shared().gl.getExtension('WEBGL_lose_context').loseContext()")
+    page.wait_for_function("ScatterGlPainter.shared().lost")
+    page.evaluate("ScatterGlPainter.shared().giveUp()")
+    panel.settle()
+    assert np.mean(np.abs(panel.seen() - before) > 8) < 0.01
+    panel.set_colors(np.tile(BLUE, (len(cloud), 1)))
+    panel.settle()
+    x, y = rightmost(cloud).astype(int)
+    assert near(panel.seen()[y, x], np.multiply(BLUE, 0.92) + 20, 25)
+    assert Panel(page, cloud, size=(60, 30)).run("p.painter.constructor.name") == "ScatterPlainPainter"
 
 
 def test_twenty_panels_share_one_context_and_all_are_drawn(page, cloud):
@@ -341,7 +371,8 @@ def test_twenty_panels_share_one_context_and_all_are_drawn(page, cloud):
 def test_nothing_is_drawn_unless_something_changed_and_then_once(page, cloud):
     panel = Panel(page, cloud)
     page.evaluate("""() => { const painter = ScatterGlPainter.shared(); window.drawn = 0;
-        painter.draw = function (...given) { drawn++; return ScatterGlPainter.prototype.draw.apply(this, given); }; }""")
+        const { draw } = ScatterGlPainter.prototype;
+        painter.draw = function (...given) { drawn++; return draw.apply(this, given); }; }""")
     panel.settle()
     panel.run("p.setHighlight(1)")
     panel.settle()
@@ -399,23 +430,25 @@ def test_few_equal_or_missing_rows_are_no_problem(page, points):
 
 def test_arrays_of_the_wrong_length_are_refused(page, cloud):
     panel = Panel(page, cloud)
-    refusal = "(() => { try { a === 'colors' ? p.setColors(new Uint8Array(9)) : p.setSelection(new Uint8Array(9)); } catch (e) { return e.message; } })()"
-    assert panel.run(refusal, "colors") == "colors must have 1600 entries, got 9."
-    assert panel.run(refusal, "mask") == "mask must have 400 entries, got 9."
+    refusal = "(() => { try { p[a](new Uint8Array(9)); } catch (error) { return error.message; } })()"
+    assert panel.run(refusal, "setColors") == "colors must have 1600 entries, got 9."
+    assert panel.run(refusal, "setSelection") == "mask must have 400 entries, got 9."
 
 
-def test_a_fine_screen_gets_fine_pixels(browser, cloud):
-    page = open_page(browser, device_scale_factor=2)
+def test_a_phone_gets_fine_pixels_and_shows_the_row_that_is_tapped(pages, source, cloud):
+    page = pages.open(source, device_scale_factor=2, has_touch=True)
     page.evaluate("clean()")
     panel = Panel(page, cloud, pointSize=8)
     assert panel.seen().shape == (600, 800, 3)
-    x, y = (2 * flat_places(cloud)[0]).astype(int)
+    x, y = (2 * rightmost(cloud)).astype(int)
     assert not near(panel.seen()[y, x], WHITE, 50)
+    page.touchscreen.tap(x / 2, y / 2)
+    panel.settle()
+    assert page.evaluate("window.hovered[0]") == panel.run("p.rowAt(...a)", [x / 2, y / 2]) != -1
     panel.run("p.canvas.style.width = '200px'")
     panel.settle()
     assert panel.seen().shape == (600, 400, 3)
     np.testing.assert_allclose(panel.positions(), flat_places(cloud, (200, 300)), atol=1e-6)
-    page.context.close()
 
 
 @pytest.mark.parametrize("name", ENGINE)

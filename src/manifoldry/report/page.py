@@ -31,6 +31,7 @@ STYLES = ("page.css", "parts.css", "print.css")
 SCRIPTS = (
     "rows.js",
     "camera.js",
+    "look.js",
     "painter.js",
     "fallback.js",
     "picking.js",

@@ -5,7 +5,11 @@ const Colors = (() => {
   const LOW = 0.02, HIGH = 0.98; // quantiles at the ends of a scale, so that a few outliers do not take all colors
   const SIGNED = 0.2; // a number is signed in earnest if its lesser side reaches this share of the greater
 
-  const UNKNOWN_ALPHA = 150; // of 255: what is not known lies behind what is
+
+  /* Opacity of rows whose value is not known: faint where they are most, since figures of a sample leave out many. */
+  function unknownAlpha(known, n) {
+    return known < n / 2 ? 50 : 150;
+  }
 
   /* Ends of a color scale from all panels' values of one name: a given scale, or quantiles. */
   function range(columns, scale) {
@@ -40,6 +44,7 @@ const Colors = (() => {
     const n = column.values.length, rgba = new Uint8Array(4 * n);
     const ramp = Palettes.ramp(palette, dark), place = placer(scale);
     const unknown = Palettes.rgb(Palettes.UNKNOWN[dark ? "dark" : "light"]);
+    const faint = unknownAlpha(column.values.reduce((count, value) => count + Number.isFinite(value), 0), n);
     for (let i = 0; i < n; i++) {
       const value = column.values[i];
       if (Number.isFinite(value)) {
@@ -48,7 +53,7 @@ const Colors = (() => {
         rgba[4 * i + 3] = 255;
       } else {
         rgba.set(unknown, 4 * i);
-        rgba[4 * i + 3] = UNKNOWN_ALPHA;
+        rgba[4 * i + 3] = faint;
       }
     }
     return rgba;
@@ -77,10 +82,11 @@ const Colors = (() => {
   function categories(column, assigned, dark) {
     const n = column.values.length, rgba = new Uint8Array(4 * n);
     const table = [Palettes.rgb(Palettes.UNKNOWN[dark ? "dark" : "light"])];
+    const faint = unknownAlpha(n - counts(column)[0], n);
     for (const name of column.categories) table.push(Palettes.rgb(assigned.colors.get(name)));
     for (let i = 0; i < n; i++) {
       rgba.set(table[column.values[i]], 4 * i);
-      rgba[4 * i + 3] = column.values[i] ? 255 : UNKNOWN_ALPHA;
+      rgba[4 * i + 3] = column.values[i] ? 255 : faint;
     }
     return rgba;
   }
@@ -88,7 +94,7 @@ const Colors = (() => {
   function single(n, dark, known = true) {
     const color = (known ? Palettes.SINGLE : Palettes.UNKNOWN)[dark ? "dark" : "light"];
     const rgba = new Uint8Array(4 * n);
-    const word = new Uint8Array([...Palettes.rgb(color), known ? 255 : UNKNOWN_ALPHA]);
+    const word = new Uint8Array([...Palettes.rgb(color), known ? 255 : unknownAlpha(n, n)]);
     for (let i = 0; i < n; i++) rgba.set(word, 4 * i);
     return rgba;
   }

@@ -6,7 +6,8 @@
 
 const SCATTER_REACH = 12; // CSS pixels around the pointer within which a row counts as hovered
 const SCATTER_CLICK = 4; // CSS pixels that a hand moves during a click
-const SCATTER_REST = 60; // milliseconds without movement of the camera before a pointer may ask for rows again
+const SCATTER_REST = 140; // milliseconds without movement of the camera before a pointer asks again: longer than between
+// two steps of a wheel, so that the index is built once after a zoom and not in the middle of it
 const SCATTER_LASSO_STEP = 2; // CSS pixels between corners of a lasso
 const SCATTER_TURN = 0.008; // radians per CSS pixel of an orbit: half a turn takes about 400 pixels
 
@@ -22,7 +23,7 @@ class ScatterGestures {
     this.on(this.canvas, "pointermove", (event) => this.move(event));
     this.on(this.canvas, "pointerup", (event) => this.up(event));
     this.on(this.canvas, "pointercancel", (event) => this.drop(event));
-    this.on(this.canvas, "pointerleave", () => this.leave());
+    this.on(this.canvas, "pointerleave", (event) => this.leave(event));
     this.on(this.canvas, "wheel", (event) => this.wheel(event), { passive: false });
     this.on(this.canvas, "dblclick", () => panel.mode === "pan" && panel.resetView());
     this.on(this.canvas, "contextmenu", (event) => this.panel.camera.dimension === 3 && event.preventDefault());
@@ -42,7 +43,7 @@ class ScatterGestures {
 
   place(event) {
     const box = this.canvas.getBoundingClientRect();
-    return [event.clientX - box.left, event.clientY - box.top];
+    return [event.clientX - box.left - this.canvas.clientLeft, event.clientY - box.top - this.canvas.clientTop];
   }
 
   down(event) {
@@ -80,6 +81,7 @@ class ScatterGestures {
     }
     const { gesture } = this;
     if (gesture?.kind === "pinch") this.pinch(event.pointerId, place);
+    else if (gesture?.kind === "lasso") for (const step of scatterSteps(event)) this.drag(this.place(step), event);
     else if (gesture) this.drag(place, event);
     this.pointers.set(event.pointerId, place);
   }
@@ -128,7 +130,7 @@ class ScatterGestures {
     else if (gesture.kind === "brush" || gesture.kind === "lasso") panel.select(gesture.corners, event, true);
   }
 
-  // A click or tap shows the row below it; where a brush is at hand, a click beside all rows ends the selection.
+  // A click or tap shows the row below it; with a brush at hand it ends the selection, unless the page uses clicks.
   click(gesture, place, event) {
     const { panel } = this;
     const row = panel.rowAt(...place);
@@ -182,7 +184,9 @@ class ScatterGestures {
     }, Math.max(wait, 0));
   }
 
-  leave() {
+  // A finger leaves by being lifted: what it has tapped stays shown.
+  leave(event) {
+    if (event.pointerType === "touch") return;
     clearTimeout(this.asking);
     this.asked = undefined;
     if (!this.gesture) this.panel.hover(-1);
@@ -193,4 +197,10 @@ class ScatterGestures {
     const { gesture } = this;
     return gesture?.moved && (gesture.kind === "brush" || gesture.kind === "lasso") ? gesture.corners : null;
   }
+}
+
+// The places a fast hand went through since the last event, which the browser has joined into one.
+function scatterSteps(event) {
+  const steps = event.getCoalescedEvents?.() ?? [];
+  return steps.length ? steps : [event];
 }

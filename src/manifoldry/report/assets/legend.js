@@ -24,14 +24,14 @@ const Legend = (() => {
     return [
       make("span", { class: "legend-name", text: name }), ends,
       middle && make("span", { class: "legend-note" }, "middle: ", middle),
-      said && note(said), meaning && note(meaning), unknownEntry(dark),
+      said && note(said), meaning && note(meaning), scale.unknown > 0 && unknownEntry(scale.unknown, dark),
     ];
   }
 
-  function unknownEntry(dark) {
+  function unknownEntry(count, dark) {
     const swatch = make("span", { class: "swatch" });
     swatch.style.background = Palettes.UNKNOWN[dark ? "dark" : "light"];
-    return make("span", { class: "entry unknown", hidden: true }, swatch, "not known");
+    return make("span", { class: "entry" }, swatch, "not known", make("small", { text: count.toLocaleString("en") }));
   }
 
   function short(value) {

@@ -68,7 +68,7 @@ class ScatterOverlay {
     const { context, ratio, options } = panel;
     const [x, y] = panel.positionOf(panel.hovered);
     if (!Number.isFinite(x + y)) return;
-    const radius = Math.max(panel.disc(1).size / 2 + 2.5, SCATTER_RING - 3);
+    const radius = Math.max(scatterDisc(panel, 1).size / 2 + 2.5, SCATTER_RING - 3);
     const reach = Math.ceil((radius + 3) * ratio);
     this.ring = [Math.round(x * ratio) - reach, Math.round(y * ratio) - reach];
     patch.width = patch.height = 2 * reach;

@@ -99,9 +99,14 @@ class ReportPage {
     if (!known.length) return { kind: "single" };
     const given = this.meta.scales[known[0].name], meaning = given ? given.meaning : "";
     if (known[0].kind === "category") return { kind: "category", meaning, assigned: Colors.assign(known, this.dark) };
-    const range = Colors.range(known, given);
+    const range = { ...Colors.range(known, given), unknown: this.unknown(known) };
     const kind = range.middle === null || range.middle === undefined ? "number" : "diverging";
     return { kind, meaning, range, palette: this.state.palettes[kind] };
+  }
+
+  /* Rows of one panel without a number, at most. */
+  unknown(columns) {
+    return Math.max(...columns.map((column) => column.values.reduce((count, value) => count + !Number.isFinite(value), 0)));
   }
 
   /* Color every panel, and say what the colors mean: once, or at each panel if its rows differ. */
@@ -111,17 +116,18 @@ class ReportPage {
     this.shown = scale;
     this.toolbar.offerPalettes(scale.kind, scale.palette);
     const own = this.state.color.startsWith("panel:");
-    const legends = new Map();
+    let shared = null;
     this.panels.forEach((panel, k) => {
       panel.scatter.setTheme(this.surface());
       panel.rgba = this.colorsOf(columns[k], scale);
       const entries = columns[k] && scale.kind === "category" ? this.categoryLegend(columns[k], scale) : [];
       if (!columns[k] && own) Legend.show(panel.legend, [Legend.note("not known for this panel")]);
       else Legend.show(panel.legend, own ? entries : []);
-      if (!own && entries.length) legends.set("all", entries);
+      if (!own && entries.length) shared = entries;
     });
     const numbers = scale.range && Legend.numbers(columns.find(Boolean).name, scale.range, scale.palette, dark, scale.meaning);
-    Legend.show(this.find("legend"), legends.get("all") || numbers || []);
+    const meaning = own && scale.kind === "category" && scale.meaning && [Legend.note(scale.meaning)];
+    Legend.show(this.find("legend"), shared || numbers || meaning || []);
     this.applyColors();
   }
 
@@ -137,7 +143,8 @@ class ReportPage {
       const wanted = new Set(codes);
       this.combine(Uint8Array.from(column.values, (code) => (wanted.has(code) ? 1 : 0)), event);
     };
-    return Legend.categories(column, scale.assigned, this.dark, scale.meaning, pick);
+    const meaning = this.state.color.startsWith("panel:") ? "" : scale.meaning; // said once, above all panels
+    return Legend.categories(column, scale.assigned, this.dark, meaning, pick);
   }
 
   /* Give the panels their colors; rows that are not shown get none. */
@@ -287,12 +294,19 @@ class ReportPage {
 
 (() => {
   const start = async () => {
+    const panels = document.getElementById("panels");
     if (!window.DecompressionStream) {
-      document.getElementById("panels").textContent = "This browser is too old to show the panels: one of 2023 or later is needed.";
+      panels.textContent = "This browser is too old to show the panels: one of 2023 or later is needed.";
       return;
     }
-    await window.Report.load(PageData.embedded());
+    panels.textContent = "Opening…";
     document.documentElement.classList.add("ready");
+    try {
+      await window.Report.load(PageData.embedded());
+    } catch (error) {
+      panels.textContent = `The panels cannot be shown (${error.message}); the file may be cut off or changed.`;
+      throw error;
+    }
   };
   window.Report = new ReportPage();
   window.Report.ready = start();

@@ -43,6 +43,8 @@ void main() {
   pixel = vec4(mix(shade.rgb, background, edge) * opacity, opacity);
 }`;
 
+const SCATTER_RESTORE = 4000; // milliseconds within which browsers restore a context if they do at all
+
 class ScatterGlPainter {
   // The painter of the page, or null where there is no WebGL2.
   static shared() {
@@ -50,7 +52,12 @@ class ScatterGlPainter {
       const canvas = document.createElement("canvas");
       const options = { alpha: false, antialias: false, depth: true, powerPreference: "high-performance" };
       const gl = canvas.getContext("webgl2", options);
-      this.instance = gl ? new ScatterGlPainter(canvas, gl) : null;
+      try {
+        this.instance = gl ? new ScatterGlPainter(canvas, gl) : null;
+      } catch (error) {
+        console.warn(error.message); // a driver that refuses the shaders is like none
+        this.instance = null;
+      }
     }
     return this.instance;
   }
@@ -64,8 +71,10 @@ class ScatterGlPainter {
     canvas.addEventListener("webglcontextlost", (event) => {
       event.preventDefault(); // else the browser never restores it
       this.lost = true;
+      this.waiting = setTimeout(() => this.giveUp(), SCATTER_RESTORE);
     });
     canvas.addEventListener("webglcontextrestored", () => {
+      clearTimeout(this.waiting);
       this.prepare();
       for (const panel of this.panels.keys()) panel.redraw(); // buffers are filled again when drawn
     });
@@ -96,6 +105,14 @@ class ScatterGlPainter {
     gl.enable(gl.BLEND);
     gl.enable(gl.SCISSOR_TEST);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
+  }
+
+  // A context that does not come back: the panels go on without.
+  giveUp() {
+    ScatterGlPainter.instance = null;
+    const plain = new ScatterPlainPainter();
+    for (const panel of this.panels.keys()) panel.usePainter(plain);
+    this.panels.clear();
   }
 
   add(panel) {

@@ -7,7 +7,6 @@
 // rows: coordinates go to the graphics card once, colors and selection when they change.
 "use strict";
 
-const SCATTER_SIZES = [1.5, 10]; // CSS pixels: a smaller disc is a faint dot, a larger one hides its neighbors
 const SCATTER_LIVE = 50000; // rows up to which a brush selects while it is drawn, in all panels of a page
 const SCATTER_RATIO = 2; // device pixels per CSS pixel at most: more costs frames and shows nothing on a phone
 const SCATTER_RING = 9; // CSS pixels from the middle of the hovered row to the outside of its ring
@@ -48,11 +47,21 @@ class Scatter {
     if (width) this.camera.resize(width, height);
     this.stale = { points: true, colors: true, selection: true };
     this.moved();
-    const shown = Math.min(this.rows.order.length, this.painter.pointLimit);
-    if (shown < this.rows.order.length) {
-      const count = (value) => value.toLocaleString("en-US");
-      this.notice(`This browser offers no WebGL2: a random ${count(shown)} of ${count(this.rows.order.length)} points are drawn.`);
-    }
+    this.noticeLimit();
+  }
+
+  noticeLimit() {
+    const [shown, all] = [this.painter.pointLimit, this.rows.order.length];
+    if (shown >= all) return;
+    const count = (value) => value.toLocaleString("en-US");
+    this.notice(`This browser offers no WebGL2: a random ${count(shown)} of ${count(all)} points are drawn.`);
+  }
+
+  usePainter(painter) {
+    this.painter = painter;
+    painter.add(this);
+    this.noticeLimit();
+    this.redraw();
   }
 
   // RGBA bytes per row; a row with A = 0 is hidden: not drawn, not hovered, not selected by a brush.
@@ -163,7 +172,7 @@ class Scatter {
   rowAt(x, y) {
     const index = ScatterIndex.shared();
     index.build(this);
-    const radius = this.disc(1).size / 2;
+    const radius = scatterDisc(this, 1).size / 2;
     return index.nearest(x, y, Math.max(SCATTER_REACH, radius), radius);
   }
 
@@ -260,44 +269,11 @@ class Scatter {
     }
     this.overlay ??= new ScatterOverlay(this);
     if (this.dirty) {
-      if (!this.painter.draw(this, this.context, this.look())) return;
+      if (!this.painter.draw(this, this.context, scatterLook(this))) return;
       this.dirty = false;
       this.overlay.forget();
     }
     this.overlay.draw();
-  }
-
-  // Sizes, opacities and colors of this frame. The fewer rows are selected, the larger and more solid they are drawn:
-  // ten of half a million must be found.
-  look(ratio = this.ratio, theme = this.options) {
-    const { camera, rows } = this;
-    const solid = camera.dimension === 3;
-    const background = scatterColor(theme.background);
-    const ink = scatterColor(theme.ink);
-    const all = this.disc(1);
-    return {
-      ratio, background, ink,
-      plain: all,
-      faded: { ...all, alpha: solid ? 1 : 0.6 * all.alpha, rim: 0 },
-      chosen: rows.selection ? this.disc(Math.min(rows.order.length / Math.max(rows.selectedCount, 1), 1000)) : all,
-      veil: background.map((value, c) => 0.84 * value + 0.16 * ink[c]),
-      veilStrength: 0.85,
-      fog: solid ? 0.6 : 0,
-    };
-  }
-
-  // Diameter, opacity and rim of the discs where one row of so many is drawn.
-  disc(thinning) {
-    const { camera, options } = this;
-    const [least, most] = SCATTER_SIZES;
-    // CSS pixels between neighbors where a typical row lies
-    const spacing = camera.scale * Math.sqrt(thinning / camera.crowding);
-    const automatic = Math.min(Math.max(2.1 * spacing ** 0.42, least), most);
-    const size = options.pointSize ? options.pointSize * Math.min(thinning ** 0.1, 1.5) : automatic;
-    const overlap = (0.8 * size * size) / (spacing * spacing); // discs over a typical pixel
-    const clear = Math.min(Math.max(0.95 * Math.max(overlap, 1) ** -0.4, 0.28), 0.92);
-    // A rim of background (CSS pixels) around larger discs tells neighbors apart.
-    return { size, alpha: camera.dimension === 3 ? 1 : clear, rim: size > 3.5 ? 0.6 : 0 };
   }
 
   // The panel as it is now, as a PNG on white (or another theme) with twice the pixels: for printing and saving.
@@ -305,7 +281,7 @@ class Scatter {
     const canvas = document.createElement("canvas");
     canvas.width = Math.min(Math.round(this.camera.width * scale), 4096);
     canvas.height = Math.min(Math.round(this.camera.height * scale), 4096);
-    const look = this.look(canvas.width / this.camera.width, { background, ink });
+    const look = scatterLook(this, canvas.width / this.camera.width, { background, ink });
     const drawn = this.painter.draw(this, canvas.getContext("2d", { alpha: false }), look);
     return (drawn ? canvas : this.canvas).toDataURL("image/png");
   }
@@ -319,17 +295,4 @@ class Scatter {
     this.painter.remove(this);
     ScatterIndex.shared().forget(this);
   }
-}
-
-const scatterKnownColors = new Map();
-
-// [r, g, b] in 0..1 of any CSS color; the browser's own parser reads it.
-function scatterColor(text) {
-  if (!scatterKnownColors.has(text)) {
-    const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-    context.fillStyle = text;
-    context.fillRect(0, 0, 1, 1);
-    scatterKnownColors.set(text, Array.from(context.getImageData(0, 0, 1, 1).data.subarray(0, 3), (value) => value / 255));
-  }
-  return scatterKnownColors.get(text);
 }

@@ -20,6 +20,7 @@ MISSING = (
 ARGUMENTS = [
     "--use-angle=swiftshader",  # WebGL by the processor, the same on every machine
     "--enable-unsafe-swiftshader",
+    "--disable-gpu-compositing",  # of the page itself, which SwiftShader does slowly
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",

@@ -12,6 +12,7 @@ from scipy.stats import pearsonr, spearmanr
 
 from manifoldry import quality, score
 from manifoldry.neighbors.pairwise import sample_rows
+from manifoldry.quality.scoring import Asked, score_layouts
 from manifoldry.quality.table import GROUPS, TABLE
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -354,3 +355,14 @@ def test_half_of_the_distances_deviate_by_less():
 def test_few_points_are_compared_by_fewer_neighbors_unless_asked(n, k):
     X = np.random.default_rng(3).normal(size=(n, 3))
     assert score(X, X[:, :2]) == score(X, X[:, :2], n_neighbors=k)
+
+
+def test_several_embeddings_are_scored_as_each_alone():
+    X, Y, _ = curved()
+    layouts = [Y, X, Y[:, :1]]
+    for found, layout in zip(score_layouts(X, layouts, Asked(sample=50), random_state=3), layouts, strict=True):
+        alone = quality.score(X, layout, sample=50, random_state=3)
+        assert found == pytest.approx(alone, rel=1e-9, abs=1e-12)
+        assert found.pca == pytest.approx(alone.pca, rel=1e-9, abs=1e-12)
+        assert found.errors == pytest.approx(alone.errors, rel=1e-9, abs=1e-12)
+        assert found.heading == alone.heading

@@ -327,6 +327,15 @@ def test_many_rows_are_judged_by_a_uniform_sample(monkeypatch):
     assert any("100 of 400 rows" in note and "about 60 of all rows" in note for note in found.notes)
 
 
+def test_wide_rows_and_many_panels_are_judged_by_fewer():
+    rows, run = np.arange(9000), Run(0)
+    assert len(report_rows.judged_rows(rows, 2, 50, run)) == 9000
+    assert len(report_rows.judged_rows(rows, 5, 50, run)) == 5000
+    assert len(report_rows.judged_rows(rows, 2, 2000, run)) == 2500
+    assert len(report_rows.judged_rows(rows, 2, 100_000, run)) == 1000
+    assert len(report_rows.judged_rows(rows[:800], 2, 100_000, run)) == 800
+
+
 def test_too_many_rows_for_a_page_are_drawn_with_equal_chances(monkeypatch):
     monkeypatch.setattr(report_rows, "MAX_SHOWN_ROWS", 300)
     monkeypatch.setattr(report_rows, "N_JUDGED_ROWS", 30)

@@ -111,6 +111,7 @@ def alone(at, radius=14):
 
 def test_it_draws_what_it_holds(page):
     assert page.title() == "A sample"
+    assert page.evaluate("Report.panels[0].scatter.painter.constructor.name") == "ScatterGlPainter"  # not the fallback
     assert page.locator(".panel h2").all_inner_texts() == ["first", "second", "solid"]
     for k in range(3):
         colored = np.ptp(picture(page, k), axis=2) > 60

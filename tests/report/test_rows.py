@@ -60,6 +60,15 @@ def test_a_frame_of_columns_and_a_series_of_labels_are_taken():
     assert "silhouette" in figures(found)
 
 
+def test_a_frame_of_polars_is_taken():
+    polars = pytest.importorskip("polars")
+    X = table(30)
+    frame = polars.DataFrame({"kind": ["x", None, "z"] * 10, "size": [1, None, 3] * 10})
+    found = build_report(polars.DataFrame(X), {"a": polars.DataFrame(X[:, :2])}, columns=frame)
+    assert found.columns["kind"][:3].tolist() == ["x", "", "z"]
+    np.testing.assert_array_equal(found.columns["size"][:3], [1, np.nan, 3])
+
+
 def test_few_whole_numbers_are_classes_and_others_amounts():
     X = table()
     classes = build_report(X, {"a": X[:, :2]}, label=np.arange(40) % 3 * 1.0)

@@ -249,7 +249,8 @@ def _judge(
     """Return the rows that are judged, and their places among those shown."""
     whole = np.all([np.isfinite(layout.Y[shown, 0]) for layout in layouts], axis=0)
     candidates = np.flatnonzero(whole)
-    places = judged_rows(candidates, len(layouts), run)
+    width = 1 if metric == "precomputed" else data.shape[1]
+    places = judged_rows(candidates, len(layouts), width, run)
     rows = shown[places]
     classes = known.classes
     judged = JudgedRows(

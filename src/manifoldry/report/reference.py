@@ -14,9 +14,12 @@ from manifoldry.run import Run
 from manifoldry.solve.scaling import classical_scaling
 from manifoldry.values import FloatArray
 
-MAX_FITTED_ENTRIES = 20_000_000
-"""Entries of the rows to which the components are fitted; of more a sample, which changes them little. A second of 20
-columns, ten of 2,000."""
+MAX_FITTED_ENTRIES, MAX_FITTED_STORED = 20_000_000, 2_000_000
+"""Entries of the rows to which the components are fitted, and stored ones of sparse rows; of more a sample, which
+changes the components little."""
+
+MIN_FITTED_ROWS = 1000
+"""Rows to which they are fitted however wide these are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +58,10 @@ def _components(X: Any, n_components: int, run: Run) -> tuple[FloatArray, FloatA
 
     n, d = X.shape
     sparse = issparse(X)
+    most = n * MAX_FITTED_STORED // max(1, X.nnz) if sparse else MAX_FITTED_ENTRIES // d
     rows = X
-    if n * d > MAX_FITTED_ENTRIES and not sparse:
-        most = max(MAX_FITTED_ENTRIES // d, MAX_SPECTRUM_VALUES)
-        rows = X[np.sort(run.rng("rows of the components").choice(n, min(n, most), replace=False))]
+    if n > (most := max(most, MIN_FITTED_ROWS)):
+        rows = X[np.sort(run.rng("rows of the components").choice(n, most, replace=False))]
     count = max(1, min(max(n_components, MAX_SPECTRUM_VALUES), min(rows.shape) - sparse))
     model = PCA(count, svd_solver="arpack" if sparse else "auto", random_state=0).fit(rows)
     shown = min(n_components, count)

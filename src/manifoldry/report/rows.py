@@ -21,6 +21,10 @@ charts of one embedding beside PCA, 50 columns: 2 of 1,000 rows, 11 of 10,000, 5
 MAX_JUDGED_PLACES = 30_000
 """Rows times panels of which all are judged: three panels of 10,000 rows take about 15 CPU seconds."""
 
+MAX_JUDGED_ENTRIES, MIN_JUDGED_ROWS = 5_000_000, 1000
+"""Rows times columns of which all are judged, and rows that are judged however wide they are: 20 CPU seconds of MNIST's
+784 columns, and 160 MB of 20,000 columns where sparse rows are filled."""
+
 MAX_WHOLE_BYTES, MAX_SAMPLED_BYTES = 60_000_000, 18_000_000
 """Bytes of coordinates and columns on a page of all rows, and on one of a sample, which may as well be smaller: a third
 is added by writing them as text, a little taken off by compression, which makes pages of 70 MB and 22 MB."""
@@ -128,11 +132,12 @@ def shown_rows(n: int, bytes_per_row: float, run: Run) -> IntArray:
     return _drawn(np.arange(n), most, run.rng("shown rows"))
 
 
-def judged_rows(candidates: IntArray, n_panels: int, run: Run) -> IntArray:
-    """Return the rows to judge in so many panels: all candidates, or a uniform sample of many."""
-    if len(candidates) <= MAX_JUDGED_ROWS and len(candidates) * n_panels <= MAX_JUDGED_PLACES:
+def judged_rows(candidates: IntArray, n_panels: int, width: int, run: Run) -> IntArray:
+    """Return the rows of so many columns to judge in so many panels: all candidates, or a uniform sample of many."""
+    n, most = len(candidates), max(MIN_JUDGED_ROWS, MAX_JUDGED_ENTRIES // width)
+    if n <= min(most, MAX_JUDGED_ROWS) and n * n_panels <= MAX_JUDGED_PLACES:
         return candidates
-    return _drawn(candidates, N_JUDGED_ROWS, run.rng("judged rows"))
+    return _drawn(candidates, min(N_JUDGED_ROWS, most), run.rng("judged rows"))
 
 
 def _drawn(rows: IntArray, count: int, rng: np.random.Generator) -> IntArray:
@@ -143,6 +148,8 @@ def _items(columns: Any) -> Any:
     """Return the names and entries of a mapping or a data frame."""
     if columns is None:
         return ()
+    if not hasattr(columns, "items") and hasattr(columns, "to_dict"):
+        columns = columns.to_dict()  # a frame of polars
     if not hasattr(columns, "items"):
         raise ValueError(f"columns must map names to entries, or be a data frame; got {type(columns).__name__}.")
     return columns.items()

@@ -352,6 +352,14 @@ def test_a_phone_scrolls_down_only(pages, sample_file):
     for fold in page.locator("summary").all():
         fold.tap()
     assert page.evaluate("document.documentElement.scrollWidth") == 360
+    long = "a_name_without_a_space_that_is_longer_than_a_phone_is_wide_" * 2
+    panels = [ReportPanel(long, np.random.default_rng(0).normal(size=(240, 2)), caption=long, parameters={long: long})]
+    columns = {long: np.array([long, "b"] * 120), f"{long} 2": np.arange(240.0)}
+    other = sample(title=long, panels=panels, columns=columns, label=long, charts=(), id_name=long, notes=(long,))
+    for color in (f"column:{long}", f"column:{long} 2"):
+        page.evaluate("(payload) => Report.load(payload)", pages_module.payload(other))
+        page.evaluate("(color) => Report.colorBy(color)", color)
+        assert page.evaluate("document.documentElement.scrollWidth") == 360
 
 
 def test_on_paper_it_is_light_and_open(pages, sample_file, tmp_path):

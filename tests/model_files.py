@@ -2,6 +2,7 @@
 
 import enum
 import hashlib
+import importlib
 import io
 import json
 import sys
@@ -12,6 +13,7 @@ from dataclasses import fields, is_dataclass
 import numpy as np
 from scipy.sparse import issparse
 
+from manifoldry.storage import names
 from manifoldry.storage.container import DIGEST_LENGTH, DOCUMENT
 
 SILENT_EVENTS = ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "exec", "compile", "marshal.loads")
@@ -31,6 +33,10 @@ def _hear(event, arguments):
         _heard.append(f"open {arguments[0]} {arguments[1]}")
 
 
+for known in names.CLASSES:  # so that no module is compiled or read while a load is watched
+    names.find_class(known)
+for module in ("faiss", "encodings.cp437"):  # the second is how old archives spell names
+    importlib.import_module(module)
 sys.addaudithook(_hear)
 
 

@@ -1,6 +1,5 @@
 """Files that are damaged, foreign or made to do harm: always one sentence, never code, never the whole memory."""
 
-import importlib
 import json
 import pickle
 import struct
@@ -41,10 +40,6 @@ EVIL_NAMES = [
     None,
     ["PCA"],
 ]
-for known in names.CLASSES:  # so that no module is compiled or read while a load is watched
-    names.find_class(known)
-for module in ("faiss", "encodings.cp437"):  # the second is how old archives spell names
-    importlib.import_module(module)
 same_path = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )

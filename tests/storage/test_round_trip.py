@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
 
 import manifoldry
-from helpers import AUTO, among, bent_sheet, distances_by_differences, make
+from helpers import AUTO, among, bent_sheet, distances_by_differences, in_new_process, make
 from manifoldry.neighbors import KNeighborsTransformer, search
 from manifoldry.solve.repulsion import choice
 from manifoldry.storage import load_model, names, read_metadata, save_model
@@ -148,6 +148,18 @@ def test_layouts_by_approximate_repulsion_come_back(n_components, tmp_path, monk
     kind = "FFTPotential" if n_components == 2 else "BarnesHutPotential"
     assert type(model._extension.potential).__name__ == kind
     assert_same_maps(model, returned(model, tmp_path / "model.mfy"), bent_sheet(9, seed=2))
+
+
+def test_another_process_loads_a_model_and_places_new_points_to_the_same_bits(tmp_path):
+    model, Q = manifoldry.IPA().fit(bent_sheet(80)), bent_sheet(9, seed=4)
+    model.save(tmp_path / "model.mfy")
+    np.save(tmp_path / "Q.npy", Q)
+    in_new_process(
+        "import numpy as np, manifoldry\n"
+        f"folder = {str(tmp_path)!r}\n"
+        "np.save(folder + '/Y.npy', manifoldry.load(folder + '/model.mfy').transform(np.load(folder + '/Q.npy')))"
+    )
+    assert_bits(np.load(tmp_path / "Y.npy"), model.transform(Q))
 
 
 def test_what_was_shared_is_shared_and_stored_once(tmp_path):

@@ -75,7 +75,7 @@ def _score(fitted: Fitted, seed: int, n_jobs: int | None) -> tuple[Score, str]:
     """Return the figures of the points that have a place, by the rows that a report judges, and a remark on them."""
     Y, metric = fitted.model.embedding_, getattr(fitted.model, "metric", "euclidean")
     placed = np.flatnonzero(np.isfinite(Y).all(axis=1))
-    rows = judged_rows(placed, len({*fitted.panels, "PCA"}), Run(seed))
+    rows = judged_rows(placed, len({*fitted.panels, "PCA"}), fitted.X.shape[1], Run(seed))
     found = score(
         some_rows(fitted.X, rows, metric),
         Y[rows],

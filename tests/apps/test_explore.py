@@ -148,7 +148,7 @@ def test_three_dimensions_make_a_panel_in_space(server):
         ({"method": "UMAP", "parameters": {"n_neighbors": "many"}}, "n_neighbors must be"),
         ({"method": "UMAP", "parameters": {"callback": "print"}}, "has no parameter 'callback'"),
         ({"method": "UMAP", "parameters": [1]}, "must be an object"),
-        ({"method": "KMeans"}, "There is no method"),
+        ({"method": "KMeans"}, "is a clustering"),
     ],
 )
 def test_what_cannot_be_embedded_is_refused_at_once(server, body, said):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from manifoldry.apps.advice import forewarnings
 from manifoldry.apps.choice import choose
 from manifoldry.apps.judgment import judge
 from manifoldry.apps.method_names import AUTO_CLASS
@@ -80,6 +81,9 @@ def fit(task: EmbedTask, table: Table, watch: Watch) -> Fitted:
             for _, step in steps:
                 X = step.fit_transform(X)
     model, choice = task.estimator(), None
+    if task.scale == "none" and task.pca is None:
+        for sentence in forewarnings(X, table.features, getattr(model, "metric", "euclidean")):
+            watch.tell(sentence)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if task.method == AUTO_CLASS[0]:

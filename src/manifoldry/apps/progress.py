@@ -57,8 +57,21 @@ class Watch:
     def end(self, text: str) -> None:
         """Show that a stage has ended."""
 
+    def tell(self, sentence: str) -> None:
+        """Tell what is worth knowing before the command ends."""
 
-class Bar(Watch):
+
+class Teller(Watch):
+    """The same, which writes what is worth knowing as notes on the standard error stream."""
+
+    def tell(self, sentence: str) -> None:
+        """Write a note; a bar moves out of its way."""
+        from manifoldry.apps.cli.notes import tell
+
+        tell(sentence)
+
+
+class Bar(Teller):
     """The same on the standard error stream: stage, bar, steps, rate and time left; gone when the command ends."""
 
     def __init__(self) -> None:
@@ -108,12 +121,12 @@ class Bar(Watch):
 
 @contextmanager
 def watching(shown: bool = True) -> Iterator[Watch]:
-    """Yield who watches the stages of a command: a bar where the standard error stream is a terminal, else silence.
+    """Yield who watches the stages of a command: a bar where the standard error stream is a terminal, else notes only.
 
     Parameters
     ----------
     shown : bool
-        False for silence also at a terminal.
+        False for silence.
 
     Examples
     --------
@@ -123,7 +136,7 @@ def watching(shown: bool = True) -> Iterator[Watch]:
     ['read']
     """
     if not (shown and sys.stderr is not None and sys.stderr.isatty()):
-        yield Watch()
+        yield Teller() if shown else Watch()
         return
     with Bar() as bar:
         yield bar

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import numpy as np
 import pytest
 
@@ -79,6 +82,32 @@ def test_the_summary_tells_settings_and_causes_first():
     assert "9 rows of 1 column in 2 dimensions" in said
     assert "Settings: --scale robust, --pca 7, n_neighbors 8, min_dist 0.5, seed 3; the rest as usual." in said
     assert said.index("A cause.") < said.index("A symptom.")
+
+
+def test_one_column_gives_one_coordinate(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one.csv").write_text("width\n" + "\n".join(str(i**1.5) for i in range(40)))
+    assert main(["embed", "one.csv", "--no-report", "--method", "pca"]) == 0
+    assert "40 rows of 1 column in 1 dimension" in capsys.readouterr().out
+    assert (tmp_path / "one_embedding.csv").read_text().startswith("row,y0\n")
+    assert main(["rerun", "one_run.json"]) == 0
+
+
+def test_a_disk_that_is_full_is_told_with_what_is_there(tmp_path, monkeypatch, capsys):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("manifoldry.apps.embedding.write_model", full)
+    assert main(["embed", "iris", "--method", "pca", "--no-report"]) == 1
+    told = "No space left on device. Written: iris_embedding.csv; not written: iris_model.mfy, iris_run.json."
+    assert told in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused_before_any_work(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("os.access", lambda _, mode, **__: mode != os.W_OK)
+    assert main(["embed", "iris", "--method", "pca", "--folder", str(tmp_path)]) == 1
+    assert "cannot be written to, so 'iris_embedding.csv' needs another place" in capsys.readouterr().err
 
 
 def test_a_wrong_call_is_a_defect_and_no_mistake_of_the_user(monkeypatch, capsys):

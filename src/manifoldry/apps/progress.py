@@ -78,7 +78,7 @@ class Bar(Teller):
         super().__init__()
         self._shown = _rich_progress()
         self._task: Any = None
-        self._text = self._inner = ""
+        self._text = self._inner = self._compared = ""
         self._began = 0.0
 
     def __enter__(self) -> Bar:
@@ -90,7 +90,7 @@ class Bar(Teller):
 
     def begin(self, text: str) -> None:
         """Show a spinner, until the first step with a known total comes."""
-        self._text, self._inner = text, ""
+        self._text, self._inner, self._compared = text, "", ""
         self._task = self._shown.add_task(text, total=None, steps="")
 
     def show(self, progress: Progress) -> None:
@@ -98,11 +98,12 @@ class Bar(Teller):
         if self._task is None:
             return
         if progress.stage == COMPARISON_STAGE and progress.total:
-            self._describe(f"{self._text}, {progress.done} of {progress.total} done")
+            self._compared = f", {progress.done} of {progress.total} done"
+            self._describe(f"{self._text}{self._compared}")
             return
         if progress.stage != self._inner:
             self._inner = progress.stage
-            self._describe(f"{self._text}: {self._inner}")
+            self._describe(f"{self._text}{self._compared}: {self._inner}")
         if progress.total:
             done = min(progress.done, progress.total)
             steps = steps_text(done, progress.total, time.perf_counter() - self._began)

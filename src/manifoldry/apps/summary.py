@@ -69,7 +69,11 @@ def _chosen(method: str, choice: Mapping[str, Any]) -> str:
     if choice["left_out"]:
         text += f" ({', '.join(choice['left_out'])} would take too long on so many rows)"
     reason = choice["reasons"][0] if choice["reasons"] else ""
-    return f"{text}. {reason}".rstrip()
+    by_reason: dict[str, list[str]] = {}
+    for name, why in choice["skipped"].items():
+        by_reason.setdefault(why.rstrip("."), []).append(name)
+    skipped = "".join(f" Not compared: {', '.join(names)} ({why})." for why, names in by_reason.items())
+    return f"{text}. {reason}{skipped}".rstrip()
 
 
 def _figures(record: Mapping[str, Any]) -> Iterator[str]:
@@ -123,17 +127,17 @@ def placed_text(done: Mapping[str, Any]) -> str:
     return "\n".join([*lines, *_files(done)])
 
 
-def interrupted_text(wanted: Mapping[str, str], outputs: Mapping[str, Any]) -> str:
-    """Return what Ctrl-C has left: what was written, and what was not.
+def written_text(wanted: Mapping[str, str], outputs: Mapping[str, Any]) -> str:
+    """Return what a run that has ended early has left: what was written, and what was not.
 
     Examples
     --------
-    >>> interrupted_text({"coordinates": "a.csv", "model": "a.mfy"}, {"coordinates": {}})
-    'Interrupted. Written: a.csv; not written: a.mfy.'
+    >>> written_text({"coordinates": "a.csv", "model": "a.mfy"}, {"coordinates": {}})
+    'Written: a.csv; not written: a.mfy.'
     """
     done = [path for name, path in wanted.items() if name in outputs]
     left = [path for name, path in wanted.items() if name not in outputs]
-    return f"Interrupted. Written: {_listed(done)}; not written: {_listed(left)}."
+    return f"Written: {_listed(done)}; not written: {_listed(left)}."
 
 
 def _listed(paths: Sequence[str]) -> str:

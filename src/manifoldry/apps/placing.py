@@ -93,6 +93,7 @@ def _read_by_name(source: str, options: ReadOptions, given: ReadOptions, feature
     except ValueError as error:
         if source == STANDARD_STREAM or not re.match(r"There is no column '", str(error)):
             raise
+    features_of(_read_without_absent(source, replace(options, missing="impute"), given), features)  # says what lacks
     return features_of(_read_without_absent(source, options, given), features)
 
 

@@ -147,12 +147,13 @@ def _rich_progress() -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as RichProgress
+    from rich.table import Column
 
     return RichProgress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
-        TimeElapsedColumn(),
+        TimeElapsedColumn(table_column=Column(min_width=7)),  # 0:00:00 also where the rest is cut
         TextColumn("{task.fields[steps]}", markup=False),
         console=Console(stderr=True),
         transient=True,

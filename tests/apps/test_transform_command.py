@@ -58,7 +58,10 @@ def test_columns_are_found_by_name_and_labels_need_not_be_there(folder):
 def test_a_missing_column_and_an_existing_output_are_refused(folder, capsys):
     write(folder / "new.csv", {"a": X[:5, 0], "B": X[:5, 1]})
     assert main(["transform", "old_model.mfy", "new.csv"]) == 2
-    assert "There is no column 'b'" in capsys.readouterr().err
+    assert "new.csv lacks 2 of the 3 features of the model: b, c" in capsys.readouterr().err
+    (folder / "new.csv").write_text("u,v\n1,\n2,3\n4,5\n")
+    assert main(["transform", "old_model.mfy", "new.csv"]) == 2
+    assert "new.csv lacks 3 of the 3 features of the model" in capsys.readouterr().err
     assert main(["transform", "old_model.mfy", "old.csv"]) == 2
     assert "'old_embedding.csv' exists" in capsys.readouterr().err
     assert main(["transform", "old_model.mfy", "old.csv", "--scale", "robust", "--force"]) == 2

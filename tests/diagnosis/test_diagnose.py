@@ -284,6 +284,14 @@ def test_labels_that_neighbors_share_or_not():
     assert diagnose(X, labels=np.random.default_rng(1).integers(0, 3, 300))["labels"].severity == "note"
 
 
+def test_labels_of_small_classes_are_not_asked_for_more_neighbors_than_they_have():
+    centers = np.random.default_rng(0).normal(size=(40, 6)) * 20
+    X = np.repeat(centers, 8, axis=0) + np.random.default_rng(1).normal(size=(320, 6)) * 0.1
+    found = diagnose(X, labels=np.repeat(np.arange(40), 8), n_neighbors=60)["labels"]
+    assert found.severity == "fine"
+    assert found.sentence.startswith("100% of the 4 nearest neighbors share the label")
+
+
 def test_more_columns_than_rows_and_few_rows():
     assert diagnose(np.random.default_rng(0).normal(size=(60, 100)))["rows"].severity == "note"
     few = diagnose(np.random.default_rng(0).normal(size=(8, 3)), n_neighbors=3)

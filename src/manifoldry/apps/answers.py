@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from manifoldry.apps.advice import advice_lines
 from manifoldry.apps.text import aligned, wrapped
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def diagnosis_text(found: Diagnosis) -> str:
         problem = each.severity == "problem"
         told = wrapped(f"{each.topic}: {each.sentence}", "  ", "! " if problem else "- ")
         lines += [click.style(told[0], fg="red", bold=True), *told[1:]] if problem else told
-        lines += wrapped(each.advice, "     ", "  -> ") if each.advice else []
+        lines += advice_lines(each.advice)
     fine = [each.topic for each in found.of("fine")]
     return "\n".join([*lines, *(wrapped(f"fine: {', '.join(fine)}", "  ", "  ") if fine else [])])
 

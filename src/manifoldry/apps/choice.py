@@ -71,6 +71,7 @@ class Choice:
             "rule": found.purpose.rule,
             "rows": len(found.rows),
             "whole": self.whole,
+            "n_neighbors": found.n_neighbors,
             "ranking": [
                 {"method": each.name, **{name: each.score.get(name) for name in figures}, "seconds": each.seconds}
                 for each in found.ranking

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
+from manifoldry.apps.advice import forewarnings
 from manifoldry.apps.choice import choose
 from manifoldry.apps.judgment import judge
 from manifoldry.apps.method_names import AUTO_CLASS
@@ -19,7 +21,7 @@ from manifoldry.apps.results import (
     write_model,
     write_report,
 )
-from manifoldry.apps.summary import interrupted_text
+from manifoldry.apps.summary import written_text
 from manifoldry.apps.task import EmbedTask, Fitted
 from manifoldry.tables import Table, preparation, read_table
 from manifoldry.warnings import EmbeddingWarning
@@ -37,9 +39,16 @@ def embed(task: EmbedTask, watch: Watch) -> dict[str, Any]:
     try:
         run_embedding(task, watch, record)
     except KeyboardInterrupt:
-        wanted = {name: str(path) for name, path in task.outputs.wanted()}
-        raise KeyboardInterrupt(interrupted_text(wanted, record["outputs"])) from None
+        raise KeyboardInterrupt(f"Interrupted. {_left(task, record)}") from None
+    except OSError as error:
+        if not record["outputs"] or isinstance(error, BrokenPipeError):
+            raise
+        raise OSError(f"{error.strerror or error}. {_left(task, record)}") from error  # as of a disk that is full
     return record
+
+
+def _left(task: EmbedTask, record: dict[str, Any]) -> str:
+    return written_text({name: str(path) for name, path in task.outputs.wanted()}, record["outputs"])
 
 
 def run_embedding(task: EmbedTask, watch: Watch, record: dict[str, Any]) -> None:
@@ -79,7 +88,12 @@ def fit(task: EmbedTask, table: Table, watch: Watch) -> Fitted:
         with watch.stage("prepare", "preparing the columns"):
             for _, step in steps:
                 X = step.fit_transform(X)
+    if X.shape[1] == 1 and task.n_components is None and "n_components" not in task.parameters:
+        task = replace(task, n_components=1)  # one column has no second dimension
     model, choice = task.estimator(), None
+    if task.scale == "none" and task.pca is None:
+        for sentence in forewarnings(X, table.features, getattr(model, "metric", "euclidean")):
+            watch.tell(sentence)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if task.method == AUTO_CLASS[0]:

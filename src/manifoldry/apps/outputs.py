@@ -42,7 +42,7 @@ class Outputs:
                 yield field.name, path
 
     def refuse(self, source: str) -> None:
-        """Raise before any work if a file exists, has no folder, is named twice or is the source itself."""
+        """Raise before any work if a file exists, has no folder to write to, is named twice or is the source itself."""
         seen: dict[str, str] = {}
         for name, path in self.wanted():
             real = os.path.realpath(path)
@@ -54,6 +54,10 @@ class Outputs:
             if not path.parent.is_dir():
                 raise FileNotFoundError(f"There is no folder {str(path.parent)!r} for {path.name!r}; make it first.")
             refuse_existing(path, overwrite=self.overwrite)
+            if not os.access(path.parent, os.W_OK):
+                raise PermissionError(
+                    f"The folder {str(path.parent)!r} cannot be written to, so {path.name!r} needs another place."
+                )
 
 
 def source_stem(source: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,18 @@ def rows_for(metadata: Any, source: str, given: ReadOptions) -> Table:
         return read_table(source, options)
     if any(not name.removeprefix("x").isdigit() for name in features):
         # Then no column is mistaken for an id, and labels and others do not matter.
-        options = replace(options, features=tuple(features))
+        return _read_by_name(source, options, given, features)
+    return features_of(_read_without_absent(source, options, given), features)
+
+
+def _read_by_name(source: str, options: ReadOptions, given: ReadOptions, features: Sequence[str]) -> Table:
+    """Return the rows with the named features of a model; a column that is not there is the file's want, not a typo."""
+    try:
+        return _read_without_absent(source, replace(options, features=tuple(features)), given)
+    except ValueError as error:
+        if source == STANDARD_STREAM or not re.match(r"There is no column '", str(error)):
+            raise
+    features_of(_read_without_absent(source, replace(options, missing="impute"), given), features)  # says what lacks
     return features_of(_read_without_absent(source, options, given), features)
 
 

@@ -57,15 +57,28 @@ class Watch:
     def end(self, text: str) -> None:
         """Show that a stage has ended."""
 
+    def tell(self, sentence: str) -> None:
+        """Tell what is worth knowing before the command ends."""
 
-class Bar(Watch):
+
+class Teller(Watch):
+    """The same, which writes what is worth knowing as notes on the standard error stream."""
+
+    def tell(self, sentence: str) -> None:
+        """Write a note; a bar moves out of its way."""
+        from manifoldry.apps.cli.notes import tell
+
+        tell(sentence)
+
+
+class Bar(Teller):
     """The same on the standard error stream: stage, bar, steps, rate and time left; gone when the command ends."""
 
     def __init__(self) -> None:
         super().__init__()
         self._shown = _rich_progress()
         self._task: Any = None
-        self._text = self._inner = ""
+        self._text = self._inner = self._compared = ""
         self._began = 0.0
 
     def __enter__(self) -> Bar:
@@ -77,7 +90,7 @@ class Bar(Watch):
 
     def begin(self, text: str) -> None:
         """Show a spinner, until the first step with a known total comes."""
-        self._text, self._inner = text, ""
+        self._text, self._inner, self._compared = text, "", ""
         self._task = self._shown.add_task(text, total=None, steps="")
 
     def show(self, progress: Progress) -> None:
@@ -85,11 +98,12 @@ class Bar(Watch):
         if self._task is None:
             return
         if progress.stage == COMPARISON_STAGE and progress.total:
-            self._describe(f"{self._text}, {progress.done} of {progress.total} done")
+            self._compared = f", {progress.done} of {progress.total} done"
+            self._describe(f"{self._text}{self._compared}")
             return
         if progress.stage != self._inner:
             self._inner = progress.stage
-            self._describe(f"{self._text}: {self._inner}")
+            self._describe(f"{self._text}{self._compared}: {self._inner}")
         if progress.total:
             done = min(progress.done, progress.total)
             steps = steps_text(done, progress.total, time.perf_counter() - self._began)
@@ -108,12 +122,12 @@ class Bar(Watch):
 
 @contextmanager
 def watching(shown: bool = True) -> Iterator[Watch]:
-    """Yield who watches the stages of a command: a bar where the standard error stream is a terminal, else silence.
+    """Yield who watches the stages of a command: a bar where the standard error stream is a terminal, else notes only.
 
     Parameters
     ----------
     shown : bool
-        False for silence also at a terminal.
+        False for silence.
 
     Examples
     --------
@@ -123,7 +137,7 @@ def watching(shown: bool = True) -> Iterator[Watch]:
     ['read']
     """
     if not (shown and sys.stderr is not None and sys.stderr.isatty()):
-        yield Watch()
+        yield Teller() if shown else Watch()
         return
     with Bar() as bar:
         yield bar
@@ -133,12 +147,13 @@ def _rich_progress() -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as RichProgress
+    from rich.table import Column
 
     return RichProgress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
-        TimeElapsedColumn(),
+        TimeElapsedColumn(table_column=Column(min_width=7)),  # 0:00:00 also where the rest is cut
         TextColumn("{task.fields[steps]}", markup=False),
         console=Console(stderr=True),
         transient=True,

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from manifoldry.apps.text import wrapped
+from manifoldry.apps.advice import advice_lines
+from manifoldry.apps.method_names import method_class
+from manifoldry.apps.text import aligned, wrapped
 from manifoldry.quality.table import format_figure
+from manifoldry.tables.refusals import counted
 
 MAX_TOLD_FINDINGS = 5
 """Findings told on the screen, problems first; the page has all of them."""
+
+
+CAUSES = ("missing entries", "placeholders", "scales", "counts")
+"""Topics of findings that are the reason of others, and told before them."""
+
+UNTOLD_PARAMETERS = ("n_components", "random_state")
+"""Parameters that are told by other words."""
 
 
 def summary_text(record: Mapping[str, Any]) -> str:
@@ -22,24 +33,47 @@ def _head(record: Mapping[str, Any]) -> Iterator[str]:
     source, coordinates = record["source"], record["coordinates"]
     d = coordinates["dimensions"]
     yield from wrapped(
-        f"{record['method']} of {source['name']}: {source['rows']:,} rows of {source['columns']:,} columns in "
+        f"{record['method']} of {source['name']}: {source['rows']:,} rows of {counted(source['columns'], 'column')} in "
         f"{d} dimension{'' if d == 1 else 's'}, {sum(record['seconds'].values()):.1f} s."
     )
     if choice := record.get("choice"):
         yield from wrapped(_chosen(record["method"], choice))
+    yield from wrapped(_settings(record))
     for remark in (*record["remarks"], *record["warnings"], *record["judged"]):
         yield from wrapped(f"- {remark}", "  ")
+
+
+def _settings(record: Mapping[str, Any]) -> str:
+    """Return how the rows were prepared, the parameters given, what "auto" came to, and the seed."""
+    usual = method_class(record["method"])().get_params()
+    told = [f"--scale {record['preparation']['scale']}"] if record["preparation"]["scale"] != "none" else []
+    told += [f"--pca {record['preparation']['pca']}"] if record["preparation"]["pca"] is not None else []
+    for name, value in record["parameters"].items():
+        found = record["resolved"].get(name, value) if value in ("auto", None) else value
+        if name not in UNTOLD_PARAMETERS and found != usual.get(name):
+            told.append(f"{name} {found}")
+    told.append(f"seed {record['seed']}")
+    return f"Settings: {', '.join(told)}; the rest as usual."
 
 
 def _chosen(method: str, choice: Mapping[str, Any]) -> str:
     """Return why a method was chosen, in a sentence or two."""
     sampled = "" if choice["whole"] else f" on a sample of {choice['rows']:,} rows"
     others = [entry["method"] for entry in choice["ranking"] if entry["method"] != method]
-    text = f'Chosen to "{choice["purpose"]}"{sampled} before {", ".join(others)}' if others else "No other was tried"
+    nearest = f", judged by the {choice['n_neighbors']} nearest of each row" if choice.get("n_neighbors") else ""
+    text = (
+        f'Chosen to "{choice["purpose"]}"{sampled}{nearest}, before {", ".join(others)}'
+        if others
+        else "No other was tried"
+    )
     if choice["left_out"]:
         text += f" ({', '.join(choice['left_out'])} would take too long on so many rows)"
     reason = choice["reasons"][0] if choice["reasons"] else ""
-    return f"{text}. {reason}".rstrip()
+    by_reason: dict[str, list[str]] = {}
+    for name, why in choice["skipped"].items():
+        by_reason.setdefault(why.rstrip("."), []).append(name)
+    skipped = "".join(f" Not compared: {', '.join(names)} ({why})." for why, names in by_reason.items())
+    return f"{text}. {reason}{skipped}".rstrip()
 
 
 def _figures(record: Mapping[str, Any]) -> Iterator[str]:
@@ -49,11 +83,18 @@ def _figures(record: Mapping[str, Any]) -> Iterator[str]:
     heads = {"value": record["method"], "pca": "PCA"}
     if record["method"] == "PCA":
         del heads["pca"]
-    width = max(9, len(record["method"]) + 2)
-    yield f"{'':20}{''.join(f'{head:>{width}}' for head in heads.values())}  best"
-    for name, row in figures.items():
-        values = "".join(f"{_number(row[key]):>{width}}" for key in heads)
-        yield f"  {name:18}{values}  {row['best']:4g}  {row['meaning']}"
+    rows = [(_neighborhood(record), *heads.values(), "best", "")]
+    rows += [
+        (name, *(_number(row[key]) for key in heads), f"{row['best']:g}", row["meaning"])
+        for name, row in figures.items()
+    ]
+    yield from aligned(rows, "l" + "r" * (len(heads) + 1) + "l")
+
+
+def _neighborhood(record: Mapping[str, Any]) -> str:
+    """Return of how many neighbors the figures are."""
+    found = re.search(r"(\d+) neighbors", record["quality"].get("of", ""))
+    return f"of {found[1]} neighbors" if found else ""
 
 
 def _number(value: float | None) -> str:
@@ -62,11 +103,11 @@ def _number(value: float | None) -> str:
 
 def _worries(record: Mapping[str, Any]) -> Iterator[str]:
     serious = [found for found in record["findings"] if found["severity"] != "fine"]
+    serious.sort(key=lambda found: found["topic"] not in CAUSES or found["severity"] != "problem")
     for found in serious[:MAX_TOLD_FINDINGS]:
         mark = "!" if found["severity"] == "problem" else "-"
         yield from wrapped(f"{mark} {found['sentence']}", "  ")
-        if found["advice"]:
-            yield from wrapped(f"  -> {found['advice']}", "     ")
+        yield from advice_lines(found["advice"])
     if len(serious) > MAX_TOLD_FINDINGS:
         yield f"  ({len(serious) - MAX_TOLD_FINDINGS} more: see the report, or manifoldry diagnose)"
 
@@ -86,17 +127,17 @@ def placed_text(done: Mapping[str, Any]) -> str:
     return "\n".join([*lines, *_files(done)])
 
 
-def interrupted_text(wanted: Mapping[str, str], outputs: Mapping[str, Any]) -> str:
-    """Return what Ctrl-C has left: what was written, and what was not.
+def written_text(wanted: Mapping[str, str], outputs: Mapping[str, Any]) -> str:
+    """Return what a run that has ended early has left: what was written, and what was not.
 
     Examples
     --------
-    >>> interrupted_text({"coordinates": "a.csv", "model": "a.mfy"}, {"coordinates": {}})
-    'Interrupted. Written: a.csv; not written: a.mfy.'
+    >>> written_text({"coordinates": "a.csv", "model": "a.mfy"}, {"coordinates": {}})
+    'Written: a.csv; not written: a.mfy.'
     """
     done = [path for name, path in wanted.items() if name in outputs]
     left = [path for name, path in wanted.items() if name not in outputs]
-    return f"Interrupted. Written: {_listed(done)}; not written: {_listed(left)}."
+    return f"Written: {_listed(done)}; not written: {_listed(left)}."
 
 
 def _listed(paths: Sequence[str]) -> str:

@@ -212,12 +212,13 @@ def agreement_with_labels(subject: Subject) -> Iterator[Finding]:
         return
     frequencies = np.bincount(codes) / len(codes)
     chance = float(np.sum(frequencies**2))
-    shared = float((codes[subject.neighbors[:, : subject.k]] == codes[:, None]).mean())
+    k = max(1, min(subject.k, int(np.median(np.bincount(codes)[codes])) // 2))  # more than a class has cannot share it
+    shared = float((codes[subject.neighbors[:, :k]] == codes[:, None]).mean())
     lift = (shared - chance) / (1.0 - chance)
     apart = lift >= MIN_ORDER_LIFT
     yield Finding(
         "labels",
-        f"{shared:.0%} of the {subject.k} nearest neighbors share the label, {chance:.0%} by chance{subject.where}.",
+        f"{shared:.0%} of the {k} nearest neighbors share the label, {chance:.0%} by chance{subject.where}.",
         lift,
         "" if apart else "do not expect the labels to lie apart in a picture of these columns",
         "fine" if apart else "note",

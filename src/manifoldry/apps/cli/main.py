@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -47,6 +48,9 @@ TRACEBACK_VARIABLE = "MANIFOLDRY_TRACEBACK"
 
 COMPLETION_VARIABLE = "_MANIFOLDRY_COMPLETE"
 """Set by the scripts of `completion`, it has the program answer what could come next, and do nothing else."""
+
+WRONG_CALL = re.compile(r"[\w.<>]+\(\) (?:missing|got|takes) ")
+"""What Python says of a call with other arguments than a function has: nobody at a terminal can mend that."""
 
 HELP_WIDTH = 100
 """The widest help; a narrower terminal narrows it."""
@@ -156,7 +160,8 @@ def _verdict(error: Exception) -> tuple[str, int]:
         return f"{_usage(error)} See {_help_of(error.ctx)}.", 2
     if isinstance(error, click.ClickException):
         return error.format_message(), 2
-    if isinstance(error, (FileExistsError, FileNotFoundError, IsADirectoryError, ValueError, TypeError)):
+    told_types = (FileExistsError, FileNotFoundError, IsADirectoryError, ValueError, TypeError)
+    if isinstance(error, told_types) and not WRONG_CALL.match(str(error)):
         return _sentence(error), 2
     if isinstance(error, (ImportError, OSError, MemoryError)):
         return _sentence(error), 1

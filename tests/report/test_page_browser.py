@@ -294,6 +294,22 @@ def test_everything_is_done_by_keys(pages, sample_file):
     assert selected(page) == set()
 
 
+def test_verdicts_have_colors_that_mean_something(page):
+    column = "{ categories: ['dubious', 'undecided', 'trustworthy'], values: [1, 2, 3] }"
+    found = page.evaluate(
+        f"(() => {{ const a = Colors.assign([{column}], false); return [a.order, [...a.colors]]; }})()"
+    )
+    assert found[0] == ["trustworthy", "undecided", "dubious"]
+    assert dict(found[1]) == {"trustworthy": "#0072b2", "undecided": "#e69f00", "dubious": "#cc303c"}
+
+
+def test_controls_of_different_panels_have_different_names(page):
+    names = page.eval_on_selector_all(
+        ".panel button.quiet", "found => found.map((one) => one.getAttribute('aria-label'))"
+    )
+    assert len(names) == len(set(names)) > 3
+
+
 def test_a_solid_panel_turns_and_one_panel_can_be_large(page):
     before = picture(page, 2)
     page.locator(".view canvas").nth(2).focus()

@@ -200,6 +200,14 @@ def test_a_picture_in_space_is_compared_with_as_many_components():
     assert f"(PCA: {kept:.0%}, " not in panel(shown, "flat").caption
 
 
+def test_the_summary_tells_which_distances_are_kept(report):
+    kept = next(sentence for sentence in report.summary if "keeps distances best" in sentence)
+    name = kept.split(" keeps")[0]
+    found = quality.score(ROLL.X, panel(report, name).coordinates, figures=["spearman", "geodesic_correlation"])
+    assert ("along the data" in kept) == (found["geodesic_correlation"] >= found["spearman"] + 0.02)
+    assert f"{max(found.values()):.2f}" in kept
+
+
 @pytest.mark.parametrize(("share", "said"), [(0.0, "none"), (0.005, "under 1%"), (0.995, "over 99%"), (1.0, "all")])
 def test_nearly_all_is_not_called_all(share, said):
     assert reading._share(share) == said

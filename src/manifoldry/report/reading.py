@@ -115,7 +115,7 @@ def _correlation(score: Score) -> float:
 def _of_which(score: Score) -> str:
     """Return the better correlation of distances, and of which."""
     best = _correlation(score)
-    path = "" if score.get("spearman") == best else " with distances along the data"
+    path = "" if score.get("spearman", nan) > best - CLEARLY_FEWER else " with distances along the data"
     return f"correlation {best:.2f}{path}"
 
 
@@ -202,7 +202,7 @@ def caption(
     if trust is not None:
         parts.append(f"{_share(trust.share_trustworthy)} of the points trustworthy")
     if layout.seconds is not None:
-        parts.append(f"{_seconds(layout.seconds)} s")
+        parts.append(f"{_seconds(layout.seconds)}\N{NO-BREAK SPACE}s")
     sentences = [", ".join(parts) + "."] * bool(parts) + [layout.cut] * bool(layout.cut)
     if layout.Y.shape[1] == 1:
         sentences.append("One dimension, from left to right; up and down only makes room, wide where points are many.")

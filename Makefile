@@ -64,6 +64,7 @@ clean:  ## remove the environment, the caches and what the demo drew
 
 .venv/dev: .venv/app
 	$(PIP) install --editable ".[dev]"
+	$(PIP) install --no-deps "bertopic>=0.17"  # without sentence-transformers and its torch: the tests bring embeddings
 	@touch $@
 
 .venv/peers: .venv/app

@@ -146,20 +146,16 @@ def _write(task: CompareTask, found: Comparison, fitted: Fitted, table: Table, r
 def _write_report(
     task: CompareTask, found: Comparison, fitted: Fitted, table: Table, record: Mapping[str, Any]
 ) -> None:
-    from manifoldry.report import build_report
+    from manifoldry.apps.table_report import table_report
 
     assert task.outputs.report is not None
-    report = build_report(
+    report = table_report(
+        table,
         fitted.X,
         found,
-        ids=table.ids,
-        id_name=table.id_name,
-        columns=table.columns,
-        label=table.label,
-        thumbnails=table.thumbnails,
         title=f"{table.source or task.source}: to {task.purpose}",
         record=plain({**record, "source": task.source}),
-        random_state=task.seed,
+        seed=task.seed,
     )
     report.save(task.outputs.report, overwrite=task.outputs.overwrite)
     record["outputs"]["report"] = written(task.outputs.report)

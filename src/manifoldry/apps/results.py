@@ -114,24 +114,20 @@ def write_model(outputs: Outputs, fitted: Fitted, table: Table, record: Mapping[
 
 def write_report(task: EmbedTask, fitted: Fitted, table: Table, judged: Judgment, record: Mapping[str, Any]) -> None:
     """Write the page: the embedding, the methods it was compared with, and PCA."""
-    from manifoldry.report import build_report
+    from manifoldry.apps.table_report import table_report
 
     path = task.outputs.report
     if path is None:
         return
     shown = {**record, "source": task.source}
-    report = build_report(
+    report = table_report(
+        table,
         fitted.X,
         fitted.panels,
-        ids=table.ids,
-        id_name=table.id_name,
-        columns=table.columns,
-        label=table.label,
-        thumbnails=table.thumbnails,
         title=f"{table.source or task.source}: {record['method']}",
         record=plain(shown),
         diagnosis=judged.diagnosis,
-        random_state=task.seed,
+        seed=task.seed,
     )
     report.save(path, overwrite=task.outputs.overwrite)
 

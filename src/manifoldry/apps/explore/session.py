@@ -17,10 +17,11 @@ from manifoldry.apps.explore.script import live_script
 from manifoldry.apps.explore.selection import write_selection
 from manifoldry.apps.method_names import method_class, method_name
 from manifoldry.apps.progress import Watch
+from manifoldry.apps.table_report import table_report
 from manifoldry.diagnosis import diagnose
 from manifoldry.parameters import choices
 from manifoldry.registry import methods
-from manifoldry.report import Report, build_report
+from manifoldry.report import Report
 from manifoldry.report.page import payload, render
 from manifoldry.run import Progress
 from manifoldry.tables import Table
@@ -106,7 +107,8 @@ class Session:
     ) -> None:
         self.table, self.folder, self.seed, self.n_jobs = table, folder, seed, n_jobs
         self.X = table.X if X is None else X
-        self.diagnosis = diagnose(self.X)
+        names = table.features if len(table.features) == self.X.shape[1] else None
+        self.diagnosis = diagnose(self.X, labels=table.labels, feature_names=names, random_state=seed, n_jobs=n_jobs)
         self.models: dict[str, Any] = {}
         self.version = 0
         self._lock = threading.RLock()
@@ -247,18 +249,8 @@ class Session:
         return {name: model, **others}
 
     def _described(self, models: Mapping[str, Any]) -> Report:
-        table = self.table
-        return build_report(
-            self.X,
-            models,
-            ids=table.ids,
-            id_name=table.id_name,
-            columns=table.columns,
-            label=table.label,
-            thumbnails=table.thumbnails,
-            title=table.source,
-            diagnosis=self.diagnosis,
-            random_state=self.seed,
+        return table_report(
+            self.table, self.X, models, title=self.table.source, seed=self.seed, diagnosis=self.diagnosis
         )
 
     def _show(self, report: Report, models: dict[str, Any] | None = None) -> None:

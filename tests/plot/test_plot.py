@@ -335,3 +335,13 @@ def test_colors_of_classes_are_told_apart_by_everyone(blindness):
     seen = cielab(np.clip(linear @ np.array(BLINDNESS[blindness]).T, 0, 1))
     apart = np.linalg.norm(seen[:, None] - seen, axis=2)[np.triu_indices(len(PALETTE), 1)]
     assert apart.min() > 10  # 2.3 is the least difference that is seen
+
+
+def test_long_names_are_wrapped_beside_the_axes_and_stay_text():
+    ax = plot.scatter(ROLL.X[:, :2], np.where(np.arange(300) % 2, "from $5 to $10", "a long name of a class " * 9))
+    ax.figure.canvas.draw()
+    long, money = entries(ax)
+    assert max(map(len, long.split("\n"))) <= 32
+    assert long.endswith("…")
+    assert money == r"from \$5 to \$10"
+    assert ax.get_legend().get_window_extent().x0 > ax.get_window_extent().x1

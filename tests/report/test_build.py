@@ -23,6 +23,7 @@ from manifoldry import (
     quality,
 )
 from manifoldry.registry import methods
+from manifoldry.report import reading
 from manifoldry.report import rows as report_rows
 from manifoldry.report.page import render
 from manifoldry.run import Run
@@ -188,6 +189,28 @@ def test_words_follow_the_figures():
     assert "Do not read which groups" in told
     assert "PCA keeps more neighbors (100% against" in told
     assert "chance: 5%" in panel(found, "random").caption
+
+
+def test_a_picture_in_space_is_compared_with_as_many_components():
+    X = table(200)
+    shown = build_report(X, {"flat": X[:, :2], "space": X[:, :3]})
+    kept = quality.score(X, X[:, :3]).pca["knn_kept"]
+    assert shown.summary[0].endswith(f"(PCA: {kept:.0%}).")
+    assert f"(PCA: {kept:.0%}, " in panel(shown, "space").caption
+    assert f"(PCA: {kept:.0%}, " not in panel(shown, "flat").caption
+
+
+def test_the_summary_tells_which_distances_are_kept(report):
+    kept = next(sentence for sentence in report.summary if "keeps distances best" in sentence)
+    name = kept.split(" keeps")[0]
+    found = quality.score(ROLL.X, panel(report, name).coordinates, figures=["spearman", "geodesic_correlation"])
+    assert ("along the data" in kept) == (found["geodesic_correlation"] >= found["spearman"] + 0.02)
+    assert f"{max(found.values()):.2f}" in kept
+
+
+@pytest.mark.parametrize(("share", "said"), [(0.0, "none"), (0.005, "under 1%"), (0.995, "over 99%"), (1.0, "all")])
+def test_nearly_all_is_not_called_all(share, said):
+    assert reading._share(share) == said
 
 
 def test_the_same_seed_gives_the_same_report():

@@ -240,6 +240,28 @@ def test_quality_is_there_without_scripts():
     assert "sampled rows.</p>" in text
 
 
+def test_meanings_of_a_wide_table_stand_below_the_names():
+    report = sample()
+    row = dict(report.quality[0], values={f"method {i}": 0.5 + i / 100 for i in range(8)})
+    narrow, wide = page.render(report), page.render(replace(report, quality=(row,)))
+    assert "what it means" in narrow
+    assert "what it means" not in wide
+    assert f"{row['name']}<span class='below'>{row['meaning']}" in wide
+
+
+@pytest.mark.parametrize(
+    ("date", "shown"),
+    [
+        ("2026-11-16T10:36:33+00:00", "2026-11-16 10:36 UTC"),
+        ("2026-11-16T10:36", "2026-11-16 10:36"),
+        ("2026-11-16", "2026-11-16"),
+        ("last Monday", "last Monday"),
+    ],
+)
+def test_dates_are_written_for_people(date, shown):
+    assert f" · {shown} · " in page.render(replace(sample(), record={"date": date}))
+
+
 def test_saved_once_and_overwritten_on_request(tmp_path):
     report, path = sample(), tmp_path / "report.html"
     report.save(path)

@@ -294,6 +294,38 @@ def test_everything_is_done_by_keys(pages, sample_file):
     assert selected(page) == set()
 
 
+def test_verdicts_have_colors_that_mean_something(page):
+    column = "{ categories: ['dubious', 'undecided', 'trustworthy'], values: [1, 2, 3] }"
+    found = page.evaluate(
+        f"(() => {{ const a = Colors.assign([{column}], false); return [a.order, [...a.colors]]; }})()"
+    )
+    assert found[0] == ["trustworthy", "undecided", "dubious"]
+    assert dict(found[1]) == {"trustworthy": "#0072b2", "undecided": "#e69f00", "dubious": "#cc303c"}
+
+
+def test_a_column_named_like_a_color_of_the_panels_keeps_its_own_scale(chromium, tmp_path):
+    values = np.linspace(0, 1000, 240)
+    sample(columns={"stretch": values}, label=None).save(tmp_path / "named.html")
+    opened = Pages(chromium)
+    page = ready(opened.open(tmp_path / "named.html"))
+    said = []
+    for color in ("column:stretch", "panel:stretch"):
+        page.select_option("#color", color)
+        settle(page)
+        said.append(page.inner_text("#legend"))
+    assert "squeezed" not in said[0]
+    assert "979" in said[0]
+    assert "squeezed" in said[1]
+    opened.close()
+
+
+def test_controls_of_different_panels_have_different_names(page):
+    names = page.eval_on_selector_all(
+        ".panel button.quiet", "found => found.map((one) => one.getAttribute('aria-label'))"
+    )
+    assert len(names) == len(set(names)) > 3
+
+
 def test_a_solid_panel_turns_and_one_panel_can_be_large(page):
     before = picture(page, 2)
     page.locator(".view canvas").nth(2).focus()

@@ -29,7 +29,7 @@ FIGURE_WORDS = {
 def embedding_html(model: Any) -> str:
     """Return the HTML of a fitted embedder."""
     Y, diagnostics = model.embedding_, model.diagnostics_
-    drawn = "first two of its columns" if Y.shape[1] > 2 else ""
+    drawn = f"first two of {Y.shape[1]} columns; the figures are of all" if Y.shape[1] > 2 else ""
     shown = min(len(Y), markup.MAX_PICTURE_POINTS)
     some = f"{shown:,} of {len(Y):,} points" if shown < len(Y) else ""
     caption = ", ".join(filter(None, [some, drawn]))

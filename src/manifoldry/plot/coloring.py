@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,10 @@ others together in gray, which the legend says."""
 
 MAX_CLASSES_INSIDE = 6
 """Entries of a legend that fits inside the axes; longer ones stand beside them."""
+
+LEGEND_WIDTH, MAX_LEGEND_LINES = 32, 3
+"""Characters of a line of a legend and lines of an entry: longer names are wrapped, then cut, or the legend would cover
+the points or leave the figure."""
 
 MAX_POINTS_INSIDE = 3000
 """Points up to which a free corner for the legend is looked for, which takes time, and likely exists."""
@@ -98,6 +103,12 @@ def one_per_point(name: str, values: Any, n: int) -> Array:
     return table
 
 
+def legend_text(name: str) -> str:
+    """Return a name as it stands in a legend: wrapped, cut if it is very long, and without meaning for matplotlib."""
+    lines = textwrap.wrap(name, LEGEND_WIDTH, max_lines=MAX_LEGEND_LINES, placeholder=" …") or [name]
+    return "\n".join(lines).replace("$", r"\$")
+
+
 def draw_legend(ax: Any, classes: Classes, size: float, n: int, *, beside: bool = False) -> None:
     """Add the legend of the classes, inside the axes where it is short, else or if told to ``beside`` them."""
     from matplotlib.lines import Line2D
@@ -108,10 +119,11 @@ def draw_legend(ax: Any, classes: Classes, size: float, n: int, *, beside: bool 
     listed += [(OTHERS, f"{classes.n_left_out} smaller classes")] * (OTHERS in present)
     listed += [(MISSING, "missing")] * (MISSING in present)
     handles = [
-        Line2D([], [], color=classes.color(code), marker=classes.marker(code), label=name, **style)
+        Line2D([], [], color=classes.color(code), marker=classes.marker(code), label=legend_text(name), **style)
         for code, name in listed
     ]
-    beside = beside or len(handles) > MAX_CLASSES_INSIDE or n > MAX_POINTS_INSIDE or hasattr(ax, "get_zlim")
+    wide = any(len(name) > LEGEND_WIDTH for _, name in listed)
+    beside = beside or wide or len(handles) > MAX_CLASSES_INSIDE or n > MAX_POINTS_INSIDE or hasattr(ax, "get_zlim")
     if not beside:
         where: dict[str, Any] = {"loc": "best"}
     else:

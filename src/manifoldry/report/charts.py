@@ -132,7 +132,8 @@ def curve_chart(judged: JudgedRows, scores: Mapping[str, Score]) -> list[ReportC
     m = judged.X.shape[0]
     if m < 4:
         return []
-    sizes = np.unique(np.round(np.geomspace(1, m - 2, N_CURVE_POINTS)).astype(int))
+    # Beyond half of the rows, chance keeps most neighbors and the rest above it is noise.
+    sizes = np.unique(np.round(np.geomspace(1, max(m // 2, 2), N_CURVE_POINTS)).astype(int))
     series: dict[str, tuple[FloatArray, FloatArray]] = {}
     for name, Y in judged.layouts.items():
         curve = judged.attempt("R_NX curves were", _curve, judged, Y, sizes)
@@ -143,7 +144,7 @@ def curve_chart(judged: JudgedRows, scores: Mapping[str, Score]) -> list[ReportC
     legend = {name: f"area {scores[name]['r_nx_auc']:.2f}" for name in series if name in scores}
     meaning = (
         "How many of the K nearest neighbors are kept, from chance (0) to all (1): at the left small neighborhoods, at "
-        "the right the coarse layout. The area under the curve, over the logarithm of K, sums it up."
+        "the right the coarse layout, up to half of the rows. The area sums it up over the logarithm of all K."
     )
     low = min(0.0, *(float(curve.min()) for _, curve in series.values()))
     return [

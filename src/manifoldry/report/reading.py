@@ -65,12 +65,13 @@ def summary(
     kept = {name: score.get("knn_kept", nan) for name, score in scores.items()}
     kept = {name: value for name, value in kept.items() if value == value}
     if kept:
-        found += _most_kept(kept, trusts, reference)
+        linear = {name: score.pca.get("knn_kept", nan) for name, score in scores.items()}
+        found += _most_kept(kept, linear, trusts, reference)
     far = {name: _correlation(score) for name, score in scores.items()}
     far = {name: value for name, value in far.items() if value == value}
     if len(far) > 1:
         first = _first(far, reference)
-        found.append(f"{first} keeps distances best (correlation {far[first]:.2f}): {_grade(far[first])}.")
+        found.append(f"{first} keeps distances best ({_of_which(scores[first])}): {_grade(far[first])}.")
     problems = [finding for finding in findings if finding["severity"] == "problem"]
     if problems:
         told = " ".join(str(finding["sentence"]) for finding in problems[:2])
@@ -79,14 +80,19 @@ def summary(
     return tuple(found)
 
 
-def _most_kept(kept: Mapping[str, float], trusts: Mapping[str, Reliability], reference: str) -> Iterator[str]:
-    """Yield which picture keeps neighbors best, the reference unless another is clearly ahead."""
+def _most_kept(
+    kept: Mapping[str, float], linear: Mapping[str, float], trusts: Mapping[str, Reliability], reference: str
+) -> Iterator[str]:
+    """Yield which picture keeps neighbors best, the reference unless another is clearly ahead.
+
+    It is compared with the reference in as many dimensions (``linear``), whatever the panel of the reference shows.
+    """
     first = _first(kept, reference)
     if first == reference:
         others = "" if len(kept) == 1 else "; no other picture here keeps clearly more"
         yield f"{reference} keeps {kept[reference]:.0%} of the nearest neighbors{others}."
     else:
-        beside = f" ({reference}: {kept[reference]:.0%})" if reference in kept else ""
+        beside = f" ({reference}: {linear[first]:.0%})" if linear[first] == linear[first] else ""
         yield f"Look at {first} first: it keeps {kept[first]:.0%} of the nearest neighbors{beside}."
     if first in trusts:
         share = trusts[first].share_trustworthy
@@ -104,6 +110,13 @@ def _correlation(score: Score) -> float:
     """Return how well distances are kept, straight or along the data, whichever is better; NaN if not known."""
     known = [score[name] for name in ("spearman", "geodesic_correlation") if score.get(name, nan) == score.get(name)]
     return max(known, default=nan)
+
+
+def _of_which(score: Score) -> str:
+    """Return the better correlation of distances, and of which."""
+    best = _correlation(score)
+    path = "" if score.get("spearman", nan) > best - CLEARLY_FEWER else " with distances along the data"
+    return f"correlation {best:.2f}{path}"
 
 
 def _grade(value: float) -> str:
@@ -129,7 +142,7 @@ def _share(value: float) -> str:
     """Return a share in percent that is none only if it is 0, and all only if it is 1."""
     if value in (0.0, 1.0):
         return "none" if value == 0 else "all"
-    return "under 1%" if value < 0.005 else "over 99%" if value > 0.995 else f"{value:.0%}"
+    return "under 1%" if value < 0.01 else "over 99%" if value > 0.99 else f"{value:.0%}"
 
 
 def _distances(score: Score) -> Iterator[str]:
@@ -189,7 +202,7 @@ def caption(
     if trust is not None:
         parts.append(f"{_share(trust.share_trustworthy)} of the points trustworthy")
     if layout.seconds is not None:
-        parts.append(f"{_seconds(layout.seconds)} s")
+        parts.append(f"{_seconds(layout.seconds)}\N{NO-BREAK SPACE}s")
     sentences = [", ".join(parts) + "."] * bool(parts) + [layout.cut] * bool(layout.cut)
     if layout.Y.shape[1] == 1:
         sentences.append("One dimension, from left to right; up and down only makes room, wide where points are many.")

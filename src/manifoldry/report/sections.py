@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 SEVERITY_MARKS = {"problem": ("✕", "problem"), "note": ("!", "note"), "fine": ("✓", "fine")}
 """Sign and word of each severity; a color alone would not reach everyone."""
+
+MAX_BESIDE = 4
+"""Columns of figures beside which their meaning still has room; of more, it stands below the name of the figure."""
 
 INDISTINCT_ERRORS = 2.0
 """Standard errors within which a figure of a sample counts as equal to the best."""
@@ -38,9 +42,21 @@ def escaped(text: object) -> str:
 
 def _heading(report: Report) -> str:
     known = [f"{len(report.ids):,} rows"]
-    known += [str(report.record[key]) for key in ("source", "date") if isinstance(report.record.get(key), str)]
+    source, date = report.record.get("source"), report.record.get("date")
+    known += [source] if isinstance(source, str) else []
+    known += [_day(date)] if isinstance(date, str) else []
     known += [", ".join(panel.name for panel in report.panels)]
     return f"<h1>{escaped(report.title or 'Report')}</h1><p class='subtitle'>{escaped(' · '.join(known))}</p>"
+
+
+def _day(date: str) -> str:
+    """Return a date and time of ISO 8601 for people, or the text as it is."""
+    try:
+        when = datetime.fromisoformat(date)
+    except ValueError:
+        return date
+    clock = "" if len(date) <= len("2020-01-31") else f" {when:%H:%M}"
+    return f"{when:%Y-%m-%d}{clock}{f' {when.tzname()}' if when.tzinfo else ''}"
 
 
 def _list(sentences: Iterable[str]) -> str:
@@ -52,19 +68,21 @@ def _quality(report: Report) -> str:
     if not report.quality:
         return ""
     names = _names(report)
+    beside = len(names) <= MAX_BESIDE
+    meaning = "<th scope='col'>what it means</th>" if beside else ""
     head = "".join(f"<th scope='col'>{escaped(name)}</th>" for name in names)
     body = []
     for group, rows in groupby(report.quality, key=lambda row: str(row.get("group", ""))):
         title, _, said = GROUPS.get(group, group).partition(": ")
         small = f" <span>{escaped(said)}</span>" if said else ""
-        body.append(f"<tr class='group'><th colspan='{len(names) + 2}'>{escaped(title)}{small}</th></tr>")
-        body += [_figure(row, names) for row in rows]
+        body.append(f"<tr class='group'><th colspan='{len(names) + 1 + beside}'>{escaped(title)}{small}</th></tr>")
+        body += [_figure(row, names, beside) for row in rows]
     return (
         "<h2>How good are these pictures?</h2>"
         "<p class='meaning'>The <b class='best'>best</b> of a row are marked, with those that cannot be told from the "
         "best; ± is the standard error of a figure that was computed from a sample of the rows.</p>"
         "<div class='scroller' tabindex='0' role='region' aria-label='Quality table'><table class='quality'>"
-        f"<thead><tr><th scope='col'>figure</th>{head}<th scope='col'>what it means</th></tr></thead>"
+        f"<thead><tr><th scope='col'>figure</th>{head}{meaning}</tr></thead>"
         f"<tbody>{''.join(body)}</tbody></table></div>"
     )
 
@@ -77,7 +95,7 @@ def _names(report: Report) -> list[str]:
     return kept + [name for name in seen if name not in names]
 
 
-def _figure(row: Mapping[str, Any], names: Iterable[str]) -> str:
+def _figure(row: Mapping[str, Any], names: Iterable[str], beside: bool) -> str:
     values, errors = row["values"], row.get("errors") or {}
     best = _best(row)
     cells = []
@@ -91,7 +109,10 @@ def _figure(row: Mapping[str, Any], names: Iterable[str]) -> str:
         cells.append(f"<td{mark}>{text}{said}</td>")
     reach = f"{row.get('range', '')}, best {row['best']:g}" if _known(row.get("best")) else str(row.get("range", ""))
     meaning = f"{escaped(row.get('meaning', ''))} <span class='range'>({escaped(reach)})</span>"
-    return f"<tr><th scope='row'>{escaped(row['name'])}</th>{''.join(cells)}<td class='words'>{meaning}</td></tr>"
+    if beside:
+        cells.append(f"<td class='words'>{meaning}</td>")
+    below = "" if beside else f"<span class='below'>{meaning}</span>"
+    return f"<tr><th scope='row'>{escaped(row['name'])}{below}</th>{''.join(cells)}</tr>"
 
 
 def _best(row: Mapping[str, Any]) -> set[str]:

@@ -152,7 +152,9 @@ class LiveControls {
     this.rest();
     if (now.error) this.tell(`${now.name}: ${now.error}`);
     else if (now.name) this.tell([`${now.name} is there, after ${now.seconds.toFixed(1)} s.`, ...now.remarks].join(" "));
-    this.panels.replaceChildren(...now.panels.map((name) => this.removal(name, now.panels.length)));
+    // PCA is always shown, to compare with
+    const others = now.panels.filter((name) => name !== "PCA");
+    this.panels.replaceChildren(...others.map((name) => this.removal(name, now.panels.length)));
   }
 
   removal(name, count) {

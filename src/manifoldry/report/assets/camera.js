@@ -60,8 +60,10 @@ class ScatterCamera {
     let pairs = 0;
     for (const count of counts) pairs += (count * (count - 1)) / 2;
     const cellArea = (2 / (side - 1)) ** 2;
-    // n / 4 is the crowding of rows spread evenly over the square.
-    return Math.max(pairs / this.finite / cellArea || 0, this.finite / 4, 1);
+    // A few pairs of few rows are chance: panels of the same rows must not differ in size for that. n / 4 is the
+    // crowding of rows spread evenly over the square.
+    const crowded = Math.max(pairs - 2 * Math.sqrt(pairs), 0);
+    return Math.max(crowded / this.finite / cellArea || 0, this.finite / 4, 1);
   }
 
   reset() {

@@ -65,6 +65,9 @@ const Colors = (() => {
     return found;
   }
 
+  /* Verdicts have colors that mean something, the same in every panel and report. */
+  const VERDICTS = new Map([["trustworthy", "#0072b2"], ["undecided", "#e69f00"], ["dubious", "#cc303c"]]);
+
   /* Color of each category name. Up to as many names as colors in their order; of more, the most frequent. */
   function assign(columns, dark) {
     const total = new Map();
@@ -74,6 +77,9 @@ const Colors = (() => {
     }
     const many = total.size > Palettes.size;
     const names = [...total.keys()];
+    if (names.every((name) => VERDICTS.has(name))) {
+      return { colors: VERDICTS, order: [...VERDICTS.keys()].filter((name) => total.has(name)), many: false };
+    }
     const order = many ? names.sort((a, b) => total.get(b) - total.get(a)) : names;
     const colors = new Map(order.map((name, rank) => [name, Palettes.category(rank, dark)]));
     return { colors, order, many };

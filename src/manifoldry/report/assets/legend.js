@@ -64,7 +64,7 @@ const Legend = (() => {
     const swatch = make("span", { class: "swatch" });
     swatch.style.background = color;
     const title = "Select these rows (Shift: add them, Alt: take them out)";
-    return make("button", { type: "button", class: "entry", title, onclick }, swatch, name,
+    return make("button", { type: "button", class: "entry", title, "aria-label": `${name}: ${count.toLocaleString("en")} rows`, onclick }, swatch, name,
       make("small", { text: count.toLocaleString("en") }));
   }
 

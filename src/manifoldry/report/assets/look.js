@@ -17,7 +17,7 @@ function scatterLook(panel, ratio = panel.ratio, theme = panel.options) {
     chosen: panel.rows.selection ? scatterChosenDisc(panel, plain) : plain,
     veil: background.map((value, c) => 0.84 * value + 0.16 * ink[c]),
     veilStrength: 0.85,
-    fog: solid ? 0.6 : 0,
+    fog: solid ? 0.35 : 0, // depth must show, and a far point keep the color of its class
   };
 }
 

@@ -97,11 +97,17 @@ class ReportPage {
   scaleOf(columns) {
     const known = [...new Set(columns.filter(Boolean))];
     if (!known.length) return { kind: "single" };
-    const given = this.meta.scales[known[0].name], meaning = given ? given.meaning : "";
+    const given = this.scaleGiven(known[0].name), meaning = given ? given.meaning : "";
     if (known[0].kind === "category") return { kind: "category", meaning, assigned: Colors.assign(known, this.dark) };
     const range = { ...Colors.range(known, given), unknown: this.unknown(known) };
     const kind = range.middle === null || range.middle === undefined ? "number" : "diverging";
     return { kind, meaning, range, palette: this.state.palettes[kind] };
+  }
+
+  /* The given scale of a name; a column that only shares its name with a color of the panels has none. */
+  scaleGiven(name) {
+    const known = this.data.panels.some((panel) => panel.colors.some((color) => color.name === name));
+    return known && this.state.color.startsWith("column:") ? undefined : this.meta.scales[name];
   }
 
   /* Rows of one panel without a number, at most. */

@@ -19,8 +19,8 @@ class Panel {
       onblur: () => { this.scatter.options.wheel = "ctrl"; },
     });
     this.view = make("div", { class: "view" }, this.canvas);
-    this.enlarge = make("button", { type: "button", class: "quiet", "aria-pressed": "false", text: "Enlarge", onclick: () => this.toggle() });
-    const reset = make("button", { type: "button", class: "quiet", text: "Reset view", onclick: () => this.scatter.resetView() });
+    this.enlarge = make("button", { type: "button", class: "quiet", "aria-label": `Enlarge: ${panel.name}`, text: "Enlarge", onclick: () => this.toggle() });
+    const reset = make("button", { type: "button", class: "quiet", "aria-label": `Reset view: ${panel.name}`, text: "Reset view", onclick: () => this.scatter.resetView() });
     this.element = make("figure", { class: "panel" },
       make("div", { class: "panel-head" },
         make("h2", { text: panel.name }), panel.dimension === 3 && make("span", { class: "badge", text: "3-D" }),
@@ -63,7 +63,7 @@ class Panel {
   toggle(large = !this.element.classList.contains("enlarged")) {
     this.element.classList.toggle("enlarged", large);
     this.enlarge.textContent = large ? "Make smaller" : "Enlarge";
-    this.enlarge.setAttribute("aria-pressed", String(large));
+    this.enlarge.setAttribute("aria-label", `${this.enlarge.textContent}: ${this.panel.name}`);
     if (large) this.element.scrollIntoView({ block: "nearest" });
   }
 

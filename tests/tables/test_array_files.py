@@ -127,7 +127,7 @@ def test_the_matrix_of_an_archive_is_the_only_one_or_named(tmp_path):
 
 def test_sparse_archives_stay_sparse(tmp_path):
     for form in ("csr", "csc", "coo"):
-        matrix = sparse.random(9, 5, 0.4, format=form, random_state=1)
+        matrix = sparse.random(9, 5, 0.2, format=form, random_state=1)
         sparse.save_npz(tmp_path / "data.npz", matrix)
         table = read_table(tmp_path / "data.npz")
         assert table.X.format == "csr"
@@ -136,6 +136,16 @@ def test_sparse_archives_stay_sparse(tmp_path):
         read_table(tmp_path / "data.npz", drop=["1"]).X.toarray(), matrix.toarray()[:, [0, 2, 3, 4]]
     )
     np.testing.assert_array_equal(read_table(tmp_path / "data.npz", color=["1"]).columns["x1"], matrix.toarray()[:, 1])
+
+
+@pytest.mark.parametrize(("share", "dense"), [(0.3, False), (0.4, True)])
+def test_sparse_matrices_that_are_full_become_arrays(tmp_path, share, dense):
+    matrix = sparse.random(20, 10, share, format="csr", random_state=4)
+    sparse.save_npz(tmp_path / "data.npz", matrix)
+    table = read_table(tmp_path / "data.npz")
+    assert isinstance(table.X, np.ndarray) is dense
+    assert any("40% of it is not zero" in remark for remark in table.remarks) is dense
+    np.testing.assert_array_equal(table.X if dense else table.X.toarray(), matrix.toarray())
 
 
 def test_sparse_indices_that_lead_out_are_refused(tmp_path):
@@ -147,18 +157,18 @@ def test_sparse_indices_that_lead_out_are_refused(tmp_path):
 
 
 def test_missing_values_of_sparse_matrices(tmp_path):
-    matrix = sparse.csr_array(np.array([[0.0, 2.0], [np.nan, 0.0], [1.0, np.inf]]))
+    matrix = sparse.csr_array(np.array([[0.0, 2.0, 0, 0, 0], [np.nan, 0, 0, 0, 0], [1.0, np.inf, 0, 0, 0]]))
     sparse.save_npz(tmp_path / "data.npz", matrix)
     refused(tmp_path / "data.npz", r"2 rows of 3 have missing values, in columns x0 \(1\), x1 \(1\)")
-    assert read_table(tmp_path / "data.npz", missing="drop").X.toarray().tolist() == [[0, 2]]
+    assert read_table(tmp_path / "data.npz", missing="drop").X.toarray().tolist() == [[0, 2, 0, 0, 0]]
     kept = read_table(tmp_path / "data.npz", missing="impute").X.toarray()
-    np.testing.assert_array_equal(kept, [[0, 2], [np.nan, 0], [1, np.nan]])
+    np.testing.assert_array_equal(kept[:, :2], [[0, 2], [np.nan, 0], [1, np.nan]])
 
 
 @pytest.mark.parametrize("symmetry", ["general", "symmetric"])
 @pytest.mark.parametrize("field", ["real", "integer", "pattern"])
 def test_matrix_market_files(tmp_path, field, symmetry):
-    A = sparse.random(6, 6, 0.4, random_state=2).toarray()
+    A = sparse.random(6, 6, 0.1, random_state=2).toarray()
     A = np.round(10 * (A + A.T if symmetry == "symmetric" else A)) if field == "integer" else A + A.T
     A = A.astype(int) if field == "integer" else (A != 0) * 1.0 if field == "pattern" else A
     scipy_io.mmwrite(tmp_path / "data.mtx", sparse.coo_matrix(A), field=field, symmetry=symmetry, precision=17)
@@ -175,7 +185,7 @@ def test_dense_matrix_market_files(tmp_path):
 
 
 def test_counts_of_genes_are_turned_and_named(tmp_path):
-    counts = sparse.random(4, 3, 0.6, random_state=3)
+    counts = sparse.random(4, 3, 0.25, random_state=3)
     scipy_io.mmwrite(tmp_path / "matrix.mtx", counts, precision=17)
     (tmp_path / "barcodes.tsv").write_text("AAA\nCCC\nGGG\n")
     (tmp_path / "genes.tsv.gz").write_bytes(gzip.compress(b"E1\tCD4\nE2\tCD8\nE3\tCD4\nE4\tB\n"))

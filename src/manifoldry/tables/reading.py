@@ -27,6 +27,13 @@ READERS = {
 }
 """Module and function that read a format; imported when it is needed, for each has libraries of its own."""
 
+MIN_FULL_SHARE = 1 / 3
+"""From here on an array takes at most twice the memory of sparse rows, and comparing rows is 5 to 8 times as fast
+(8,617 x 500 counts, 60 % of them not zero)."""
+
+MAX_FILLED_ENTRIES = 250_000_000
+"""2 GB in double precision. A fixed number: the same file is read in the same way on every machine."""
+
 SEQUENCES = ("color", "features", "drop")
 """Options that hold several names."""
 
@@ -83,7 +90,17 @@ def read_table(source: str | os.PathLike[str], options: ReadOptions | None = Non
     module, function = READERS[chosen]
     with refusing(found.name, FORMATS[chosen]):
         table: Table = getattr(importlib.import_module(f"manifoldry.tables.{module}"), function)(found, asked)
-    return table
+    return _dense_where_full(table)
+
+
+def _dense_where_full(table: Table) -> Table:
+    """Return a table whose sparse features are an array if most of what is stored could as well be one."""
+    X = table.X
+    entries = X.shape[0] * X.shape[1]
+    if not hasattr(X, "tocsr") or X.nnz < MIN_FULL_SHARE * entries or entries > MAX_FILLED_ENTRIES:
+        return table
+    said = f"The matrix is stored as a sparse one, but {X.nnz / entries:.0%} of it is not zero: it is taken as an array."
+    return replace(table, X=X.toarray(), remarks=(*table.remarks, said))
 
 
 def _options(options: ReadOptions | None, settings: dict[str, Any]) -> ReadOptions:

@@ -99,7 +99,7 @@ def _dense_where_full(table: Table) -> Table:
     entries = X.shape[0] * X.shape[1]
     if not hasattr(X, "tocsr") or X.nnz < MIN_FULL_SHARE * entries or entries > MAX_FILLED_ENTRIES:
         return table
-    said = f"The matrix is stored as a sparse one, but {X.nnz / entries:.0%} of it is not zero: it is taken as an array."
+    said = f"The matrix is stored sparse, but {X.nnz / entries:.0%} of it is not zero: it is taken as an array."
     return replace(table, X=X.toarray(), remarks=(*table.remarks, said))
 
 

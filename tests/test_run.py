@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from pathlib import Path
+from queue import Empty
 
 import numpy as np
 import pytest
@@ -527,3 +528,24 @@ def test_tasks_that_take_long_tell_how_far_they_are_and_short_ones_are_silent(ca
         "[manifoldry] geodesics: 4 of 4",
         "[manifoldry] geodesics: 3.75 s",
     ]
+
+
+def test_progress_is_told_also_where_other_threads_do_all_tasks(monkeypatch):
+    started, heard = threading.Event(), []
+
+    class Slow(run_module.SimpleQueue):
+        """A queue from which the main thread takes nothing before the others have taken all."""
+
+        def get_nowait(self):
+            if threading.current_thread() is threading.main_thread():
+                started.wait(30)
+            try:
+                return super().get_nowait()
+            except Empty:
+                started.set()
+                raise
+
+    monkeypatch.setattr(run_module, "SimpleQueue", Slow)
+    run = Run(0, n_jobs=2, callback=lambda progress: heard.append((progress.done, progress.total)))
+    assert run.map(lambda i: i, [(0,), (1,)], stoppable=True) == [0, 1]
+    assert heard == [(2, 2)]

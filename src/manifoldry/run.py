@@ -10,7 +10,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
 from queue import Empty, SimpleQueue
@@ -185,11 +185,13 @@ class Run:
         """
         results: list[Any] = [None] * len(tasks)
         began = time.perf_counter()
+        told = False
         queue: SimpleQueue[int] = SimpleQueue()
         for i in range(len(tasks)):
             queue.put(i)
 
         def drain(report: bool = False) -> None:
+            nonlocal told
             with one_blas_thread() if blas else nullcontext():
                 while not (stoppable and self.stopped):
                     try:
@@ -198,22 +200,21 @@ class Run:
                         return
                     results[i] = work(*tasks[i])
                     if report:
+                        told = True
                         self._task_done(len(tasks) - queue.qsize(), len(tasks), stoppable, began)
 
         helpers: list[Future[None]] = [_pool().submit(drain) for _ in range(min(self.n_jobs, len(tasks)) - 1)]
         try:
             drain(report=True)
         finally:
-            while not queue.empty():  # only after an error here: leave the helpers nothing to begin
-                try:
-                    queue.get_nowait()
-                except Empty:
-                    break
+            _clear(queue)  # only after an error here: leave the helpers nothing to begin
             # A helper still waiting for a thread has nothing left to do, and its thread may be waiting for us.
             errors = [helper.exception() for helper in helpers if not helper.cancel()]
         for error in errors:
             if error is not None:
                 raise error
+        if stoppable and tasks and not told and not self.stopped:  # the helpers were faster than the calling thread
+            self.step(len(tasks), len(tasks))
         return results
 
     def _task_done(self, done: int, total: int, told: bool, began: float) -> None:
@@ -227,6 +228,13 @@ class Run:
         """Cut ``range(n)`` into pieces of ``grain`` rows: a cut that does not depend on ``n_jobs``."""
         grain = max(1, grain)
         return [(lo, min(lo + grain, n)) for lo in range(0, n, grain)]
+
+
+def _clear(queue: SimpleQueue[int]) -> None:
+    """Take everything from a queue from which others take too."""
+    while not queue.empty():
+        with suppress(Empty):
+            queue.get_nowait()
 
 
 def _speak(text: str) -> None:

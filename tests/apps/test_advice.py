@@ -78,7 +78,7 @@ def test_the_summary_tells_settings_and_causes_first():
         ],
         "outputs": {},
     }
-    said = summary_text(record)
+    said = " ".join(summary_text(record).split())  # as wide as the terminal
     assert "9 rows of 1 column in 2 dimensions" in said
     assert "Settings: --scale robust, --pca 7, n_neighbors 8, min_dist 0.5, seed 3; the rest as usual." in said
     assert said.index("A cause.") < said.index("A symptom.")

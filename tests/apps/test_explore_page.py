@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -12,6 +13,22 @@ import pytest
 
 from live_pages import made_table, served
 from manifoldry.apps.explore import Session
+
+HEARING_CTRL_C = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell runs in the background
+from manifoldry.apps.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@contextmanager
+def killed(program):
+    """End a program whatever happens, so that nothing waits for it."""
+    try:
+        yield
+    finally:
+        program.kill()
 
 
 @pytest.fixture
@@ -85,8 +102,12 @@ def test_a_lasso_on_the_live_page_selects_rows_of_every_panel(live):
 
 
 def test_the_command_serves_a_page_until_it_is_interrupted(tmp_path):
-    command = [sys.executable, "-m", "manifoldry", "explore", "iris", "--no-open", "--folder", str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+    arguments = ["explore", "iris", "--no-open", "--folder", str(tmp_path)]
+    command = [sys.executable, "-c", HEARING_CTRL_C, *arguments]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program,
+        killed(program),
+    ):
         url = urlsplit(re.search(r"http://\S+", program.stdout.readline())[0])
         connection = http.client.HTTPConnection(url.hostname, url.port, timeout=30)
         connection.request("GET", url.path)

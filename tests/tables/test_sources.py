@@ -37,7 +37,7 @@ def test_a_missing_file_suggests_the_nearest(tmp_path):
         ("data.xlsx", b"PK\x03\x04" * 9, "an Excel workbook; save the sheet as CSV"),
         ("data.png", b"\x89PNG\r\n\x1a\n", "one image; name the folder that holds all of them"),
         ("data", b"\x80\x04.", "a pickle, which is never opened"),
-        ("data.npy.gz", gzip.compress(b"\x93NUMPY"), "compressed by gzip, and a NumPy array is not read so"),
+        ("data.npy.gz", gzip.compress(b"\x93NUMPY", mtime=0), "compressed by gzip, and a NumPy array is not read so"),
         ("data.csv.bz2", b"BZh9", "compressed by bzip2; unpack it first"),
         ("data.json", b"[]", "is JSON"),
         ("data.csv", b"version https://git-lfs.github.com/spec/v1\noid 4d\n", "a pointer of Git LFS .* git lfs pull"),
@@ -77,7 +77,7 @@ def npy(array):
 
 
 @pytest.mark.parametrize(
-    "content", [b"x0,x1\n1,2\n3,4\n", gzip.compress(b"1 2\n3 4\n"), npy(np.array([[1.0, 2], [3, 4]]))]
+    "content", [b"x0,x1\n1,2\n3,4\n", gzip.compress(b"1 2\n3 4\n", mtime=0), npy(np.array([[1.0, 2], [3, 4]]))]
 )
 def test_standard_input_is_read_by_its_content(monkeypatch, content):
     class Piped:

@@ -5,8 +5,8 @@ Colors are inherited and grounds left clear, so that what is written here can be
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable, Sequence
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -50,19 +50,24 @@ def page_part(*parts: str) -> str:
     return f'{STYLE}<div class="mfy">{"".join(part for part in parts if part)}</div>'
 
 
+def escaped(text: object) -> str:
+    """Return text that stands for itself in HTML, in elements and in quoted attributes."""
+    return html.escape(str(text).encode("utf-8", "replace").decode("utf-8"), quote=True)
+
+
 def heading(text: str, after: str = "") -> str:
     """Return a title with a line of less important text below."""
-    return f"<h4>{escape(text)}</h4>" + (f'<p class="soft">{escape(after)}</p>' if after else "")
+    return f"<h4>{escaped(text)}</h4>" + (f'<p class="soft">{escaped(after)}</p>' if after else "")
 
 
 def paragraph(text: str) -> str:
     """Return a paragraph of plain text, nothing of none."""
-    return f"<p>{escape(text)}</p>" if text else ""
+    return f"<p>{escaped(text)}</p>" if text else ""
 
 
 def bullets(sentences: Iterable[str]) -> str:
     """Return a list of sentences, nothing of none."""
-    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+    items = "".join(f"<li>{escaped(sentence)}</li>" for sentence in sentences)
     return f"<ul>{items}</ul>" if items else ""
 
 
@@ -73,13 +78,13 @@ def side_by_side(*parts: str) -> str:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]], text_columns: Sequence[int] = ()) -> str:
     """Return a table; a row of one cell is a heading over all columns."""
-    top = "".join(f"<th{_as_text(i, text_columns)}>{escape(str(cell))}</th>" for i, cell in enumerate(head))
+    top = "".join(f"<th{_as_text(i, text_columns)}>{escaped(cell)}</th>" for i, cell in enumerate(head))
     lines = []
     for row in rows:
         if len(row) == 1:
-            lines.append(f'<tr class="group"><td colspan="{len(head)}">{escape(str(row[0]))}</td></tr>')
+            lines.append(f'<tr class="group"><td colspan="{len(head)}">{escaped(row[0])}</td></tr>')
             continue
-        cells = "".join(f"<td{_as_text(i, text_columns)}>{escape(str(cell))}</td>" for i, cell in enumerate(row))
+        cells = "".join(f"<td{_as_text(i, text_columns)}>{escaped(cell)}</td>" for i, cell in enumerate(row))
         lines.append(f"<tr>{cells}</tr>")
     return f"<table><thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
@@ -139,8 +144,8 @@ def _spots(places: Array, tall: int) -> Array:
 def _figure(drawn: str, caption: str, size: tuple[int, int], tall: int, label: str) -> str:
     box = f'viewBox="0 0 {PICTURE_UNITS} {tall}" width="{size[0]}" height="{size[1]}" style="max-width:100%"'
     frame = f'<rect width="{PICTURE_UNITS}" height="{tall}" fill="none" stroke="{FAINT}" stroke-opacity=".5"/>'
-    below = f'<figcaption class="soft">{escape(caption)}</figcaption>' if caption else ""
-    return f'<figure><svg role="img" aria-label="{escape(label)}" {box}>{frame}{drawn}</svg>{below}</figure>'
+    below = f'<figcaption class="soft">{escaped(caption)}</figcaption>' if caption else ""
+    return f'<figure><svg role="img" aria-label="{escaped(label)}" {box}>{frame}{drawn}</svg>{below}</figure>'
 
 
 def _as_text(i: int, text_columns: Sequence[int]) -> str:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from manifoldry.markup import escaped
 from manifoldry.report import encoding
 from manifoldry.report.encoding import Blocks
-from manifoldry.report.sections import escaped, sections
+from manifoldry.report.sections import sections
 from manifoldry.values import Array
 
 if TYPE_CHECKING:

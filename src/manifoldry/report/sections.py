@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from manifoldry.markup import bullets, escaped, paragraph
 from manifoldry.quality.table import GROUPS
 
 if TYPE_CHECKING:
@@ -28,16 +28,11 @@ def sections(report: Report, notes: Iterable[str]) -> dict[str, str]:
     """Return the HTML of heading, summary, notes, quality table and findings by name, all text escaped."""
     return {
         "heading": _heading(report),
-        "summary": _list(report.summary),
-        "notes": "".join(f"<p>{escaped(note)}</p>" for note in notes),
+        "summary": bullets(report.summary),
+        "notes": "".join(map(paragraph, notes)),
         "quality": _quality(report),
         "findings": _findings(report),
     }
-
-
-def escaped(text: object) -> str:
-    """Return text that stands for itself in HTML, in elements and in quoted attributes."""
-    return html.escape(str(text).encode("utf-8", "replace").decode("utf-8"), quote=True)
 
 
 def _heading(report: Report) -> str:
@@ -57,11 +52,6 @@ def _day(date: str) -> str:
         return date
     clock = "" if len(date) <= len("2020-01-31") else f" {when:%H:%M}"
     return f"{when:%Y-%m-%d}{clock}{f' {when.tzname()}' if when.tzinfo else ''}"
-
-
-def _list(sentences: Iterable[str]) -> str:
-    items = "".join(f"<li>{escaped(sentence)}</li>" for sentence in sentences)
-    return f"<ul>{items}</ul>" if items else ""
 
 
 def _quality(report: Report) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from manifoldry.apps.advice import MIN_FOREWARNED_ROWS, as_options, forewarnings
+import manifoldry
+from manifoldry.apps.advice import MIN_FOREWARNED_ROWS, OPTION_WORDS, as_options, forewarnings
 from manifoldry.apps.cli.main import main
 from manifoldry.apps.summary import summary_text
 
@@ -114,3 +117,10 @@ def test_a_wrong_call_is_a_defect_and_no_mistake_of_the_user(monkeypatch, capsys
     monkeypatch.setattr("manifoldry.apps.embedding.run_embedding", lambda: None)
     assert main(["embed", "iris"]) == 1
     assert "This is a defect of manifoldry: TypeError" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("python", OPTION_WORDS)
+def test_what_is_said_in_options_is_what_the_library_says(python):
+    sources = Path(manifoldry.__file__).parent.joinpath("diagnosis").glob("*.py")
+    said = "".join(re.sub(r'"\s*\n\s*f?"', "", path.read_text(encoding="utf-8")) for path in sources)
+    assert python in said

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from manifoldry.apps.progress import Watch
 from manifoldry.choosing.auto import AutoEmbedding
 from manifoldry.choosing.budget import growth
-from manifoldry.choosing.compare import MAX_RANKED_ROWS, N_RANKED_ROWS
+from manifoldry.choosing.compare import MAX_RANKED_ROWS, ranked_rows
 from manifoldry.choosing.comparison import Comparison
 from manifoldry.choosing.purposes import PURPOSES
 from manifoldry.registry import methods
@@ -106,7 +106,7 @@ def choose(X: Any, labels: Array | None, auto: AutoEmbedding, watch: Watch) -> C
         )
     tried, left_out = methods_for(auto.purpose, n)
     if n > MAX_RANKED_ROWS:
-        rows = np.sort(Run(auto.random_state).rng("ranked rows").permutation(n)[:N_RANKED_ROWS])
+        rows = ranked_rows(n, Run(auto.random_state))
         X, labels = X[rows], None if labels is None else labels[rows]
     model = clone(auto).set_params(methods=tried, callback=watch.callback)
     with stopping(watch):

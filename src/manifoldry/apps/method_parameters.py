@@ -41,6 +41,11 @@ class MethodParameter:
         return f"--{self.name.replace('_', '-').lower()}"
 
     @property
+    def default_text(self) -> str:
+        """The default, as it is written as text."""
+        return str(self.default).lower() if isinstance(self.default, (bool, type(None))) else str(self.default)
+
+    @property
     def is_flag(self) -> bool:
         """Whether it is either true or false."""
         if self.annotation is None:

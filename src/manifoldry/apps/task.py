@@ -67,13 +67,18 @@ class EmbedTask:
 
     def estimator(self) -> Any:
         """Return the estimator that is asked for, with its parameters checked as far as they do not need data."""
-        cls = method_class(self.method)
-        known = cls().get_params()
-        wanted = {"n_components": self.dimension, "random_state": self.seed, "n_jobs": self.n_jobs}
-        model = cls(**{**{name: value for name, value in wanted.items() if name in known}, **self.parameters})
+        model = new_estimator(self.method, self.parameters, self.dimension, self.seed, self.n_jobs)
         if hasattr(model, "callback"):
             check_parameters(model)
         return model
+
+
+def new_estimator(method: str, parameters: Mapping[str, Any], n_components: int, seed: int, n_jobs: int | None) -> Any:
+    """Return a method by the name of its class, with dimension, seed and threads where it takes them; not fitted."""
+    cls: Any = method_class(method)
+    taken = cls().get_params()
+    own = {"n_components": n_components, "random_state": seed, "n_jobs": n_jobs}
+    return cls(**{**{name: value for name, value in own.items() if name in taken}, **parameters})
 
 
 @dataclass(frozen=True, eq=False)

@@ -147,12 +147,19 @@ def run_comparison(task: ComparisonTask, clock: Clock, run: Run) -> Comparison:
     """Return the ranking of a task; ``run`` has the seed, and hears of every method that is done."""
     n = task.X.shape[0]
     sampled = n > MAX_RANKED_ROWS
-    rows = np.sort(run.rng("ranked rows").permutation(n)[:N_RANKED_ROWS]) if sampled else np.arange(n)
+    rows = ranked_rows(n, run)
     part = replace(task, X=some_points(task.X, rows, task.metric), labels=_some(task.labels, rows)) if sampled else task
     ranking_clock = Clock(RANKING_SHARE * clock.budget) if sampled and clock.budget is not None else clock
     with shared_neighbors(WIDEST_SHARED_LIST):
         found = _ranked(part, ranking_clock, run, rows, n)
     return _fitted_to_all(found, task, clock) if sampled else found
+
+
+def ranked_rows(n: int, run: Run) -> IntArray:
+    """Return the rows that methods are ranked by: all, or of many a sample."""
+    if n <= MAX_RANKED_ROWS:
+        return np.arange(n)
+    return np.sort(run.rng("ranked rows").permutation(n)[:N_RANKED_ROWS])
 
 
 def _some(labels: Array | None, rows: IntArray) -> Array | None:

@@ -10,8 +10,6 @@ import click
 from manifoldry.apps.cli.notes import tell
 from manifoldry.apps.cli.options import MethodName, Reading, reading_options, seed_option, source_argument
 
-LOCAL_HOST = "127.0.0.1"
-
 
 @click.command()
 @source_argument
@@ -20,7 +18,7 @@ LOCAL_HOST = "127.0.0.1"
 @click.option("--method", type=MethodName(), help="Method to begin with, beside PCA.")
 @click.option("--n-jobs", type=int, help="Threads of a fit.  [default: all]")
 @click.option(
-    "--host", default=LOCAL_HOST, show_default=True, help="Address to listen on; any other lets other machines in."
+    "--host", help="Address to listen on; any other than this one lets other machines in.  [default: 127.0.0.1]"
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port.  [default: a free one]")
 @click.option(
@@ -36,7 +34,7 @@ def explore(  # noqa: PLR0913
     seed: int,
     method: str | None,
     n_jobs: int | None,
-    host: str,
+    host: str | None,
     port: int,
     folder: Path,
     opened: bool,
@@ -45,7 +43,7 @@ def explore(  # noqa: PLR0913
 
     The page is served on this machine only, at an address with a random token. Ctrl-C ends it.
     """
-    from manifoldry.apps.explore import ExploreServer, Session
+    from manifoldry.apps.explore import LOOPBACK, ExploreServer, Session
     from manifoldry.apps.progress import watching
 
     with watching() as watch:
@@ -55,8 +53,8 @@ def explore(  # noqa: PLR0913
             session = Session(table, X, folder=folder, seed=seed, n_jobs=n_jobs)
     if method is not None:
         session.embed({"method": method})
-    with ExploreServer(session, host, port) as server:
-        if host != LOCAL_HOST:
+    with ExploreServer(session, host or LOOPBACK, port) as server:
+        if host not in (None, LOOPBACK):
             tell(f"whoever reaches {host} and knows the address sees the data.")
         click.echo(f"{table.source}: {table.X.shape[0]:,} rows. Open {server.url} (Ctrl-C ends).")
         if opened:

@@ -45,8 +45,7 @@ class ParameterValue(click.ParamType):
 def parameter_option(parameter: MethodParameter) -> click.Option:
     """Return the option of a parameter."""
     facts = [parameter.allowed] if parameter.allowed and not parameter.is_flag and not parameter.is_choice else []
-    default = str(parameter.default).lower() if isinstance(parameter.default, (bool, type(None))) else parameter.default
-    said = f"{parameter.text}  [{'; '.join([*facts, f'default: {default}'])}]"
+    said = f"{parameter.text}  [{'; '.join([*facts, f'default: {parameter.default_text}'])}]"
     name, flag = PREFIX + parameter.name, parameter.option_name
     if parameter.is_flag:
         return click.Option([f"{flag}/--no-{flag[2:]}", name], default=None, help=said)

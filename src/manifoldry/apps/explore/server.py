@@ -63,7 +63,7 @@ class ExploreServer(ThreadingHTTPServer):
         super().__init__((host, port), ExploreHandler)
         self.session = session
         self.token = secrets.token_urlsafe(24)
-        own = {LOOPBACK, "localhost", host} if host == LOOPBACK else {host}
+        own = {LOOPBACK, "localhost"} if host == LOOPBACK else {host}
         self.hosts = None if host in ("0.0.0.0", "") else {f"{name}:{self.server_port}" for name in own}
         self.url = f"http://{host or '0.0.0.0'}:{self.server_port}/{self.token}/"
 

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry.apps.cli.method_options import MethodParameter, method_parameters
 from manifoldry.apps.explore.script import live_script
 from manifoldry.apps.explore.selection import write_selection
 from manifoldry.apps.method_names import method_class, method_name
+from manifoldry.apps.method_parameters import MethodParameter, method_parameters
 from manifoldry.apps.progress import Watch
 from manifoldry.apps.table_report import table_report
+from manifoldry.apps.task import new_estimator
 from manifoldry.diagnosis import diagnose
 from manifoldry.parameters import choices
 from manifoldry.registry import methods
@@ -214,13 +215,9 @@ class Session:
         return {"path": str(path), "rows": len(rows)}
 
     def _estimator(self, name: str, values: Mapping[str, Any], n_components: int) -> Any:
-        """Return an unfitted estimator with the session's seed and threads, where it takes them."""
-        cls: Any = method_class(name)
-        taken = cls().get_params()
-        own = {"n_components": n_components, "random_state": self.seed, "n_jobs": self.n_jobs}
-        if name == "PrincipalCurve":
-            own.pop("n_components")
-        return cls(**{**{key: value for key, value in own.items() if key in taken}, **values})
+        """Return an unfitted estimator with the session's seed and threads."""
+        d = 1 if name == "PrincipalCurve" else n_components
+        return new_estimator(name, values, d, self.seed, self.n_jobs)
 
     def _run(self, name: str, model: Any, watch: JobWatch) -> None:
         """Fit, describe and show: what the thread of a job does. What goes wrong is told to the page."""
@@ -270,7 +267,7 @@ def _field(parameter: MethodParameter) -> dict[str, Any]:
     """Return what a field needs to know."""
     return {
         "name": parameter.name,
-        "default": _written(parameter.default),
+        "default": parameter.default_text,
         "allowed": parameter.allowed,
         "choices": _words(parameter),
         "text": parameter.text,
@@ -282,11 +279,6 @@ def _words(parameter: MethodParameter) -> list[str]:
     if parameter.is_flag:
         return ["true", "false"]
     return [str(choice) for choice in choices(parameter.annotation)] if parameter.is_choice else []
-
-
-def _written(value: Any) -> str:
-    """Return a default as one writes it in a field."""
-    return str(value).lower() if isinstance(value, (bool, type(None))) else str(value)
 
 
 def _panel_name(method: str, changed: Mapping[str, Any], n_components: int) -> str:

@@ -20,6 +20,7 @@ from manifoldry.registry import CLUSTERINGS, METHODS, Card, clusterings, methods
 if TYPE_CHECKING:
     from manifoldry import datasets, dimension, plot, quality
     from manifoldry.annotated import embed_anndata, transform_anndata
+    from manifoldry.blocks import RowBlocks, row_blocks
     from manifoldry.choosing.auto import AutoEmbedding
     from manifoldry.choosing.compare import compare
     from manifoldry.choosing.comparison import Comparison
@@ -89,6 +90,7 @@ _PLACES = {
     "Progress": "manifoldry.run",
     "ReadOptions": "manifoldry.tables",
     "Report": "manifoldry.report.contents",
+    "RowBlocks": "manifoldry.blocks",
     "Spectrum": "manifoldry.values",
     "Stop": "manifoldry.values",
     "Table": "manifoldry.tables",
@@ -98,6 +100,7 @@ _PLACES = {
     "compare": "manifoldry.choosing.compare",
     "diagnose": "manifoldry.diagnosis",
     "read_table": "manifoldry.tables",
+    "row_blocks": "manifoldry.blocks",
     "load": "manifoldry.storage",
     "save": "manifoldry.storage",
     "embed_anndata": "manifoldry.annotated",
@@ -170,6 +173,7 @@ __all__ = [
     "ProjectionPursuit",
     "ReadOptions",
     "Report",
+    "RowBlocks",
     "SparsePCA",
     "SparseRandomProjection",
     "Spectrum",
@@ -191,6 +195,7 @@ __all__ = [
     "plot",
     "quality",
     "read_table",
+    "row_blocks",
     "save",
     "score",
     "suggest_n_components",

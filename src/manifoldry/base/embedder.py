@@ -12,6 +12,15 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
+from manifoldry.base.blockwise import (
+    MAP_PARAMETERS,
+    BlockFit,
+    bare,
+    draw_sample,
+    keep_sample,
+    map_blocks,
+    sampled_targets,
+)
 from manifoldry.base.estimator import estimator, fitted, validated_places, validated_rows
 from manifoldry.base.look import keep_advice, repr_with_advice
 from manifoldry.base.notebook import embedding_html
@@ -23,13 +32,14 @@ from manifoldry.base.sklearn_bases import (
 )
 from manifoldry.base.suggestion import by_dimension
 from manifoldry.blas import one_blas_thread
+from manifoldry.blocks import BlockSample, RowBlocks, as_blocks
 from manifoldry.extend.local import LocalInverse
 from manifoldry.geometry.dimension import IntrinsicDimension, intrinsic_dimension
 from manifoldry.parameters import Described, PositiveInt, check_parameters
 from manifoldry.run import Run
 from manifoldry.solve.spectrum import Suggestion
 from manifoldry.storage import save_estimator
-from manifoldry.values import Certificate, Embedding, FloatArray, NeighborGraph, Spectrum, Trace
+from manifoldry.values import Certificate, Embedding, FloatArray, IntArray, NeighborGraph, Spectrum, Trace
 
 Seed = int | Annotated[Any, Described("a numpy Generator or RandomState")] | None
 Metric = str | Callable[..., Any]
@@ -67,6 +77,8 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
     trace_: Trace = fitted()
     certificate_: Certificate = fitted()
     n_iter_: int = fitted()
+    sampled_rows_: IntArray = fitted()
+    """Of a fit to rows in blocks: the numbers of the rows that have a place in ``embedding_``."""
 
     _takes_graphs: ClassVar[bool] = False
     _takes_sparse: ClassVar[bool] = True
@@ -74,14 +86,16 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
     _invertible: ClassVar[bool] = False
     _local_inverse: ClassVar[bool] = False
     """Whether a place is led back to the rows by its neighbors in the embedding, unless the method knows better."""
+    _blockwise: ClassVar[BlockFit] = BlockFit()
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Embed the rows of ``X``.
 
         Parameters
         ----------
-        X : array, data frame or sparse matrix of shape (n_samples, n_features)
-            One point per row; or what ``metric`` says: pairwise distances or a graph.
+        X : array, data frame, sparse matrix or rows in blocks, of shape (n_samples, n_features)
+            One point per row; or what ``metric`` says: pairwise distances or a graph. Of rows in blocks (`row_blocks`,
+            Dask collections) ``embedding_`` has those of ``sampled_rows_``, and ``transform`` places all.
         y : ignored
             For pipelines.
 
@@ -94,10 +108,30 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         check_parameters(self)
         check.metric(self._metric, ("precomputed", *self._extra_metrics))
         check.metric_params(self._metric, getattr(self, "metric_params", None))
+        blocks = as_blocks(X)
+        if blocks is not None:
+            return self._fit_blocks(blocks, y, run)
         points = self._validated(X, reset=True)
         self._check_parameters(count_points(points))
+        self.__dict__.pop("sampled_rows_", None)  # of an earlier fit
+        return self._fit_points(points, run, lambda: self._embed_with(points, y, run))
+
+    def _fit_blocks(self, blocks: RowBlocks, y: Any, run: Run) -> Self:
+        """Fit to rows in blocks: to all of them where the method can, else to a sample."""
+        sample = draw_sample(self, blocks, self._sample_size(), run)
+        points, targets = self._validated(sample.rows, reset=True), sampled_targets(y, sample)
+        self._check_parameters(count_points(points))
+        if sample.whole or self._blockwise.kind == "sample":
+            self._fit_points(points, run, lambda: self._embed_with(points, targets, run))
+        else:
+            self._fit_points(points, run, lambda: self._embed_blocks(blocks, replace(sample, rows=points), run))
+        keep_sample(self, blocks, sample)
+        return self
+
+    def _fit_points(self, points: Any, run: Run, embed: Callable[[], Embedding]) -> Self:
+        """Embed validated input, and keep the result with what there is to say about it."""
         with one_blas_thread(openmp=False):  # `blas_threads_for` gives large matrices all threads
-            embedding = self._embed_with(points, y, run)
+            embedding = embed()
             if self._local_inverse and embedding.inverse is None and self._has_rows(points):
                 embedding = replace(embedding, inverse=LocalInverse(points, embedding.coordinates))
             if run.interrupted and embedding.trace is not None:
@@ -110,6 +144,9 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
 
     def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
         """Embed the rows of ``X`` and return their coordinates, shape (n_samples, n_components)."""
+        blocks = as_blocks(X)
+        if blocks is not None:
+            return self.fit(blocks, y).transform(blocks)
         return self.fit(X, y).embedding_
 
     def transform(self, X: Any) -> FloatArray:
@@ -117,14 +154,18 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n_new, n_features)
+        X : array, sparse matrix or rows in blocks, of shape (n_new, n_features)
             New points; with precomputed distances, their distances to the fitted points in columns.
 
         Returns
         -------
         ndarray of shape (n_new, n_components)
+            Of rows in blocks, and of Dask collections, the same kind: nothing is computed until they are read.
         """
         check_is_fitted(self, "embedding_")
+        blocks = as_blocks(X)
+        if blocks is not None:
+            return map_blocks(self, "transform", blocks)
         points = self._validated(X, reset=False)
         placed: FloatArray = self._extension(points, self._run())
         return placed.astype(self.embedding_.dtype, copy=False)
@@ -143,6 +184,9 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         ndarray of shape (n_new, n_features)
         """
         check_is_fitted(self, "embedding_")
+        blocks = as_blocks(Y)
+        if blocks is not None:
+            return map_blocks(self, "inverse_transform", blocks)
         places = validated_places(Y, self.embedding_.shape[1])
         points: FloatArray = self._inverse(places, self._run())
         return points.astype(self.embedding_.dtype, copy=False)
@@ -177,6 +221,28 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
     def _embed_with(self, X: Any, y: Any, run: Run) -> Embedding:  # noqa: ARG002
         """Embed validated input, with the targets ``y`` where a method has a use for them."""
         return self._embed(X, run)
+
+    def _embed_blocks(self, blocks: RowBlocks, sample: BlockSample, run: Run) -> Embedding:
+        """Embed the sampled rows, with account taken of all rows: of methods whose ``_blockwise`` says "whole"."""
+        raise NotImplementedError
+
+    def _sample_size(self) -> int:
+        """Return how many of the rows in blocks a fit samples at most."""
+        return self._blockwise.n_rows
+
+    def _output_of(self, method: str) -> tuple[int, Any, Any]:
+        """Return columns, type and names of what a method makes of rows."""
+        if method == "transform":
+            return self.embedding_.shape[1], self.embedding_.dtype, list(self.get_feature_names_out())
+        names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
+        return self.n_features_in_, self.embedding_.dtype, list(names)
+
+    def _map_alone(self, method: str) -> Self:
+        """Return a fitted estimator with nothing but the map that a method needs."""
+        own = ("_extension" if method == "transform" else "_inverse", "n_features_in_", *MAP_PARAMETERS)
+        maps = {"_extension": None, "_inverse": None, own[0]: getattr(self, own[0])}
+        alone: Self = bare(self, own, embedding_=self.embedding_[:0], random_state=self._run().seed, **maps)
+        return alone
 
     def _check_parameters(self, n_points: int) -> None:
         """Refuse parameters that do not fit the data; their declared limits are checked before."""

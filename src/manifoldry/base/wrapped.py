@@ -19,11 +19,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.arrays import on_host
+from manifoldry.base.blockwise import BlockFit, bare, draw_sample, keep_sample, map_blocks, sampled_targets
 from manifoldry.base.estimator import validated_places, validated_rows
 from manifoldry.base.look import keep_advice, repr_with_advice
 from manifoldry.base.notebook import embedding_html
 from manifoldry.base.suggestion import by_dimension, variance_left_over
 from manifoldry.blas import blas_threads_for
+from manifoldry.blocks import BlockSample, RowBlocks, as_blocks
 from manifoldry.geometry.dimension import intrinsic_dimension
 from manifoldry.run import Run
 from manifoldry.solve.spectrum import Suggestion, elbow
@@ -50,6 +52,9 @@ class Wrapped(TransformerMixin):
     n_components: Any
     random_state: Any
     _n_features_out: int
+    n_features_in_: int
+
+    _blockwise: ClassVar[BlockFit] = BlockFit()
 
     _spans_rows: ClassVar[bool] = True
     """Whether the components come from the rows: then there are no more than rows or columns."""
@@ -62,8 +67,11 @@ class Wrapped(TransformerMixin):
     _unit_range: ClassVar[tuple[float, float]] = (0.0, np.inf)
     """Standard deviations of the data for which absolute numbers inside scikit-learn's iteration do no harm."""
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Fit as scikit-learn does and keep the coordinates of the rows in ``embedding_``."""
+        blocks = as_blocks(X)
+        if blocks is not None:
+            return self._fit_blocks(blocks, y)
         X = on_host(X)
         rows = self._checked(X)
         began = time.perf_counter()
@@ -83,11 +91,49 @@ class Wrapped(TransformerMixin):
 
     def fit_transform(self, X: Any, y: Any = None) -> FloatArray:
         """Fit and return the coordinates of the rows, shape (n_samples, n_components)."""
+        blocks = as_blocks(X)
+        if blocks is not None:
+            return self.fit(blocks, y).transform(blocks)
         return self.fit(X, y).embedding_
+
+    def _fit_blocks(self, blocks: RowBlocks, y: Any) -> Self:
+        """Fit to rows in blocks: to all of them where the method can, else to a sample."""
+        run = self._run()
+        sample = draw_sample(self, blocks, self._blockwise.n_rows, run)
+        if sample.whole or self._blockwise.kind == "sample":
+            self.fit(sample.rows, sampled_targets(y, sample))
+        else:
+            self._fit_whole(blocks, sample, run)
+        keep_sample(self, blocks, sample)
+        return self
+
+    def _fit_whole(self, blocks: RowBlocks, sample: BlockSample, run: Run) -> None:
+        """Fit to all rows, and keep the coordinates of a sample: of methods whose ``_blockwise`` says "whole"."""
+        raise NotImplementedError
+
+    def _run(self) -> Run:
+        seed = getattr(self, "random_state", 0)
+        return Run(seed)
+
+    def _output_of(self, method: str) -> tuple[int, Any, Any]:
+        """Return columns, type and names of what a method makes of rows."""
+        if method == "transform":
+            return self.embedding_.shape[1], self.embedding_.dtype, list(self.get_feature_names_out())
+        names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
+        return self.n_features_in_, self.embedding_.dtype, list(names)
+
+    def _map_alone(self, method: str) -> Self:  # noqa: ARG002
+        """Return a fitted estimator without what it knows of single rows."""
+        kept = set(vars(self)) - {"embedding_", "spectrum_", "diagnostics_", "sampled_rows_", "feature_names_in_"}
+        alone: Self = bare(self, kept)
+        return alone
 
     def transform(self, X: Any) -> Any:
         """Return the coordinates of rows as scikit-learn does, once they are checked."""
         check_is_fitted(self)
+        blocks = as_blocks(X)
+        if blocks is not None:
+            return map_blocks(self, "transform", blocks)
         X = on_host(X)
         self._validated(X, reset=False)
         with self._computing():
@@ -97,6 +143,9 @@ class Wrapped(TransformerMixin):
     def inverse_transform(self, X: Any) -> Any:
         """Lead coordinates back to points as scikit-learn does, once they are checked."""
         check_is_fitted(self)
+        blocks = as_blocks(X)
+        if blocks is not None:
+            return map_blocks(self, "inverse_transform", blocks)
         places = validated_places(X, self._n_features_out, sparse=get_tags(self).input_tags.sparse)
         with self._computing():
             return super().inverse_transform(places)

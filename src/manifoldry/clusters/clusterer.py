@@ -5,17 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
+from manifoldry.base.blockwise import MAP_PARAMETERS, BlockFit, bare, draw_sample, keep_sample, map_blocks
 from manifoldry.base.embedder import Seed
 from manifoldry.base.estimator import estimator, fitted, validated_rows
 from manifoldry.base.notebook import clustering_html
 from manifoldry.base.sklearn_bases import BaseEstimator, ClusterMixin
 from manifoldry.blas import one_blas_thread
+from manifoldry.blocks import RowBlocks, as_blocks
 from manifoldry.clusters.subspaces import AffineSubspaces
 from manifoldry.neighbors.graph import label_pieces, symmetrize
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
@@ -78,14 +80,18 @@ class Clusterer(ClusterMixin, BaseEstimator, ABC):
     trace_: Trace = fitted()
     medoids_: IntArray = fitted()
     n_iter_: int = fitted()
+    sampled_rows_: IntArray = fitted()
+    """Of a fit to rows in blocks: the numbers of the rows that have a label in ``labels_``."""
+
+    _blockwise: ClassVar[BlockFit] = BlockFit()
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Divide the rows of ``X`` into clusters.
 
         Parameters
         ----------
-        X : array or data frame of shape (n_samples, n_features)
-            One point per row.
+        X : array, data frame or rows in blocks, of shape (n_samples, n_features)
+            One point per row. Of rows in blocks a sample is divided, and ``predict`` labels all.
         y : ignored
             For pipelines.
 
@@ -97,6 +103,10 @@ class Clusterer(ClusterMixin, BaseEstimator, ABC):
         run = self._run()
         check_parameters(self)
         self._check_metric()
+        blocks = as_blocks(X)
+        if blocks is not None:
+            return self._fit_blocks(blocks, run)
+        self.__dict__.pop("sampled_rows_", None)  # of an earlier fit
         points = self._validated(X, reset=True)
         check.distinct_points(points)
         check.representable_scale(points, spread=check.column_spread(points))
@@ -109,22 +119,47 @@ class Clusterer(ClusterMixin, BaseEstimator, ABC):
         self._keep(points, clustering, graph, run)
         return self
 
+    def _fit_blocks(self, blocks: RowBlocks, run: Run) -> Self:
+        """Divide a sample of rows in blocks into clusters."""
+        sample = draw_sample(self, blocks, self._blockwise.n_rows, run)
+        self.fit(sample.rows)
+        keep_sample(self, blocks, sample)
+        return self
+
     def predict(self, X: Any) -> IntArray:
         """Return the clusters of new points, each by itself.
 
         Parameters
         ----------
-        X : array of shape (n_new, n_features)
+        X : array or rows in blocks, of shape (n_new, n_features)
             New points.
 
         Returns
         -------
         ndarray of shape (n_new,)
+            Of rows in blocks, and of Dask collections, the same kind: nothing is computed until they are read.
         """
+        check_is_fitted(self, "labels_")
+        blocks = as_blocks(X)
+        if blocks is not None:
+            return map_blocks(self, "predict", blocks)
         points = self._new_points(X)
         return self._assign(points, self._run())
 
     save = save_estimator
+
+    def _output_of(self, method: str) -> tuple[int, Any, Any]:
+        """Return columns (0 of one number a row), type and name of what a method makes of rows."""
+        if method != "predict":
+            raise ValueError(f"{type(self).__name__}.{method} takes rows in memory; got rows in blocks.")
+        return 0, np.dtype(np.int64), "cluster"
+
+    def _map_alone(self, method: str) -> Self:  # noqa: ARG002
+        """Return a fitted clustering with nothing but what labels new points."""
+        alone: Self = bare(
+            self, ("_assign", "n_features_in_", *MAP_PARAMETERS), labels_=self.labels_[:0], random_state=0
+        )
+        return alone
 
     def _html_repr(self) -> str:
         """Return what scikit-learn's ``_repr_html_`` and ``_repr_mimebundle_`` show in a notebook."""

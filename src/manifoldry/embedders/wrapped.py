@@ -8,6 +8,7 @@ from sklearn import decomposition
 
 from manifoldry.base.rows import as_table
 from manifoldry.base.wrapped import Wrapped, WrappedSpectral
+from manifoldry.blocks import as_blocks
 from manifoldry.registry import register
 from manifoldry.values import FloatArray
 
@@ -183,6 +184,8 @@ class SparsePCA(Wrapped, decomposition.SparsePCA):
 
     def transform(self, X: Any) -> FloatArray:
         """Place points by ridge regression on the components."""
+        if as_blocks(X) is not None:
+            return super().transform(X)
         rows = as_table(X)
         if rows.shape[:1] != (1,):
             return super().transform(rows)

@@ -10,6 +10,7 @@ from sklearn import decomposition
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry.base.wrapped import Wrapped
+from manifoldry.blocks import as_blocks
 from manifoldry.registry import register
 from manifoldry.values import FloatArray
 
@@ -170,11 +171,17 @@ class NMF(Wrapped, decomposition.NMF):
 
     def fit(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> Self:
         """Factorize the rows, from the start ``W`` and ``H`` if ``init="custom"``."""
+        blocks = as_blocks(X)
+        if blocks is not None:
+            return self._fit_blocks(blocks, y)
         self.fit_transform(X, y, W, H)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> FloatArray:
         """Factorize the rows and return W, which the iteration finds together with the parts."""
+        blocks = as_blocks(X)
+        if blocks is not None:
+            return self.fit(blocks, y).transform(blocks)
         rows = self._checked(X)
         began = time.perf_counter()
         with self._computing():
@@ -185,6 +192,8 @@ class NMF(Wrapped, decomposition.NMF):
     def transform(self, X: Any) -> FloatArray:
         """Return the weights of the parts in new rows, in the precision of the parts."""
         check_is_fitted(self)
+        if as_blocks(X) is not None:
+            return super().transform(X)
         # scikit-learn refuses rows in another precision than those of the fit.
         same = self._validated(X, reset=False).dtype == self.components_.dtype
         return super().transform(X if same or not hasattr(X, "astype") else X.astype(self.components_.dtype))

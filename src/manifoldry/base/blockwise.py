@@ -1,0 +1,126 @@
+"""Estimators and rows in blocks: what a fit takes account of, and how a fitted map goes to the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from sklearn import get_config
+
+from manifoldry.blocks import BlockSample, RowBlocks
+from manifoldry.run import Run
+from manifoldry.values import Array
+
+MAP_PARAMETERS = ("n_components", "metric", "metric_params", "verbose")
+"""Parameters that an estimator needs to place new rows; others may be as large as the data."""
+
+QUIET: dict[str, Any] = {"callback": None, "n_jobs": 1, "_sklearn_output_config": {}}
+"""What an estimator has that only places rows in blocks: it reports to nobody, and returns arrays."""
+
+
+@dataclass(frozen=True)
+class BlockFit:
+    """What an estimator does with rows in blocks.
+
+    ``kind`` is "whole" where a fit takes account of every row, "sample" where it takes a sample of ``n_rows`` and the
+    others are only placed, "no" where that makes no sense: then ``instead`` is a sentence that says what does.
+    """
+
+    kind: Literal["whole", "sample", "no"] = "sample"
+    n_rows: int = 20_000
+    instead: str = ""
+
+
+def draw_sample(model: Any, blocks: RowBlocks, size: int, run: Run) -> BlockSample:
+    """Return the sample of a fit, of at most ``size`` rows; refuse methods that cannot be fitted to rows in blocks."""
+    name = type(model).__name__
+    if getattr(model, "metric", "") in ("precomputed", "gram", "affinity"):
+        raise ValueError(f"{name} with metric={model.metric!r} needs all pairs in memory; rows in blocks have none.")
+    if model._blockwise.kind == "no":
+        raise ValueError(
+            f"{name} cannot be fitted to rows in blocks: {model._blockwise.instead} Or fit a sample and place the "
+            "others: model.fit(blocks.sample(2000, numpy.random.default_rng(0)).rows), then model.transform(blocks)."
+        )
+    with run.stage("sample"):
+        return blocks.sample(size, run.rng("sampled rows"))
+
+
+def sampled_targets(y: Any, sample: BlockSample) -> Any:
+    """Return the targets of the sampled rows."""
+    if y is None:
+        return None
+    if np.shape(y)[:1] != (sample.n_rows,):
+        raise ValueError(f"y must have one entry for each of the {sample.n_rows:,} rows; got shape {np.shape(y)}.")
+    return np.asarray(y)[sample.numbers]
+
+
+def keep_sample(model: Any, blocks: RowBlocks, sample: BlockSample) -> None:
+    """Leave behind which rows a fit took as its sample, and say so in words."""
+    model.sampled_rows_ = sample.numbers
+    if blocks.feature_names is not None:
+        model.feature_names_in_ = np.asarray(blocks.feature_names, dtype=object)
+    m, n = len(sample.numbers), sample.n_rows
+    if sample.whole:
+        said = f"all {n:,} rows"
+    elif model._blockwise.kind == "whole":
+        said = f"all {n:,} rows; what is left of single rows is that of a sample of {m:,}"
+    else:
+        said = f"a sample of {m:,} of {n:,} rows; transform places the others"
+    model.diagnostics_["fitted_to"] = said
+
+
+def map_blocks(model: Any, method: str, blocks: RowBlocks) -> Any:
+    """Return what a method of a fitted estimator makes of every block, in the form that the blocks came in.
+
+    Only what the map needs goes along with the blocks.
+    """
+    n_columns, dtype, names = model._output_of(method)
+    _refuse_columns(model, method, blocks)
+    return blocks.mapped(ShippedMap(model._map_alone(method), method), n_columns, dtype, names, model._run())
+
+
+@dataclass(frozen=True)
+class ShippedMap:
+    """A method of a fitted estimator that holds only what it needs to place new rows: picklable, and small."""
+
+    model: Any
+    method: str
+
+    def __call__(self, rows: Array, run: Run) -> Array:
+        """Place a block of rows."""
+        if hasattr(self.model, "n_jobs"):
+            self.model.n_jobs = run.n_jobs
+        made: Array = getattr(self.model, self.method)(rows)
+        return made
+
+
+def bare(model: Any, kept: Iterable[str], **replaced: Any) -> Any:
+    """Return an estimator of the same class with only some attributes, and no wish for progress or another output."""
+    alone = object.__new__(type(model))
+    own = {name: value for name, value in vars(model).items() if name in kept}
+    vars(alone).update({**own, **{name: value for name, value in QUIET.items() if hasattr(model, name)}, **replaced})
+    return alone
+
+
+def _refuse_columns(model: Any, method: str, blocks: RowBlocks) -> None:
+    """Refuse blocks of other columns, and an output that would have to be gathered."""
+    wanted = model._output_of("transform")[0] if method == "inverse_transform" else model.n_features_in_
+    if blocks.n_features != wanted:
+        raise ValueError(
+            f"{type(model).__name__}.{method} needs blocks of {wanted} columns; these have {blocks.n_features}."
+        )
+    fitted = getattr(model, "feature_names_in_", None)
+    if method != "inverse_transform" and fitted is not None and blocks.feature_names is not None:
+        if list(fitted) != list(blocks.feature_names):
+            raise ValueError(
+                "The columns of these blocks are not those of the fit, or in another order: "
+                f"{blocks.feature_names[:5]} instead of {tuple(fitted[:5])}."
+            )
+    config = getattr(model, "_sklearn_output_config", {}).get("transform") or get_config()["transform_output"]
+    if config not in (None, "default"):
+        raise ValueError(
+            f"set_output(transform={config!r}) would gather all rows in memory; blocks stay what they are: "
+            "set_output(transform='default')."
+        )

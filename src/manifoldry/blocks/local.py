@@ -1,0 +1,218 @@
+"""Rows in blocks that this process reads: arrays and mapped files, iterators, and what is made of them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from manifoldry.arrays import on_host
+from manifoldry.blocks.reduction import Pairwise
+from manifoldry.blocks.rows import BlockSample, BlockWork, RowBlocks, S
+from manifoldry.blocks.sampling import KeyedRows, drawn_rows, stacked
+from manifoldry.run import Run
+from manifoldry.values import Array, IntArray
+
+
+class LocalBlocks(RowBlocks):
+    """Rows in blocks that are read one after the other by this process. Iterating gives arrays of whole blocks."""
+
+    @abstractmethod
+    def _read(self) -> Iterator[Array]:
+        """Yield the rows from the first on, in pieces of any size."""
+
+    def __iter__(self) -> Iterator[Array]:
+        return (rows for _, rows in self.blocks())
+
+    def blocks(self) -> Iterator[tuple[int, Array]]:
+        """Yield every block with the number of its first row, checked: finite numbers in the right columns."""
+        start = 0
+        for rows in regrouped(self._read(), self.block_rows):
+            yield start, checked_rows(rows, self.n_features, self.dtype, start)
+            start += rows.shape[0]
+        self.n_rows = start
+
+    def reduce(self, work: BlockWork[S], merge: Callable[[S, S], S], run: Run) -> S:
+        """Read all rows once: return the shares of all blocks, merged in pairs of neighbors."""
+        total = Pairwise(merge)
+        for start, rows in self.blocks():
+            total.add(work(rows, start, run))
+            run.step(start + rows.shape[0], self.n_rows)
+        return total.total()
+
+    def sample(self, size: int, rng: np.random.Generator) -> BlockSample:
+        """Return ``size`` rows drawn at random, all if there are not more, by one pass."""
+        drawn = KeyedRows(size)
+        for _, rows in self.blocks():
+            drawn.add(rng.random(size=(rows.shape[0],)), rows)
+        return BlockSample(drawn.rows, drawn.numbers, drawn.n_rows)
+
+    def mapped(
+        self, place: Callable[[Array, Run], Array], n_columns: int, dtype: Any, names: Any, run: Run
+    ) -> MappedBlocks:
+        """Return what a function makes of every block, as blocks again; nothing is read yet."""
+        return MappedBlocks(self, place, n_columns, dtype, names, run)
+
+
+class ArrayBlocks(LocalBlocks):
+    """The rows of anything with a shape, a type and slices of rows: arrays, maps of files, HDF5 and Zarr arrays."""
+
+    def __init__(self, X: Any, feature_names: Iterable[str] | None = None) -> None:
+        if len(getattr(X, "shape", ())) != 2:
+            raise ValueError(f"Rows in blocks need two dimensions, one row per point; got shape {np.shape(X)}.")
+        self.X = X.tocsr() if issparse(X) else X
+        self.n_rows, self.n_features = int(X.shape[0]), int(X.shape[1])
+        self.dtype = kept_dtype(X.dtype)
+        self.feature_names = None if feature_names is None else tuple(feature_names)
+
+    def _read(self) -> Iterator[Array]:
+        assert self.n_rows is not None
+        step = self.block_rows
+        return (self.X[lo : lo + step] for lo in range(0, self.n_rows, step))
+
+    def sample(self, size: int, rng: np.random.Generator) -> BlockSample:
+        """Return ``size`` rows drawn at random, all if there are not more; of an array only these are read."""
+        if not (isinstance(self.X, np.ndarray) or issparse(self.X)):
+            return super().sample(size, rng)
+        assert self.n_rows is not None
+        numbers = drawn_rows(self.n_rows, size, rng)
+        rows = checked_rows(self.X[numbers], self.n_features, self.dtype, 0, numbers)
+        return BlockSample(rows, numbers, self.n_rows)
+
+
+class IteratorBlocks(LocalBlocks):
+    """Blocks from an iterator, which can be read once, or from a function that returns a new iterator each time."""
+
+    def __init__(
+        self,
+        source: Iterator[Any] | Callable[[], Iterable[Any]],
+        *,
+        n_rows: int | None = None,
+        feature_names: Iterable[str] | None = None,
+    ) -> None:
+        self._again = source if callable(source) else None
+        self._left: Iterator[Any] | None = iter(source()) if callable(source) else iter(source)
+        first = next(self._left, None)
+        if first is None:
+            raise ValueError("The iterator has no blocks; pass at least two rows.")
+        rows = as_rows(first, 0)
+        self.n_rows, self.n_features, self.dtype = n_rows, int(rows.shape[1]), kept_dtype(rows.dtype)
+        names = getattr(first, "columns", None) if feature_names is None else feature_names
+        self.feature_names = None if names is None else tuple(map(str, names))
+        self._left = chain([first], self._left)
+
+    def _read(self) -> Iterator[Array]:
+        left, self._left = self._left, None
+        if left is None:
+            if self._again is None:
+                raise ValueError(
+                    "An iterator of blocks can be read only once, and this needs another pass: pass a function that "
+                    "returns a new iterator to row_blocks, or a file."
+                )
+            left = iter(self._again())
+        start = 0
+        for block in left:
+            rows = as_rows(block, start)
+            refuse_columns(rows, self.n_features, start)
+            start += rows.shape[0]
+            yield rows
+
+
+class MappedBlocks(LocalBlocks):
+    """What a function makes of every block of others, computed when it is read."""
+
+    def __init__(
+        self,
+        source: LocalBlocks,
+        place: Callable[[Array, Run], Array],
+        n_columns: int,
+        dtype: Any,
+        names: Iterable[str] | None,
+        run: Run,
+    ) -> None:
+        self.source, self.place, self.run = source, place, run
+        self.n_features, self.dtype = n_columns, np.dtype(dtype)
+        self.feature_names = None if names is None else tuple(names)
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows, of the source."""
+        return self.source.n_rows
+
+    @n_rows.setter
+    def n_rows(self, value: int | None) -> None:
+        self.source.n_rows = value
+
+    def pieces(self) -> Iterator[tuple[int, Array]]:
+        """Yield what is made of each block of the source, with the number of its first row."""
+        for start, rows in self.source.blocks():
+            yield start, self.place(rows, self.run)
+
+    def _read(self) -> Iterator[Array]:
+        return (made for _, made in self.pieces())
+
+
+def kept_dtype(dtype: Any) -> np.dtype[Any]:
+    """Return the type of rows of another type: single precision stays, all else becomes double."""
+    return np.dtype(np.float32 if dtype in (np.float32, np.float16) else np.float64)
+
+
+def as_rows(block: Any, start: int) -> Array:
+    """Return a block of an iterator as rows of numbers, or refuse it."""
+    rows = on_host(block)
+    rows = rows.tocsr() if issparse(rows) else np.asarray(rows)
+    if rows.ndim != 2 or rows.dtype.kind not in "fiub":
+        kind = f"shape {rows.shape}" if rows.ndim != 2 else f"entries of type {rows.dtype}"
+        raise ValueError(
+            f"Every block must be a table of numbers, one row per point; got {kind} from row {start:,} on."
+        )
+    return rows
+
+
+def refuse_columns(rows: Array, n_features: int, start: int) -> None:
+    """Refuse rows of another number of columns."""
+    if rows.shape[1] != n_features:
+        raise ValueError(
+            f"All blocks need the same columns; there are {rows.shape[1]} from row {start:,} on, {n_features} before."
+        )
+
+
+def regrouped(pieces: Iterable[Array], block_rows: int) -> Iterator[Array]:
+    """Yield the rows of consecutive pieces in blocks of ``block_rows``, the last with what is left."""
+    held: list[Array] = []
+    count = 0
+    for piece in pieces:
+        at = 0
+        while piece.shape[0] - at:
+            taken = piece[at : at + block_rows - count]
+            held.append(taken)
+            at, count = at + taken.shape[0], count + taken.shape[0]
+            if count == block_rows:
+                yield stacked(held)
+                held, count = [], 0
+    if held:
+        yield stacked(held)
+
+
+def checked_rows(
+    rows: Array, n_features: int, dtype: np.dtype[Any], start: int, numbers: IntArray | None = None
+) -> Array:
+    """Return rows in single or double precision; refuse other columns and what is not finite, and say where."""
+    if rows.ndim == 1:  # labels
+        return rows
+    refuse_columns(rows, n_features, start)
+    rows = csr_array(rows, dtype=dtype) if issparse(rows) else np.asarray(rows, dtype=dtype)
+    entries: Any = rows.data if issparse(rows) else rows
+    if not np.isfinite(entries).all():
+        finite = np.isfinite(csr_array(rows).toarray() if issparse(rows) else rows).all(axis=1)
+        first = int(np.flatnonzero(~finite)[0])
+        where = start + first if numbers is None else int(numbers[first])
+        raise ValueError(
+            f"Row {where:,} has NaN or infinity, as have {int((~finite).sum()) - 1:,} more of its block; finite "
+            "numbers are needed: drop or impute such rows."
+        )
+    return rows

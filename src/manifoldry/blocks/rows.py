@@ -1,0 +1,105 @@
+"""`RowBlocks`: the rows of a table in blocks, whatever holds them, and what methods ask of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from manifoldry.run import Run
+from manifoldry.values import Array, IntArray
+
+S = TypeVar("S")
+S_co = TypeVar("S_co", covariant=True)
+
+MAX_BLOCK_ENTRIES = 2**22
+"""Entries (rows times columns) that a block has at most: 32 MB in double precision."""
+
+MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 2**8, 2**16
+"""Rows of a block: enough that the overhead of a block does not count, few enough that what is computed of them, some
+hundred bytes a row, is small."""
+
+
+class BlockWork(Protocol[S_co]):
+    """What a pass computes of one block: a picklable function of rows, the number of the first, and a run."""
+
+    def __call__(self, rows: Array, start: int, run: Run) -> S_co:
+        """Return the share of the block."""
+
+
+@dataclass(frozen=True)
+class BlockSample:
+    """Sampled rows (m, p), their numbers among all rows, ascending, and how many rows there are."""
+
+    rows: Array
+    numbers: IntArray
+    n_rows: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether these are all rows."""
+        return len(self.numbers) == self.n_rows
+
+
+class RowBlocks(ABC):
+    """The rows of a table, read block by block: a file, an iterator, or a collection of Dask.
+
+    A fit reads them at most twice, a transform once. Blocks are cut at the same rows (`block_rows`) however the data
+    comes, and what is added up over them is added in the same order: so a result depends neither on the chunks of a
+    file or of a collection, nor on who computes them, to the last bit.
+
+    Attributes
+    ----------
+    n_rows : int or None
+        Number of rows; None of an iterator that has not been read.
+    n_features : int
+        Number of columns.
+    dtype : dtype
+        Of the rows as methods get them: float32 or float64.
+    feature_names : tuple of str, optional
+        Names of the columns, where the source has them.
+    """
+
+    n_rows: int | None
+    n_features: int
+    dtype: np.dtype[Any]
+    feature_names: tuple[str, ...] | None = None
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of every block but the last: it depends on the number of columns alone."""
+        return rows_per_block(self.n_features)
+
+    @abstractmethod
+    def reduce(self, work: BlockWork[S], merge: Callable[[S, S], S], run: Run) -> S:
+        """Read all rows once: return the shares of all blocks, merged in pairs of neighbors (`pairwise`)."""
+
+    @abstractmethod
+    def sample(self, size: int, rng: np.random.Generator) -> BlockSample:
+        """Return ``size`` rows drawn at random, all if there are not more; see `blocks.sampling`. One pass at most."""
+
+    @abstractmethod
+    def mapped(self, place: Callable[[Array, Run], Array], n_columns: int, dtype: Any, names: Any, run: Run) -> Any:
+        """Return, in the form that the rows came in, what a picklable function makes of every block; nothing is read.
+
+        ``names`` are those of the ``n_columns`` columns; 0 columns are for one number a row.
+        """
+
+    def __repr__(self) -> str:
+        rows = "rows not counted yet" if self.n_rows is None else f"{self.n_rows:,} rows"
+        return f"{type(self).__name__}({rows}, {self.n_features} columns, {self.dtype})"
+
+
+def rows_per_block(n_features: int) -> int:
+    """Return the rows of a block: a power of two, so that blocks of a file are often whole ones of ours.
+
+    Examples
+    --------
+    >>> rows_per_block(3), rows_per_block(784)
+    (65536, 4096)
+    """
+    fitting = MAX_BLOCK_ENTRIES // max(1, n_features)
+    return min(MAX_BLOCK_ROWS, max(MIN_BLOCK_ROWS, 2 ** (max(1, fitting).bit_length() - 1)))

@@ -1,0 +1,86 @@
+"""Samples that do not depend on how rows are cut into blocks, nor on knowing how many there are.
+
+Row i has the i-th number of a random stream as its key, and the rows of the smallest keys are the sample. So a sample
+of an array, of a stream read once, and of parts read by different workers is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from scipy.sparse import issparse, vstack
+
+from manifoldry.values import Array, FloatArray, IntArray
+
+KEYS_AT_ONCE = 2**20
+
+
+def drawn_rows(n: int, size: int, rng: np.random.Generator) -> IntArray:
+    """Return the numbers of ``size`` of n rows, ascending; all if there are not more.
+
+    Examples
+    --------
+    >>> drawn_rows(1000, 3, np.random.default_rng(0))
+    array([269, 855, 921])
+    """
+    drawn = KeyedRows(size)
+    for lo in range(0, n, KEYS_AT_ONCE):
+        drawn.add(rng.random(min(KEYS_AT_ONCE, n - lo)))
+    return drawn.numbers
+
+
+class KeyedRows:
+    """The rows of the smallest keys so far: their numbers, and their rows where these are given."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.n_rows = 0
+        self._keys: FloatArray = np.empty(0)
+        self._numbers: IntArray = np.empty(0, dtype=np.int64)
+        self._rows: list[Array] = []
+
+    def add(self, keys: FloatArray, rows: Array | None = None) -> None:
+        """Add the next rows by their keys."""
+        low = np.flatnonzero(keys <= self._worst())
+        self._keys = np.concatenate([self._keys, keys[low]])
+        self._numbers = np.concatenate([self._numbers, self.n_rows + low])
+        if rows is not None:
+            self._rows.append(rows[low])
+        self.n_rows += len(keys)
+        if len(self._keys) >= 2 * self.size:
+            self._keep_smallest()
+
+    def _worst(self) -> float:
+        """Return a key that no row of the sample exceeds."""
+        if len(self._keys) < self.size:
+            return np.inf
+        return float(np.partition(self._keys, self.size - 1)[self.size - 1])
+
+    def _keep_smallest(self) -> None:
+        if len(self._keys) <= self.size and len(self._rows) <= 1:
+            return
+        kept = np.sort(np.argsort(self._keys, kind="stable")[: self.size])
+        self._keys, self._numbers = self._keys[kept], self._numbers[kept]
+        if self._rows:
+            self._rows = [stacked(self._rows)[kept]]
+
+    @property
+    def numbers(self) -> IntArray:
+        """Numbers of the sampled rows, ascending."""
+        self._keep_smallest()
+        return self._numbers
+
+    @property
+    def rows(self) -> Array:
+        """The sampled rows, in the order of their numbers."""
+        self._keep_smallest()
+        return self._rows[0]
+
+
+def stacked(parts: Iterable[Array]) -> Array:
+    """Return blocks of rows as one, sparse ones as a sparse matrix."""
+    parts = list(parts)
+    if len(parts) == 1:
+        return parts[0]
+    return vstack(parts, format="csr") if issparse(parts[0]) else np.concatenate(parts)

@@ -44,7 +44,7 @@ def draw_sample(model: Any, blocks: RowBlocks, size: int, run: Run) -> BlockSamp
             "others: model.fit(blocks.sample(2000, numpy.random.default_rng(0)).rows), then model.transform(blocks)."
         )
     with run.stage("sample"):
-        return blocks.sample(size, run.rng("sampled rows"))
+        return blocks.sample(size, run.rng("sampled rows"), run)
 
 
 def sampled_targets(y: Any, sample: BlockSample) -> Any:

@@ -78,7 +78,7 @@ class RowBlocks(ABC):
         """Read all rows once: return the shares of all blocks, merged in pairs of neighbors (`pairwise`)."""
 
     @abstractmethod
-    def sample(self, size: int, rng: np.random.Generator) -> BlockSample:
+    def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> BlockSample:
         """Return ``size`` rows drawn at random, all if there are not more; see `blocks.sampling`. One pass at most."""
 
     @abstractmethod

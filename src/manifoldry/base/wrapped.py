@@ -72,6 +72,7 @@ class Wrapped(TransformerMixin):
         blocks = as_blocks(X)
         if blocks is not None:
             return self._fit_blocks(blocks, y)
+        self.__dict__.pop("sampled_rows_", None)  # of an earlier fit
         X = on_host(X)
         rows = self._checked(X)
         began = time.perf_counter()

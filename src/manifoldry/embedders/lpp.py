@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry.base import GraphEmbedder, estimator, fitted
+from manifoldry.base.blockwise import BlockFit
 from manifoldry.extend.kernel_projection import Kernel, KernelFunction, KernelName, LocalPreimage
 from manifoldry.extend.linear import (
     GramFeatures,
@@ -193,6 +194,8 @@ class KernelLPP(GraphEmbedder):
     bandwidth: Positive | Literal["auto"] = "auto"
 
     _invertible = True
+
+    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=2_000)
 
     @property
     def _pairwise(self) -> bool:

@@ -126,9 +126,15 @@ class ShippedMap:
 def bare(model: Any, kept: Iterable[str], **replaced: Any) -> Any:
     """Return an estimator of the same class with only some attributes, and no wish for progress or another output."""
     alone = object.__new__(type(model))
-    own = {name: value for name, value in vars(model).items() if name in kept}
+    own = {name: _as_sent(value) for name, value in vars(model).items() if name in kept}
     vars(alone).update({**own, **{name: value for name, value in QUIET.items() if hasattr(model, name)}, **replaced})
     return alone
+
+
+def _as_sent(value: Any) -> Any:
+    """Return a strided array as another process would get it, in one piece: the bits of products depend on that."""
+    strided = isinstance(value, np.ndarray) and not (value.flags.c_contiguous or value.flags.f_contiguous)
+    return np.ascontiguousarray(value) if strided else value
 
 
 def _refuse_columns(model: Any, method: str, blocks: RowBlocks) -> None:

@@ -1,8 +1,8 @@
 """As many labeled rows as wanted, like real ones: points between MNIST's digits and their near neighbors.
 
-A row is x_i + u (x_j - x_i) plus a little noise: i is any of the 70,000 digits (50 principal components of the pixels), j
-one of its nearest ten of the same class, u uniform in [0, 1]. Block b is computed from the seed and b alone, so rows are
-never in memory at once, and two passes see the same. Without MNIST (``MANIFOLDRY_DATA``) 70,000 points of ten curved
+A row is x_i + u (x_j - x_i) plus a little noise: i is any of the 70,000 digits (50 principal components of the pixels),
+j one of its nearest ten of the same class, u uniform in [0, 1]. Block b is computed from the seed and b alone, so rows
+are never in memory at once, and two passes see the same. Without MNIST (``MANIFOLDRY_DATA``) 70,000 points of ten curved
 clusters stand in for it.
 """
 

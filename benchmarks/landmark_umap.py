@@ -4,8 +4,8 @@
         [--rows 1000000] [--folder out]
 
 Rows are those of `interpolated_digits`, 50 columns in single precision, made when they are read. ``sweep``: 1,000,000
-rows by 20,000 to 500,000 landmarks, against a fit to all of them and principal components. ``large``: 10,000,000 rows by
-the number of landmarks that `UMAP` takes by itself. ``pictures`` draws what is in the folder. Every fit and every
+rows by 20,000 to 500,000 landmarks, against a fit to all of them and principal components. ``large``: 10,000,000 rows
+by the number of landmarks that `UMAP` takes by itself. ``pictures`` draws what is in the folder. Every fit and every
 placement runs in a process of its own, with two threads; its peak of memory is that of the process. All layouts are
 judged on the same 1,000,000 rows, because the figures depend on how many rows there are: trustworthiness and continuity
 of 1,000 of them (k = 15), and the share of 10,000 rows whose label the 15 nearest of the other rows in the picture vote

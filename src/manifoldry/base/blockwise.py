@@ -17,8 +17,8 @@ MAP_PARAMETERS = ("n_components", "metric", "metric_params", "verbose")
 """Parameters that an estimator needs to place new rows; others may be as large as the data."""
 
 MAX_SAMPLE_ENTRIES = 2**27
-"""Entries (rows times columns) that the sample of a fit has at most: a gigabyte in double precision, and while it is drawn
-up to four times that. Of rows with more than 1,342 columns fewer than 100,000 are drawn."""
+"""Entries (rows times columns) that the sample of a fit has at most: a gigabyte in double precision, up to four times
+that while it is drawn. Of rows with more than 1,342 columns fewer than 100,000 are drawn."""
 
 QUIET: dict[str, Any] = {"callback": None, "n_jobs": 1, "_sklearn_output_config": {}}
 """What an estimator has that only places rows in blocks: it reports to nobody, and returns arrays."""
@@ -38,7 +38,7 @@ class BlockFit:
     instead: str = ""
 
     def __str__(self) -> str:
-        return {"whole": "all rows", "sample": f"a sample of {self.n_rows:,}", "no": "no"}[self.kind]
+        return {"whole": "all rows", "sample": f"a sample of {self.n_rows:,}", "no": f"no: {self.instead}"}[self.kind]
 
 
 def draw_sample(model: Any, blocks: RowBlocks, size: int, run: Run) -> BlockSample:
@@ -81,8 +81,8 @@ def keep_sample(model: Any, blocks: RowBlocks, sample: BlockSample) -> None:
     else:
         rest = "transform places" if hasattr(model, "transform") else "predict labels"
         said = (
-            f"a sample of {m:,} of {n:,} rows; {rest} the others. Neighbors are those in the sample, and a group of fewer "
-            f"than {seen_size(m, n):,} rows may have none there"
+            f"a sample of {m:,} of {n:,} rows; {rest} the others. Neighbors are those in the sample, and a group of "
+            f"fewer than {seen_size(m, n):,} rows may have none there"
         )
     model.diagnostics_["fitted_to"] = said
 

@@ -137,7 +137,7 @@ def _some(X: Any, rows: IntArray, model: Any) -> Any:
 
 
 def repr_with_advice(text: str, model: Any) -> str:
-    """Return the representation of an estimator with the findings of its fit below, and of which rows it took account."""
+    """Return the representation of an estimator with the findings of its fit below, and to which rows that was."""
     diagnostics = getattr(model, "diagnostics_", {})
     told = [f"Fitted to {diagnostics['fitted_to']}."] if "fitted_to" in diagnostics else []
     return "\n".join([text, *(f"  # {sentence}" for sentence in (*told, *diagnostics.get("advice", ())))])

@@ -187,6 +187,8 @@ class LandmarkIsomap(GraphEmbedder):
     residual_variances = residual_variances
     suggest_n_components = suggest_n_components
 
+    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=50_000)
+
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
         if self.landmarks is None:

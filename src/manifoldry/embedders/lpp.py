@@ -115,6 +115,8 @@ class LPP(GraphEmbedder):
 
     _invertible = True
 
+    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=50_000)
+
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         affinity, s = edge_affinity(sample, self.weights, self.bandwidth)
         span = principal_span(feature_rows(sample, run), run, weights=affinity.degrees, variance=self.variance)

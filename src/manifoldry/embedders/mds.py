@@ -112,7 +112,7 @@ class MDS(Embedder):
 
     _blockwise: ClassVar[BlockFit] = BlockFit(
         "no",
-        instead="a new point is placed by an iteration of its own among all fitted ones. ClassicalMDS places rows at once.",
+        instead="a new row takes an iteration of its own among all fitted ones. ClassicalMDS places it at once.",
     )
 
     def _check_parameters(self, n_points: int) -> None:

@@ -165,7 +165,7 @@ class MVU(GraphEmbedder):
 
     _blockwise: ClassVar[BlockFit] = BlockFit(
         "no",
-        instead="its semidefinite program takes one or two thousand points. IPA unfolds all rows, and is certified too.",
+        instead="its semidefinite program takes a thousand or two points. IPA unfolds all rows, and is certified too.",
     )
 
     def _check_parameters(self, n_points: int) -> None:

@@ -2,8 +2,8 @@
 
 A row is x_i + u (x_j - x_i) plus a little noise: i is any of the 70,000 digits (50 principal components of the pixels),
 j one of its nearest ten of the same class, u uniform in [0, 1]. Block b is computed from the seed and b alone, so rows
-are never in memory at once, and two passes see the same. Without MNIST (``MANIFOLDRY_DATA``) 70,000 points of ten curved
-clusters stand in for it.
+are never in memory at once, and two passes see the same. Without MNIST (``MANIFOLDRY_DATA``) 70,000 points of ten
+curved clusters stand in for it.
 """
 
 from __future__ import annotations
@@ -86,9 +86,16 @@ def _nearest(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _mnist() -> tuple[np.ndarray, np.ndarray, str]:
     mnist = datasets.load("mnist")
-    centered = mnist.X.astype(np.float32) - mnist.X.mean(axis=0, dtype=np.float32)
+    return leading_columns(mnist.X), mnist.labels.astype(np.int64), "MNIST"
+
+
+def leading_columns(X: np.ndarray) -> np.ndarray:
+    """Return the 50 leading principal components of rows, in single precision; fewer columns as they are."""
+    if X.shape[1] <= N_COLUMNS:
+        return np.ascontiguousarray(X, dtype=np.float32)
+    centered = X.astype(np.float32) - X.mean(axis=0, dtype=np.float32)
     _, vectors = np.linalg.eigh(centered.T @ centered)
-    return np.ascontiguousarray(centered @ vectors[:, ::-1][:, :N_COLUMNS]), mnist.labels.astype(np.int64), "MNIST"
+    return np.ascontiguousarray(centered @ vectors[:, ::-1][:, :N_COLUMNS])
 
 
 def _stand_in() -> tuple[np.ndarray, np.ndarray, str]:

@@ -1,11 +1,12 @@
 """UMAP of more rows than fit in memory: fitted to landmarks, and every row placed among them, block by block.
 
-    MANIFOLDRY_DATA=folder python benchmarks/landmark_umap.py [--quick] [--part sweep large pictures]
+    MANIFOLDRY_DATA=folder python benchmarks/landmark_umap.py [--quick] [--part sweep large real pictures]
         [--rows 1000000] [--folder out]
 
 Rows are those of `interpolated_digits`, 50 columns in single precision, made when they are read. ``sweep``: 1,000,000
 rows by 20,000 to 500,000 landmarks, against a fit to all of them and principal components. ``large``: 10,000,000 rows
-by the number of landmarks that `UMAP` takes by itself. ``pictures`` draws what is in the folder. Every fit and every
+by the number of landmarks that `UMAP` takes by itself. ``real``: real sets by a third and a tenth of
+their rows. ``pictures`` draws what is in the folder. Every fit and every
 placement runs in a process of its own, with two threads; its peak of memory is that of the process. All layouts are
 judged on the same 1,000,000 rows, because the figures depend on how many rows there are: trustworthiness and continuity
 of 1,000 of them (k = 15), and the share of 10,000 rows whose label the 15 nearest of the other rows in the picture vote
@@ -24,12 +25,14 @@ from pathlib import Path
 
 import numpy as np
 
-from interpolated_digits import BLOCK_ROWS, InterpolatedDigits
+from interpolated_digits import BLOCK_ROWS, InterpolatedDigits, leading_columns
 from peers import peak_memory
 from tables import Table
 
 N_THREADS = 2
 N_VOTERS, N_HELD_OUT, N_JUDGED = 15, 10_000, 1_000
+FIGURES = ("trustworthiness", "continuity")
+REAL_SETS = ("mnist", "fashion_mnist", "flow_cytometry", "citeseq_cbmc")
 SIZES = {"sweep": 1_000_000, "large": 10_000_000, "landmarks": (20_000, 50_000, 100_000, 200_000, 500_000)}
 QUICK_SIZES = {"sweep": 20_000, "large": 60_000, "landmarks": (2_000, 5_000)}
 PRINTED = {"rows": ",", "landmarks": ",", "fit s": ".0f", "fit CPU s": ".0f", "fit peak GB": ".2f"}
@@ -88,12 +91,12 @@ class Stages:
 
         X = np.concatenate(list(self.digits.rows(n)))
         Ys = [np.load(self.folder / name, mmap_mode="r")[:n] for name in layouts]
-        asked = Asked(n_neighbors=N_VOTERS, sample=N_JUDGED, figures=("trustworthiness", "continuity"))
+        asked = Asked(n_neighbors=N_VOTERS, sample=N_JUDGED, figures=FIGURES)
         scores = score_layouts(X, Ys, asked, n_jobs=N_THREADS)
         labels = np.concatenate([labels for _, labels in self.digits.blocks(population)])
         everything = [np.load(self.folder / name, mmap_mode="r")[:population] for name in layouts]
         return [
-            {**{name: score[name] for name in asked.figures}, "labels": votes(Y, labels[: len(Y)])}
+            {**{name: score[name] for name in FIGURES}, "labels": votes(Y, labels[: len(Y)])}
             for score, Y in zip(scores, everything, strict=True)
         ]
 
@@ -180,35 +183,65 @@ def report(name: str, caption: str, rows, figures, stored: bool) -> None:
         table.add(**{"layout": "landmarks", **row, **found})
 
 
+def real(sizes, folder: Path, stages: Stages, stored: bool) -> None:  # noqa: ARG001
+    """Compare a fit to all rows with fits to some, on real sets; their pictures go to the folder."""
+    from manifoldry import UMAP, datasets
+    from manifoldry.quality.scoring import Asked, score_layouts
+
+    rows, figures = [], []
+    for name in REAL_SETS if stored else REAL_SETS[-1:]:
+        held = datasets.load(name)
+        order = np.random.default_rng(0).permutation(len(held.X))
+        X, labels = leading_columns(held.X)[order], np.unique(held.labels[order], return_inverse=True)[1]
+        whole = UMAP(n_jobs=N_THREADS).fit_transform(X)
+        layouts = {len(X): whole}
+        for m in (len(X) // 3, len(X) // 10):  # rows are in random order, so the first are a sample
+            layouts[m] = UMAP(n_jobs=N_THREADS).fit(X[:m]).transform(X)
+        asked = Asked(n_neighbors=N_VOTERS, sample=N_JUDGED, figures=FIGURES)
+        scores = score_layouts(X, list(layouts.values()), asked, n_jobs=N_THREADS)
+        for (m, Y), score in zip(layouts.items(), scores, strict=True):
+            rows.append({"layout": name, "rows": len(X), "landmarks": m})
+            figures.append({**{figure: score[figure] for figure in FIGURES}, "labels": votes(Y, labels)})
+        draw([(f"{name}: {m:,} of {len(X):,}", Y, labels) for m, Y in layouts.items()], folder / f"{name}.png")
+    report("landmark_umap_real", "UMAP of real sets by landmarks, in random order", rows, figures, stored)
+
+
 def pictures(sizes, folder: Path, stages: Stages, stored: bool) -> None:  # noqa: ARG001
-    """Draw every layout of the folder: 100,000 of its rows, by label."""
+    """Draw every layout of the folder: 131,072 of its rows, by label."""
+    paths = sorted(folder.glob("*.npy"), key=lambda path: (len(path.stem), path.stem))
+    labels = np.concatenate([labels for _, labels in stages.digits.blocks(2 * BLOCK_ROWS)])
+    draw([(path.stem, np.load(path, mmap_mode="r")[: len(labels)], labels) for path in paths], folder / "layouts.png")
+
+
+def draw(panels, path: Path) -> None:
+    """Draw layouts side by side, colored by label."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    paths = sorted(folder.glob("*.npy"), key=lambda path: (path.stem.split("-")[0], path.stem))
-    labels = np.concatenate([labels for _, labels in stages.digits.blocks(2 * BLOCK_ROWS)])
-    figure, axes = plt.subplots((len(paths) + 3) // 4, 4, figsize=(20, 5 * ((len(paths) + 3) // 4)), squeeze=False)
+    width = min(4, len(panels))
+    height = -(-len(panels) // width)
+    figure, axes = plt.subplots(height, width, figsize=(5 * width, 5 * height), squeeze=False)
     for ax in axes.flat:
         ax.set_axis_off()
-    for ax, path in zip(axes.flat, paths, strict=False):
-        Y = np.load(path, mmap_mode="r")[: len(labels)]
-        ax.scatter(*Y.T, c=labels[: len(Y)], s=0.2, cmap="tab10", linewidths=0, rasterized=True)
-        ax.set_title(path.stem)
+    for ax, (title, Y, labels) in zip(axes.flat, panels, strict=False):
+        ax.scatter(*np.asarray(Y).T, c=labels[: len(Y)], s=0.3, cmap="tab20", linewidths=0)
+        ax.set_title(title)
         ax.set_aspect("equal")
     figure.tight_layout()
-    figure.savefig(folder / "layouts.png", dpi=60)
-    print(folder / "layouts.png")
+    figure.savefig(path, dpi=60)
+    plt.close(figure)
+    print(path)
 
 
-PARTS = {"sweep": sweep, "large": large, "pictures": pictures}
+PARTS = {"sweep": sweep, "large": large, "real": real, "pictures": pictures}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--part", nargs="*", choices=PARTS, default=["sweep", "large", "pictures"])
+    parser.add_argument("--part", nargs="*", choices=PARTS, default=list(PARTS))
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--rows", type=int, help="rows of the sweep, and of the fit to all")
     parser.add_argument("--stage", nargs=3, help=argparse.SUPPRESS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.base import Embedder, estimator, fitted
+from manifoldry.base.blockwise import BlockFit
 from manifoldry.extend.kernel_image import KernelImage
 from manifoldry.extend.kernel_projection import Kernel
 from manifoldry.extend.placement import pairwise
@@ -160,6 +161,10 @@ class EAT(Embedder):
 
     _invertible = True
     _local_inverse = True
+
+    _blockwise: ClassVar[BlockFit] = BlockFit(
+        "no", instead="its semidefinite program takes some hundred points. IPA unfolds all rows, and is certified too."
+    )
 
     @property
     def _pairwise(self) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.base import GraphEmbedder, estimator, fitted
+from manifoldry.base.blockwise import BlockFit
 from manifoldry.base.look import MAX_RULED_SHARE
 from manifoldry.extend.local import forward
 from manifoldry.geometry.weights import reconstruction
@@ -135,6 +137,8 @@ class FastMVU(GraphEmbedder):
 
     _invertible = _local_inverse = True
 
+    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=10_000)
+
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
         check.integer("n_basis", self.n_basis, self.n_components, None, " (n_components)")
@@ -241,6 +245,8 @@ class LandmarkMVU(GraphEmbedder):
     landmarks_: IntArray = fitted()
 
     _invertible = _local_inverse = True
+
+    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=10_000)
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from manifoldry.base import Embedder, estimator, fitted
+from manifoldry.base.blockwise import BlockFit
 from manifoldry.extend.linear import LinearInverse, LinearMap
 from manifoldry.geometry.neighborhoods import dense
 from manifoldry.parameters import Positive, PositiveInt
@@ -119,6 +120,8 @@ class ProjectionPursuit(Embedder):
     mean_: FloatArray = fitted()
 
     _invertible = True
+
+    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=100_000)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         rows = dense(X)

@@ -52,6 +52,10 @@ class ArrowBlocks(LocalBlocks):
         self.files = batches.files
         self.once = isinstance(batches, ReaderBatches)
 
+    def identity(self) -> str:
+        """Return the same as of all blocks, the columns, and what is done about missing values."""
+        return f"{super().identity()} {self.columns} {self.missing}"
+
     def _kinds(self, head: Any, *, chosen: bool) -> list[Column]:
         if head is None or not self.columns:
             raise UnreadableError(f"{self.batches.name} holds no rows; a row for each point is needed.")
@@ -111,7 +115,7 @@ class ArrowBlocks(LocalBlocks):
 
     def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> BlockSample:
         """Return ``size`` rows drawn at random; where rows are counted, others are not even converted."""
-        if self.n_rows is None or self.missing != "refuse":
+        if self.n_rows is None or self.missing != "refuse" or self.checkpoint is not None:
             return super().sample(size, rng, run)
         numbers = drawn_rows(self.n_rows, size, rng)
         parts = []
@@ -134,17 +138,19 @@ class ArrowBlocks(LocalBlocks):
         for start, batch, kept in self._beside(names, [each for each in names if each in self.batches.whole_numbers]):
             yield start + kept if name is None else row_names(batch, name)[kept]
 
-    def beside(self, names: Sequence[str], numbers: IntArray) -> tuple[Any, IntArray]:
-        """Return columns of some of the rows that are kept as an Arrow table, and their numbers in the source."""
+    def taken(self, beside: Sequence[str], numbers: IntArray) -> tuple[Array, Any, IntArray]:
+        """Return some of the rows that are kept, columns beside them as a batch, and their numbers in the source."""
         taken, places, count = [], [], 0
-        whole = [name for name in names if name in self.batches.whole_numbers]
+        whole = [name for name in beside if name in self.batches.whole_numbers]
+        names = list(dict.fromkeys([*self.columns, *beside]))
         for start, batch, left in self._beside(names, whole):
             lo, hi = np.searchsorted(numbers, [count, count + len(left)])
             at = left[numbers[lo:hi] - count]
             count += len(left)
             places.append(start + at)
-            taken.append(batch.take(pa.array(at)).select(list(names)))
-        return pa.Table.from_batches(taken), np.concatenate(places)
+            taken.append(batch.take(pa.array(at)))
+        batch = pa.Table.from_batches(taken).combine_chunks().to_batches()[0]
+        return self._rows(batch, 0), batch, np.concatenate(places)
 
     def _beside(self, names: Sequence[str], whole: Sequence[str]) -> Iterator[tuple[int, Any, IntArray]]:
         """Yield batches of columns with their first rows and which of their rows are kept."""

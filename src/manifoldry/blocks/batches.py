@@ -157,7 +157,7 @@ class TextBatches(Batches):
         for path in files:
             with refusing(path.name, self.kind):
                 self._dialects[path] = sniff(Source(path.name, path), options)
-        dialect = self._dialects[files[0]]
+        self.dialect = dialect = self._dialects[files[0]]
         if dialect.delimiter == " ":
             raise UnreadableError(
                 f"{name} has fields between blanks, which are not read in blocks; write it with commas, or read it "

@@ -33,12 +33,12 @@ class Checkpoint:
     ----------
     folder : path
         Made where there is none; it can be removed once all is done.
-    seconds : float
-        Between two writings of a state.
+    seconds : float, optional
+        Between two writings of a state; ten if None.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], seconds: float = CHECKPOINT_SECONDS) -> None:
-        self.folder, self.seconds = Path(folder), seconds
+    def __init__(self, folder: str | os.PathLike[str], seconds: float | None = None) -> None:
+        self.folder, self.seconds = Path(folder), CHECKPOINT_SECONDS if seconds is None else seconds
 
     def of_pass(self, *what: str | None) -> KeptPass:
         """Return what is kept of a pass that is determined by ``what``; nothing ever is if some of it is not known."""
@@ -58,7 +58,7 @@ class KeptPass:
         The row from which there is something to do.
     """
 
-    def __init__(self, path: Path | None = None, seconds: float = CHECKPOINT_SECONDS) -> None:
+    def __init__(self, path: Path | None = None, seconds: float = 0.0) -> None:
         self.path, self.seconds = path, seconds
         self._stored = _read(path) if path is not None else None
         self.first_row = 0 if self._stored is None else int(self._stored["first_row"])

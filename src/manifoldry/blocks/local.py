@@ -93,11 +93,15 @@ class LocalBlocks(RowBlocks):
             kept.hear(drawn.n_rows, [(0, drawn.state)])
         return BlockSample(drawn.rows, drawn.numbers, drawn.n_rows)
 
-    def key(self) -> str:
-        """Return what these rows are known by: files by name, size and time, all by their first block and its cut."""
+    def identity(self) -> str:
+        """Return what is known of the rows without reading them: files by name, size and time, and columns."""
+        return f"{self.n_features} {self.dtype} {self.feature_names} {files_key(self.files)}"
+
+    def key(self) -> str | None:
+        """Return what the rows are known by, the first block among it; None if that cannot be told."""
         _, rows = next(self.blocks(), (0, np.empty(0)))
-        first = array_bytes_digest(rows) if isinstance(rows, np.ndarray) else str(digest_of(rows))
-        return f"{self.n_features} {self.dtype} {self.feature_names} {files_key(self.files)} {first}"
+        first = array_bytes_digest(rows) if isinstance(rows, np.ndarray) else digest_of(rows)
+        return f"{self.identity()} {first}"
 
     def _kept(self, *what: str | None) -> KeptPass:
         """Return what is kept of a pass that is determined by ``what`` beside the rows."""
@@ -231,6 +235,15 @@ class MappedBlocks(LocalBlocks):
     @n_rows.setter
     def n_rows(self, value: int | None) -> None:
         self.source.n_rows = value
+
+    def identity(self) -> str:
+        """Return what is known of the rows of the source without reading them."""
+        return self.source.identity()
+
+    def key(self) -> str | None:
+        """Return what the rows of the source are known by, and the map; None if that cannot be told."""
+        source, place = self.source.key(), digest_of(self.place)
+        return None if source is None or place is None else f"{source} {place}"
 
     def pieces(self, first: int = 0) -> Iterator[tuple[int, Array]]:
         """Yield what is made of each block of the source from row ``first`` on, with the number of its first row."""

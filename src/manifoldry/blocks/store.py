@@ -15,7 +15,6 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from manifoldry.atomic import new_file, refuse_existing
-from manifoldry.blocks.checkpoint import files_key
 from manifoldry.blocks.local import LocalBlocks, regrouped
 from manifoldry.values import Array
 
@@ -133,7 +132,7 @@ class Parts:
                 )
             self._clear()
         self.folder.mkdir(exist_ok=True)
-        facts = {"files": files_key(blocks.files), "piece_rows": blocks.piece_rows}
+        facts = {"source": blocks.identity(), "piece_rows": blocks.piece_rows}
         if self._files():
             self._refuse_others(blocks, facts)
         with new_file(self._facts, overwrite=True) as part:

@@ -15,8 +15,8 @@ from scipy.sparse import csr_array, issparse
 from manifoldry.arrays import on_host
 from manifoldry.blocks.checkpoint import Checkpoint, KeptPass, array_bytes_digest, digest_of, files_key
 from manifoldry.blocks.reduction import Pairwise
-from manifoldry.blocks.rows import BlockSample, BlockWork, RowBlocks, S
-from manifoldry.blocks.sampling import KeyedRows, drawn_rows, skip_keys, stacked
+from manifoldry.blocks.rows import BlockSample, BlockWork, RowBlocks, S, regrouped
+from manifoldry.blocks.sampling import KeyedRows, drawn_rows, skip_keys
 from manifoldry.run import Run
 from manifoldry.values import Array, IntArray
 
@@ -283,23 +283,6 @@ def refuse_columns(rows: Array, n_features: int, start: int) -> None:
         raise ValueError(
             f"All blocks need the same columns; there are {rows.shape[1]} from row {start:,} on, {n_features} before."
         )
-
-
-def regrouped(pieces: Iterable[Array], block_rows: int) -> Iterator[Array]:
-    """Yield the rows of consecutive pieces in blocks of ``block_rows``, the last with what is left."""
-    held: list[Array] = []
-    count = 0
-    for piece in pieces:
-        at = 0
-        while piece.shape[0] - at:
-            taken = piece[at : at + block_rows - count]
-            held.append(taken)
-            at, count = at + taken.shape[0], count + taken.shape[0]
-            if count == block_rows:
-                yield stacked(held)
-                held, count = [], 0
-    if held:
-        yield stacked(held)
 
 
 def checked_rows(

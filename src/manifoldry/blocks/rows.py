@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from manifoldry.blocks.sampling import stacked
 from manifoldry.run import Run
 from manifoldry.values import Array, IntArray
 
@@ -103,3 +104,20 @@ def rows_per_block(n_features: int) -> int:
     """
     fitting = MAX_BLOCK_ENTRIES // max(1, n_features)
     return min(MAX_BLOCK_ROWS, max(MIN_BLOCK_ROWS, 2 ** (max(1, fitting).bit_length() - 1)))
+
+
+def regrouped(pieces: Iterable[Array], block_rows: int) -> Iterator[Array]:
+    """Yield the rows of consecutive pieces in blocks of ``block_rows``, the last with what is left."""
+    held: list[Array] = []
+    count = 0
+    for piece in pieces:
+        at = 0
+        while piece.shape[0] - at:
+            taken = piece[at : at + block_rows - count]
+            held.append(taken)
+            at, count = at + taken.shape[0], count + taken.shape[0]
+            if count == block_rows:
+                yield stacked(held)
+                held, count = [], 0
+    if held:
+        yield stacked(held)

@@ -5,12 +5,12 @@
 
 Rows are those of `interpolated_digits`, 50 columns in single precision, made when they are read. ``sweep``: 1,000,000
 rows by 20,000 to 500,000 landmarks, against a fit to all of them and principal components. ``large``: 10,000,000 rows
-by the number of landmarks that `UMAP` takes by itself. ``real``: real sets by a third and a tenth of
-their rows. ``pictures`` draws what is in the folder. Every fit and every
-placement runs in a process of its own, with two threads; its peak of memory is that of the process. All layouts are
-judged on the same 1,000,000 rows, because the figures depend on how many rows there are: trustworthiness and continuity
-of 1,000 of them (k = 15), and the share of 10,000 rows whose label the 15 nearest of the other rows in the picture vote
-for. ``--quick`` takes 20,000 rows (and 60,000 for 10,000,000) and stores no table.
+by the number of landmarks that `UMAP` takes by itself. ``real``: real sets by all of their rows, a third and a tenth.
+``pictures`` draws what is in the folder. Every fit and every placement runs in a process of its own, with two threads;
+its peak of memory is that of the process. All layouts are judged on the same 1,000,000 rows, because the figures depend
+on how many rows there are: trustworthiness and continuity of 1,000 of them (k = 15), and the share of 10,000 rows whose
+label the 15 nearest of the other rows in the picture vote for. ``--quick`` takes 20,000 rows (and 60,000 for
+10,000,000) and stores no table.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ FIGURES = ("trustworthiness", "continuity")
 REAL_SETS = ("mnist", "fashion_mnist", "flow_cytometry", "citeseq_cbmc")
 SIZES = {"sweep": 1_000_000, "large": 10_000_000, "landmarks": (20_000, 50_000, 100_000, 200_000, 500_000)}
 QUICK_SIZES = {"sweep": 20_000, "large": 60_000, "landmarks": (2_000, 5_000)}
-PRINTED = {"rows": ",", "landmarks": ",", "fit s": ".0f", "fit CPU s": ".0f", "fit peak GB": ".2f"}
-PRINTED |= {"place rows/s": ",.0f", "place us/row of CPU": ".0f", "place peak GB": ".2f"}
-PRINTED |= {"trustworthiness": ".4f", "continuity": ".4f", "labels": ".4f"}
+COLUMNS = {"layout": "", "rows": ",", "landmarks": ",", "fit s": ".0f", "fit CPU s": ".0f", "fit peak GB": ".2f"}
+COLUMNS |= {"place rows/s": ",.0f", "place us/row of CPU": ".0f", "place peak GB": ".2f"}
+COLUMNS |= {"trustworthiness": ".4f", "continuity": ".4f", "labels": ".4f"}
 
 
 class Stages:
@@ -153,12 +153,16 @@ def sweep(sizes, folder: Path, stages: Stages, stored: bool) -> None:
     own_process("pca", n, min(n, 100_000), folder)
     rows.append({"layout": "principal components", "rows": n})
     names = [f"{n}-{m}.npy" for m in sizes["landmarks"]] + [f"{n}-full.npy", f"{n}-pca.npy"]
-    report("landmark_umap_sweep", f"UMAP of {n:,} rows by landmarks", rows, stages.judge(names, n, n), stored)
+    figures = stages.judge(names, n, n)
+    caption = f"UMAP of {n:,} rows by landmarks, with {N_THREADS} threads."
+    report(Table("landmark_umap_sweep", caption, COLUMNS) if stored else None, rows, figures)
 
 
 def large(sizes, folder: Path, stages: Stages, stored: bool) -> None:
     n, judged = sizes["large"], sizes["sweep"]
-    rows = [{"rows": n, "landmarks": None, **measured(n, 0, folder)}]
+    from manifoldry import UMAP
+
+    rows = [{"rows": n, "landmarks": UMAP._blockwise.n_rows, **measured(n, 0, folder)}]
     names = [f"{n}-0.npy"]
     if not (folder / f"{judged}-full.npy").exists():
         full = own_process("full", judged, 0, folder)
@@ -169,18 +173,15 @@ def large(sizes, folder: Path, stages: Stages, stored: bool) -> None:
     figures = stages.judge(names, judged, judged)
     rows.append({"layout": f"landmarks, votes of all {n:,}", "rows": n})
     figures.append({"labels": stages.judge(names[:1], judged, n)[0]["labels"]})
-    report("landmark_umap", f"UMAP of {n:,} rows by landmarks, judged on {judged:,} of them", rows, figures, stored)
+    caption = f"UMAP of {n:,} rows by landmarks, with {N_THREADS} threads, judged on {judged:,} of them."
+    report(Table("landmark_umap", caption, COLUMNS) if stored else None, rows, figures)
 
 
-def report(name: str, caption: str, rows, figures, stored: bool) -> None:
-    """Print a table, and store it."""
-    if not stored:
-        for row, found in zip(rows, figures, strict=True):
-            print({**row, **found})
-        return
-    table = Table(name, f"{caption}. Times with {N_THREADS} threads.", {"layout": "", **PRINTED})
+def report(table: Table | None, rows, figures) -> None:
+    """Fill a table, or print its rows where none is stored."""
     for row, found in zip(rows, figures, strict=True):
-        table.add(**{"layout": "landmarks", **row, **found})
+        cells = {"layout": "landmarks", **row, **found}
+        print(cells) if table is None else table.add(**cells)
 
 
 def real(sizes, folder: Path, stages: Stages, stored: bool) -> None:  # noqa: ARG001
@@ -203,7 +204,9 @@ def real(sizes, folder: Path, stages: Stages, stored: bool) -> None:  # noqa: AR
             rows.append({"layout": name, "rows": len(X), "landmarks": m})
             figures.append({**{figure: score[figure] for figure in FIGURES}, "labels": votes(Y, labels)})
         draw([(f"{name}: {m:,} of {len(X):,}", Y, labels) for m, Y in layouts.items()], folder / f"{name}.png")
-    report("landmark_umap_real", "UMAP of real sets by landmarks, in random order", rows, figures, stored)
+    columns = {"layout": "", **{name: COLUMNS[name] for name in ("rows", "landmarks", *FIGURES, "labels")}}
+    caption = "UMAP of real sets (up to 50 principal components) by all of their rows, a third, and a tenth."
+    report(Table("landmark_umap_real", caption, columns) if stored else None, rows, figures)
 
 
 def pictures(sizes, folder: Path, stages: Stages, stored: bool) -> None:  # noqa: ARG001

@@ -24,8 +24,8 @@ from tables import Table
 
 N_BILLION, N_WORKERS = 1_000_000_000, 64
 N_STREAMED, N_PLACED, N_ASKED = 1_000_000, 100_000, 500
-COLUMNS = {"step": "", "passes": "", "fixed, CPU s": ".0f", "a row, CPU µs": ".3g", "read, GB": ",.0f"}
-COLUMNS |= {"2 cores, hours": ",.3g", f"{N_WORKERS} workers, minutes": ",.3g", "what leaves a worker": ""}
+COLUMNS = {"step": "", "passes": "", "fixed, CPU s": ".0f", "a row, CPU µs": ",.2f", "read, GB": ",.0f"}
+COLUMNS |= {"2 cores, hours": ",.2f", f"{N_WORKERS} workers, minutes": ",.1f", "what leaves a worker": ""}
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:

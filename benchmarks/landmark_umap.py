@@ -86,20 +86,23 @@ class Stages:
             lo += len(rows)
         out.flush()
 
-    def judge(self, layouts: list[str], n: int, population: int) -> list[dict[str, float]]:
-        """Return the figures of layouts on the first n rows; labels also among all of the population."""
+    def judge(self, layouts: list[str], n: int) -> list[dict[str, float]]:
+        """Return the figures of layouts on the first n rows."""
         from manifoldry.quality.scoring import Asked, score_layouts
 
         X = np.concatenate(list(self.digits.rows(n)))
         Ys = [np.load(self.folder / name, mmap_mode="r")[:n] for name in layouts]
         asked = Asked(n_neighbors=N_VOTERS, sample=N_JUDGED, figures=FIGURES)
         scores = score_layouts(X, Ys, asked, n_jobs=N_THREADS)
-        labels = np.concatenate([labels for _, labels in self.digits.blocks(population)])
-        everything = [np.load(self.folder / name, mmap_mode="r")[:population] for name in layouts]
         return [
-            {**{name: score[name] for name in FIGURES}, "labels": votes(Y, labels[: len(Y)])}
-            for score, Y in zip(scores, everything, strict=True)
+            {**{figure: score[figure] for figure in FIGURES}, "labels": self.votes(name, n)}
+            for name, score in zip(layouts, scores, strict=True)
         ]
+
+    def votes(self, layout: str, n: int) -> float:
+        """Return the share of labels that the first n rows of a layout vote for."""
+        labels = np.concatenate([labels for _, labels in self.digits.blocks(n)])
+        return votes(np.load(self.folder / layout, mmap_mode="r")[:n], labels)
 
 
 def votes(Y: np.ndarray, labels: np.ndarray) -> float:
@@ -170,7 +173,7 @@ def sweep(sizes, folder: Path, stages: Stages, stored: bool) -> None:
     own_process("pca", n, min(n, 100_000), folder)
     rows.append({"layout": "principal components", "rows": n})
     names = [f"{n}-{m}.npy" for m in sizes["landmarks"]] + [f"{n}-full.npy", f"{n}-pca.npy"]
-    figures = stages.judge(names, n, n)
+    figures = stages.judge(names, n)
     caption = f"UMAP of {n:,} rows by landmarks, with {N_THREADS} threads."
     report(Table("landmark_umap_sweep", caption, COLUMNS) if stored else None, rows, figures)
 
@@ -187,9 +190,9 @@ def large(sizes, folder: Path, stages: Stages, stored: bool) -> None:
     else:
         rows.append({"layout": "fit to all", "rows": judged})
     names.append(f"{judged}-full.npy")
-    figures = stages.judge(names, judged, judged)
+    figures = stages.judge(names, judged)
     rows.append({"layout": f"landmarks, votes of all {n:,}", "rows": n})
-    figures.append({"labels": stages.judge(names[:1], judged, n)[0]["labels"]})
+    figures.append({"labels": stages.votes(names[0], n)})
     caption = f"UMAP of {n:,} rows by landmarks, with {N_THREADS} threads, judged on {judged:,} of them."
     report(Table("landmark_umap", caption, COLUMNS) if stored else None, rows, figures)
 

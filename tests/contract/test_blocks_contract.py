@@ -196,5 +196,5 @@ def test_a_sample_of_wide_rows_is_bounded(monkeypatch):
 @pytest.mark.parametrize(("n_sampled", "n_rows"), [(60, 90), (100, 5000), (100_000, 10_000_000)])
 def test_groups_that_are_said_to_be_seen_are_seen(n_sampled, n_rows):
     size = seen_size(n_sampled, n_rows)
-    missed = hypergeom(n_rows, [size, size // 2], n_sampled).pmf(0)  # no row of the group is drawn
+    missed = hypergeom(n_rows, np.array([size, size // 2]), n_sampled).pmf(0)  # no row of the group is drawn
     assert missed[0] <= 0.01 < missed[1]

@@ -47,7 +47,7 @@ QUICK_SIZES, QUICK_IN_MEMORY = (3e4, 2e5), (3e4,)
 FIGURE = ROOT / "docs" / "figures" / "stream_ipa.png"
 COLUMNS = {"rows": ",", "held": "", "fit s": ".0f", "fit CPU us/row": ".2f", "fit rows/s of a core": ",.0f"}
 COLUMNS |= {"transform s": ".0f", "transform rows/s of a core": ",.0f", "peak MB": ",.0f"}
-COLUMNS |= {"patches": "", "error": ".3e", "error of first million": ".3e", "placement": ""}
+COLUMNS |= {"patches": "", "rigid error": ".3e", "error of first million": ".3e", "placement": ""}
 
 
 class RollStream:
@@ -62,6 +62,7 @@ class RollStream:
         self.turns, self.lengths = turns, archimedean_length(turns)
 
     def __call__(self) -> Iterator[np.ndarray]:
+        """Yield the blocks from the first on."""
         for number, start in enumerate(range(0, self.n, self.step)):
             began = time.thread_time()
             rows = self.block(number, min(self.step, self.n - start))
@@ -121,7 +122,7 @@ def measure(n: int, held: bool) -> dict[str, Any]:
         "transform rows/s of a core": n / place_cpu,
         "peak MB": peak_memory() / 1e6,
         "patches": model.n_patches_,
-        "error": rigid_error(total.total()),
+        "rigid error": rigid_error(total.total()),
         "error of first million": rigid_error(first.total()),
         "placement": digest(model),
     }

@@ -56,7 +56,12 @@ def draw_sample(model: Any, blocks: RowBlocks, size: int, run: Run) -> BlockSamp
             "others: model.fit(blocks.sample(2000, numpy.random.default_rng(0)).rows), then model.transform(blocks)."
         )
     with run.stage("sample"):
-        return blocks.sample(min(size, MAX_SAMPLE_ENTRIES // blocks.n_features), run.rng("sampled rows"))
+        return blocks.sample(bounded_size(size, blocks.n_features), run.rng("sampled rows"))
+
+
+def bounded_size(size: int, n_features: int) -> int:
+    """Return the rows of a sample: ``size``, or as many as `MAX_SAMPLE_ENTRIES` allows."""
+    return min(size, MAX_SAMPLE_ENTRIES // n_features)
 
 
 def sampled_targets(y: Any, sample: BlockSample) -> Any:

@@ -51,7 +51,7 @@ MAY_IMPORT = {
     "geometry": FLOOR | {"compiled", "neighbors"},
     "solve": FLOOR | {"compiled", "neighbors", "geometry"},
     "extend": FLOOR | STEPS,
-    "quality": FLOOR | STEPS,
+    "quality": FLOOR | STEPS | {"blocks"},
     "base": FLOOR | STEPS | {"blocks", "extend", "quality", "storage"},
     "patches": FLOOR | STEPS | {"blocks", "extend", "quality"},
     "embedders": FLOOR | STEPS | {"base", "blocks", "extend", "patches", "quality", "registry"},

@@ -61,16 +61,29 @@ def row_blocks(source: Any, *, columns: Iterable[str] | None = None, n_rows: int
     )
 
 
+def in_blocks(X: Any) -> bool:
+    """Tell whether input is rows in blocks, an iterator of such, or anything of Dask: a table that is not in memory."""
+    return isinstance(X, RowBlocks) or is_collection(X) or _is_iterator(X)
+
+
+def is_collection(X: Any) -> bool:
+    """Tell whether input is a collection of Dask, of any kind."""
+    return type(X).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(X, "__dask_graph__")
+
+
+def _is_iterator(X: Any) -> bool:
+    return hasattr(X, "__next__") and not hasattr(X, "shape")
+
+
 def as_blocks(X: Any) -> RowBlocks | None:
     """Return input of an estimator that is to be read in blocks as such, None for tables in memory."""
     if isinstance(X, RowBlocks):
         return X
-    package = type(X).__module__.split(".")[0]
-    if package in ("dask", "dask_expr") and hasattr(X, "__dask_graph__"):
+    if is_collection(X):
         from manifoldry.blocks.dask_rows import dask_blocks
 
         return dask_blocks(X)
-    if hasattr(X, "__next__") and not hasattr(X, "shape"):
+    if _is_iterator(X):
         return IteratorBlocks(X)
     return None
 

@@ -11,7 +11,12 @@ import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry.blocks.local import ArrayBlocks, IteratorBlocks
-from manifoldry.blocks.rows import RowBlocks
+from manifoldry.blocks.rows import BlockSample, RowBlocks
+from manifoldry.run import Run
+
+MAX_SAMPLED_ENTRIES, MIN_SAMPLED_ROWS = 2**24, 1000
+"""Entries (rows times columns) of a sample that stands for rows in blocks: 128 MB in double precision; and rows
+that are drawn of however many columns."""
 
 
 def row_blocks(source: Any, *, columns: Iterable[str] | None = None, n_rows: int | None = None) -> RowBlocks:
@@ -86,6 +91,18 @@ def as_blocks(X: Any) -> RowBlocks | None:
     if _is_iterator(X):
         return IteratorBlocks(X)
     return None
+
+
+def some_rows(X: Any, size: int, run: Run, metric: Any = "euclidean") -> BlockSample | None:
+    """Return a sample of input that comes in blocks, for what needs rows in memory; None for tables in memory."""
+    if not in_blocks(X):
+        return None
+    if isinstance(metric, str) and metric == "precomputed":
+        raise ValueError("metric='precomputed' needs all pairs in memory; rows in blocks have none.")
+    blocks = row_blocks(X)
+    size = min(size, max(MIN_SAMPLED_ROWS, MAX_SAMPLED_ENTRIES // blocks.n_features))
+    with run.stage("sample"):
+        return blocks.sample(size, run.rng("sampled rows"))
 
 
 def _file_blocks(path: Path, columns: Iterable[str] | None) -> RowBlocks:

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, issparse
 from scipy.spatial.distance import cdist
 
 from manifoldry import check
-from manifoldry.arrays import on_host
+from manifoldry.arrays import on_host, refuse_iterator
 from manifoldry.neighbors.metrics import row_map
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
@@ -34,7 +34,8 @@ def as_points(name: str, points: Any) -> FloatArray:
     """Return finite float64 points of shape (n, d) in C order, or refuse them."""
     if isinstance(points, np.ma.MaskedArray):
         check.unmasked(name, points)
-    points = on_host(points)
+    points = on_host(points, name)
+    refuse_iterator(points, name)
     if issparse(points):
         raise ValueError(f"{name} must be dense here; got a sparse matrix: reduce it first (TruncatedSVD).")
     try:

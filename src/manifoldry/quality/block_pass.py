@@ -44,7 +44,7 @@ class SampledSpaces:
         """Return rows in the three spaces, and their classes where there are any."""
         p, q = self.widths
         X, rest = rows[:, :p], rows[:, p:]
-        rest = (rest.toarray() if issparse(rest) else rest).astype(np.float64)
+        rest = _dense(rest).astype(np.float64)
         X = X.astype(np.float64) if issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
         places = np.ascontiguousarray(rest[:, :q])
         return (X, places, self.principal(X)), rest[:, q:].astype(np.int64).reshape(-1)
@@ -190,8 +190,7 @@ class SecondPass:
         groups = self.spaces.over_groups(here, start, run, work)
         counts = tuple(np.concatenate(part) for part in zip(*groups, strict=True))
         mine = self.wanted[(self.wanted >= start) & (self.wanted < start + rows.shape[0])]
-        kept = rows[mine - start]
-        return SecondShare(counts, mine, kept.toarray() if issparse(kept) else kept)
+        return SecondShare(counts, mine, _dense(rows[mine - start]))
 
     def ranks(self, total: SecondShare) -> list[IntArray]:
         """Return the ranks (m, k), from 1, of each list of candidates."""
@@ -202,6 +201,11 @@ class SecondPass:
             np.put_along_axis(ranks, order, 1 + np.cumsum(counts, axis=1), axis=1)
             found.append(ranks)
         return found
+
+
+def _dense(rows: Any) -> Array:
+    dense: Array = rows.toarray() if issparse(rows) else rows
+    return dense
 
 
 def _near(away: list[FloatArray], space: int, k: int, start: int) -> NearRows:
@@ -226,7 +230,8 @@ def _joined(groups: list[FirstShare]) -> FirstShare:
 def _ascending(values: FloatArray, numbers: IntArray) -> tuple[FloatArray, IntArray, IntArray]:
     """Return distances and row numbers, each row in order of both, and that order."""
     order = np.lexsort((numbers, values), axis=1)
-    return (*(np.ascontiguousarray(np.take_along_axis(part, order, axis=1)) for part in (values, numbers)), order)
+    values, numbers = (np.ascontiguousarray(np.take_along_axis(part, order, axis=1)) for part in (values, numbers))
+    return values, numbers, order
 
 
 def _counts(away: FloatArray, start: int, values: FloatArray, numbers: IntArray) -> IntArray:

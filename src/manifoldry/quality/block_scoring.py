@@ -9,6 +9,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry import check
+from manifoldry.arrays import refuse_blocks
 from manifoldry.blocks import BlockSample, RowBlocks, as_blocks, row_blocks
 from manifoldry.blocks.zipped import zipped_blocks
 from manifoldry.neighbors.pairwise import listed_distances, sample_rows
@@ -46,6 +47,9 @@ entries: 128 MB in double precision. A direction is then known to a hundredth or
 
 WHOLE_FIGURES = frozenset({"r_nx_auc", "geodesic_correlation", *TRUTH_FIGURES})
 """Figures that need the ranks of all rows, a graph of all rows, or all rows of two tables at once."""
+
+NO_PLACES: FloatArray = np.empty((0, 0))
+"""The places of a layout that is not in memory."""
 
 UNMEASURED = ("precomputed", "seuclidean", "mahalanobis", "hellinger")
 """Metrics that need all pairs, or a map of the rows before."""
@@ -93,7 +97,7 @@ class BlockScore:
         for i, layout in enumerate(LAYOUTS):
             statistics = self._statistics(near, layout) | {"x_in_y": ranks[i], "y_in_x": ranks[len(LAYOUTS) + i]}
             statistics |= {"after": pairs[layout][0], "triplets": order_sums(pairs[DATA][1], pairs[layout][1])}
-            scored = Layout(self.task, None, data, statistics, None, bent[i], errors=layout == EMBEDDING)
+            scored = Layout(self.task, NO_PLACES, data, statistics, None, bent[i], errors=layout == EMBEDDING)
             found.append(scored.figures())
         ours, pca = found
         values, errors = ({name: figure[i] for name, figure in ours.items()} for i in range(2))
@@ -113,7 +117,9 @@ class BlockScore:
         second = SecondPass(self.spaces, tuple(candidates), wanted)
         with run.stage("ranks"):
             total = self.blocks.reduce(second, SecondShare.merge, run)
-        bent = self._distortions(in_x.numbers, total) if bends else [None] * len(LAYOUTS)
+        bent: list[LocalDistortion | None] = [None] * len(LAYOUTS)
+        if bends:
+            bent = self._distortions(in_x.numbers, total)
         return near, second.ranks(total), bent
 
     def _scales(self, rows: tuple[Array, ...], layout: int) -> tuple[float, tuple[float, float]]:
@@ -158,8 +164,9 @@ class BlockScore:
 
     def _distortions(self, near: IntArray, total: SecondShare) -> list[LocalDistortion | None]:
         rows = self.spaces.split(total.rows)[0]
-        places = (np.searchsorted(total.numbers, numbers) for numbers in (self.task.rows, near))
-        return [*distortions_of(rows[DATA], [rows[i] for i in LAYOUTS], *places, self.task.metric, self.task.run)]
+        own, others = (np.searchsorted(total.numbers, numbers) for numbers in (self.task.rows, near))
+        layouts = [rows[layout] for layout in LAYOUTS]
+        return [*distortions_of(rows[DATA], layouts, own, others, self.task.metric, self.task.run)]
 
     def _heading(self) -> str:
         n, m, s, q = self.task.n_points, len(self.chosen), len(self.drawn.numbers), self.spaces.widths[1]
@@ -177,7 +184,7 @@ def _refuse(asked: Asked) -> None:
     check.metric(asked.metric, ("precomputed",))
     if asked.metric in UNMEASURED:
         raise ValueError(
-            f"metric={asked.metric!r} needs more than single rows, and these come in blocks: transform the rows so that "
+            f"metric={asked.metric!r} needs more than single rows, and these come in blocks: map the rows so that "
             "distances are Euclidean, or score a sample (blocks.sample)."
         )
     if asked.truth is not None:
@@ -198,11 +205,12 @@ def _opened(table: Any) -> RowBlocks:
 
 
 def _all_labeled(labels: Any) -> Labeled:
+    refuse_blocks(labels, "labels")
     known = read_labels(labels, len(labels))
     missing = len(labels) - len(known.points)
     if missing:
         raise ValueError(
-            f"Of rows in blocks every one needs a label; {missing:,} of {len(labels):,} have none: leave these rows out."
+            f"Rows in blocks need a label each; {missing:,} of {len(labels):,} have none: leave these rows out."
         )
     return known
 

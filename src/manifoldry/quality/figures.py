@@ -106,7 +106,10 @@ class Layout:
             (RANK_FIGURES, self._ranks),
             ({"r_nx_auc"}, lambda: {"r_nx_auc": self._mean(self.found["areas"])}),
             (SUM_FIGURES, self._sums),
-            ({"spearman"}, lambda: {"spearman": spearman(self.data["before"], self.found["after"], self.task.n_points)}),
+            (
+                {"spearman"},
+                lambda: {"spearman": spearman(self.data["before"], self.found["after"], self.task.n_points)},
+            ),
             ({"geodesic_correlation"}, self._geodesic),
             ({"triplet_accuracy"}, self._triplets),
             ({"density_preservation"}, self._density),

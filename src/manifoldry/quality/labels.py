@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from manifoldry import check
+from manifoldry.arrays import refuse_blocks
 from manifoldry.neighbors.pairwise import (
     as_points,
     block_rows,
@@ -216,6 +217,7 @@ def _missing(name: Any) -> bool:
 
 def _as_array(labels: Any) -> Array:
     """Return labels as an array that keeps what they are: lists of several types become arrays of objects."""
+    refuse_blocks(labels, "labels")
     if isinstance(labels, (list, tuple)) and len({type(name) for name in labels}) > 1:
         held = np.empty(len(labels), dtype=object)
         held[:] = labels

@@ -92,8 +92,8 @@ def score(  # noqa: PLR0913
 
     Rows in blocks (`row_blocks`, Dask collections) are never held together: they are read three times, to draw points,
     to find their neighbors and to count ranks, each point against all rows. Figures that need all rows at once are left
-    out, and the heading says which; ranked pairs and triplets are those of 20,000 rows, which PCA is fitted to. Write an
-    embedding that is computed when it is read (``model.transform(blocks)``) to a file first.
+    out, and the heading says which; ranked pairs and triplets are those of 20,000 rows, which PCA is fitted to. Write
+    an embedding that is computed when it is read (``model.transform(blocks)``) to a file first.
 
     Examples
     --------
@@ -242,6 +242,7 @@ def principal_components(X: Any, n_components: int) -> FloatArray:
 
 
 def scored_size(sample: int | str | None, n: int) -> int | None:
+    """Return how many of n points are scored, None for all."""
     if sample is None or not isinstance(sample, str):
         return sample
     check.choice("sample", sample, ("auto",))

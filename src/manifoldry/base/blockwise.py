@@ -66,11 +66,7 @@ def bounded_size(size: int, n_features: int) -> int:
 
 def sampled_targets(y: Any, sample: BlockSample) -> Any:
     """Return the targets of the sampled rows."""
-    if y is None:
-        return None
-    if np.shape(y)[:1] != (sample.n_rows,):
-        raise ValueError(f"y must have one entry for each of the {sample.n_rows:,} rows; got shape {np.shape(y)}.")
-    return np.asarray(y)[sample.numbers]
+    return sample.entries(y, "y")
 
 
 def keep_sample(model: Any, blocks: RowBlocks, sample: BlockSample) -> None:

@@ -111,6 +111,11 @@ class IteratorBlocks(LocalBlocks):
         self.feature_names = None if names is None else tuple(map(str, names))
         self._left = chain([first], self._left)
 
+    @property
+    def reads_once(self) -> bool:
+        """Whether this is an iterator, and no function that returns one."""
+        return self._again is None
+
     def _read(self) -> Iterator[Array]:
         left, self._left = self._left, None
         if left is None:
@@ -152,6 +157,11 @@ class MappedBlocks(LocalBlocks):
     @n_rows.setter
     def n_rows(self, value: int | None) -> None:
         self.source.n_rows = value
+
+    @property
+    def reads_once(self) -> bool:
+        """Whether the source can be read only once."""
+        return self.source.reads_once
 
     def pieces(self) -> Iterator[tuple[int, Array]]:
         """Yield what is made of each block of the source, with the number of its first row."""

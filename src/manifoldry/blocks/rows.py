@@ -43,6 +43,26 @@ class BlockSample:
         """Whether these are all rows."""
         return len(self.numbers) == self.n_rows
 
+    @property
+    def described(self) -> str:
+        """Which rows these are, for a sentence."""
+        return (
+            f"all {self.n_rows:,} rows" if self.whole else f"a sample of {len(self.numbers):,} of {self.n_rows:,} rows"
+        )
+
+    def entries(self, values: Any, name: str) -> Any:
+        """Return the entries of these rows of a list of one for each row; None stays None."""
+        if values is None:
+            return None
+        if np.shape(values)[:1] != (self.n_rows,):
+            raise ValueError(
+                f"{name} must have one entry for each of the {self.n_rows:,} rows; got shape {np.shape(values)}."
+            )
+        # Of a collection of Dask only these leave the workers.
+        return np.asarray(
+            values[self.numbers] if hasattr(values, "__dask_graph__") else np.asarray(values)[self.numbers]
+        )
+
 
 class RowBlocks(ABC):
     """The rows of a table, read block by block: a file, an iterator, or a collection of Dask.
@@ -67,6 +87,11 @@ class RowBlocks(ABC):
     n_features: int
     dtype: np.dtype[Any]
     feature_names: tuple[str, ...] | None = None
+
+    @property
+    def reads_once(self) -> bool:
+        """Whether the rows can be read only once: those of an iterator."""
+        return False
 
     @property
     def block_rows(self) -> int:

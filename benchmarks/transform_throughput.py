@@ -4,8 +4,8 @@
 
 Each method is fitted in a process of its own to 5,000 rows of 50 principal components of MNIST in single precision
 (of images of digits that come with scikit-learn, with noise, when the folder has no mnist.npz), or to fewer where that
-takes more than 90 seconds of the processor. Only the map goes on, as it would to a worker: a second process reads it and places other
-rows in pieces, with one thread, for some seconds of the processor. ``--quick`` fits 500 rows.
+takes more than 90 seconds of the processor. Only the map goes on, as it would to a worker: a second process reads it
+and places other rows in pieces, with one thread, for some seconds of the processor. ``--quick`` fits 500 rows.
 """
 
 from __future__ import annotations

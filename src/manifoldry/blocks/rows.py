@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -101,6 +101,13 @@ class RowBlocks(ABC):
     @abstractmethod
     def reduce(self, work: BlockWork[S], merge: Callable[[S, S], S], run: Run) -> S:
         """Read all rows once: return the shares of all blocks, merged in pairs of neighbors (`pairwise`)."""
+
+    @abstractmethod
+    def fold(self, update: Callable[[S, Array], S], state: S, ends: Sequence[int]) -> S:
+        """Read all rows once, in order: return what a picklable function makes of a state by piece after piece.
+
+        A piece ends before each of the rows ``ends``, the last of which is the number of rows.
+        """
 
     @abstractmethod
     def sample(self, size: int, rng: np.random.Generator) -> BlockSample:

@@ -38,7 +38,7 @@ SMALL_FITS = {"MDS": 2_000, "NonmetricMDS": 1_000, "EAT": 300, "MVU": 300}
 """Rows with which those begin of which it is known that more take minutes."""
 MAX_FIT_SECONDS = 90
 """Seconds of the processor; a machine that is shared may take ten times as long."""
-MAX_PLACING_SECONDS = 4.0
+MAX_PLACING_SECONDS = 2.0
 """Seconds of the processor after which no further piece is placed."""
 MIN_PIECE, MAX_PIECE = 32, 4096
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}

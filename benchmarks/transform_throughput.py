@@ -4,8 +4,8 @@
 
 Each method is fitted in a process of its own to 5,000 rows of 50 principal components of MNIST in single precision
 (of images of digits that come with scikit-learn, with noise, when the folder has no mnist.npz), or to fewer where that
-takes more than 90 seconds of the processor. Only the map goes on, as it would to a worker: a second process reads it and places other
-rows in pieces, with one thread, for some seconds of the processor. ``--quick`` fits 500 rows.
+takes more than 90 seconds of the processor. Only the map goes on, as it would to a worker: a second process reads it
+and places other rows in pieces, with one thread, for some seconds of the processor. ``--quick`` fits 500 rows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SMALL_FITS = {"MDS": 2_000, "NonmetricMDS": 1_000, "EAT": 300, "MVU": 300}
 """Rows with which those begin of which it is known that more take minutes."""
 MAX_FIT_SECONDS = 90
 """Seconds of the processor; a machine that is shared may take ten times as long."""
-MAX_PLACING_SECONDS = 4.0
+MAX_PLACING_SECONDS = 2.0
 """Seconds of the processor after which no further piece is placed."""
 MIN_PIECE, MAX_PIECE = 32, 4096
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}

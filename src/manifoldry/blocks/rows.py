@@ -89,11 +89,6 @@ class RowBlocks(ABC):
     feature_names: tuple[str, ...] | None = None
 
     @property
-    def reads_once(self) -> bool:
-        """Whether the rows can be read only once: those of an iterator."""
-        return False
-
-    @property
     def block_rows(self) -> int:
         """Rows of every block but the last: it depends on the number of columns alone."""
         return rows_per_block(self.n_features)
@@ -110,7 +105,7 @@ class RowBlocks(ABC):
         """
 
     @abstractmethod
-    def sample(self, size: int, rng: np.random.Generator) -> BlockSample:
+    def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> BlockSample:
         """Return ``size`` rows drawn at random, all if there are not more; see `blocks.sampling`. One pass at most."""
 
     @abstractmethod

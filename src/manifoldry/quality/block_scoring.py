@@ -11,6 +11,7 @@ from scipy.sparse import issparse
 from manifoldry import check
 from manifoldry.arrays import refuse_blocks
 from manifoldry.blocks import BlockSample, RowBlocks, as_blocks, row_blocks
+from manifoldry.blocks.local import LocalBlocks
 from manifoldry.blocks.zipped import zipped_blocks
 from manifoldry.neighbors.pairwise import listed_distances, sample_rows
 from manifoldry.quality.block_pass import (
@@ -152,13 +153,13 @@ class BlockScore:
         found: Statistics = {
             "lengths": own.lengths[:, :, layout],
             "stretched": near.near[DATA].lengths[:, :, layout],
-            "sums": sums["sums"],
-            "products": sums["products"],
+            "sums": sums.pairs,
+            "products": sums.products,
         }
         if known is not None:
             mine = known.classes[self.task.rows]
             same = known.classes[own.numbers] == mine[:, None]
-            apart = silhouettes(sums["classes"], np.bincount(known.classes), mine)
+            apart = silhouettes(sums.classes, np.bincount(known.classes), mine)
             found["labels"] = np.column_stack([same.mean(axis=1), same[:, 0], apart])
         return found
 
@@ -196,7 +197,7 @@ def _opened(table: Any) -> RowBlocks:
     blocks = as_blocks(table)
     if blocks is None:
         blocks = row_blocks(table if issparse(table) else np.asarray(table))
-    if blocks.reads_once:
+    if isinstance(blocks, LocalBlocks) and blocks.once:
         raise ValueError(
             "A score reads all rows three times, and an iterator of blocks can be read only once: pass a function that "
             "returns a new iterator to row_blocks, or a file."

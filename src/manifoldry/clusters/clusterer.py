@@ -126,6 +126,11 @@ class Clusterer(ClusterMixin, BaseEstimator, ABC):
         keep_sample(self, blocks, sample)
         return self
 
+    def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> IntArray:  # noqa: ARG002
+        """Divide the rows of ``X`` into clusters and return their labels; of rows in blocks those of all, in blocks."""
+        blocks = as_blocks(X)
+        return self.fit(X).labels_ if blocks is None else self.fit(blocks).predict(blocks)
+
     def predict(self, X: Any) -> IntArray:
         """Return the clusters of new points, each by itself.
 

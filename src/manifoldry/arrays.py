@@ -33,7 +33,8 @@ def _refuse_dask(X: Any) -> None:
     if _module(X).startswith("dask") or X.__dask_graph__() is not None:
         raise ValueError(
             f"This takes rows in memory; got a Dask {type(X).__name__}, which would have to be gathered: pass "
-            "X.compute() if it fits, or a sample, manifoldry.row_blocks(X).sample(2000, numpy.random.default_rng(0)).rows."
+            "X.compute() if it fits, or a sample, "
+            "manifoldry.row_blocks(X).sample(2000, numpy.random.default_rng(0)).rows."
         )
 
 

@@ -7,7 +7,7 @@ is one key of the graph, which every task names: so it is sent to a worker once,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from manifoldry.arrays import on_host
 from manifoldry.blocks.local import checked_rows, kept_dtype
 from manifoldry.blocks.reduction import merge_levels
-from manifoldry.blocks.rows import BlockSample, BlockWork, RowBlocks, S, refuse_targets
+from manifoldry.blocks.rows import BlockSample, BlockWork, RowBlocks, S
 from manifoldry.blocks.sampling import drawn_rows, stacked
 from manifoldry.run import Run
 from manifoldry.values import Array, IntArray
@@ -40,17 +40,6 @@ def dask_blocks(X: Any) -> RowBlocks:
         f"A Dask array of two dimensions or a Dask data frame is needed; got a {kind}: make one of it "
         "(Bag.to_dataframe, dask.array.from_delayed, dask.dataframe.from_delayed)."
     )
-
-
-def dask_entries(y: Any, sample: BlockSample) -> Array:
-    """Return the sampled entries of a Dask array or series with one entry a row: only these leave the workers."""
-    if _is_frame(y):
-        y = y.to_dask_array(lengths=True)
-    elif any(math.isnan(size) for size in y.shape):
-        y = y.copy().compute_chunk_sizes()
-    refuse_targets(y.shape, sample.n_rows)
-    entries: Array = y[sample.numbers].compute()
-    return entries
 
 
 class DaskBlocks(RowBlocks):
@@ -96,6 +85,18 @@ class DaskBlocks(RowBlocks):
         share, join = dask.delayed(share_of_block, pure=False), dask.delayed(merge, pure=False)
         shares = [share(task, block, start) for start, block in self.delayed_blocks()]
         (total,) = dask.compute(merge_levels(shares, join))
+        return total
+
+    def fold(self, update: Callable[[S, Array], S], state: S, ends: Sequence[int]) -> S:
+        """Compute piece after piece where its rows are: the state goes from worker to worker."""
+        import dask
+
+        cut = self.counted().rechunk({0: tuple(np.diff(ends, prepend=0).tolist())}, method="tasks")
+        task = dask.delayed(FoldTask(update, self.n_features, self.dtype), pure=False)
+        step, made = dask.delayed(update_by_piece, pure=False), state
+        for end, block in zip(ends, cut.to_delayed().ravel().tolist(), strict=True):
+            made = step(task, made, block, end)
+        (total,) = dask.compute(made)
         return total
 
     def sample(self, size: int, rng: np.random.Generator) -> BlockSample:
@@ -174,6 +175,18 @@ class BlockTask:
         return self.work(rows, start, Run(self.seed, 1))
 
 
+class FoldTask:
+    """An update by a piece of rows as a task."""
+
+    def __init__(self, update: Callable[[Any, Array], Any], n_features: int, dtype: Any) -> None:
+        self.update, self.n_features, self.dtype = update, n_features, dtype
+
+    def __call__(self, state: Any, block: Any, end: int) -> Any:
+        """Return the state after a piece."""
+        rows = on_host(block)
+        return self.update(state, checked_rows(rows, self.n_features, self.dtype, end - rows.shape[0]))
+
+
 @dataclass(frozen=True)
 class BlockPlacement:
     """A map as a task: checks a block, and places it. Without ``block_rows`` the number of its first row is unknown."""
@@ -200,6 +213,11 @@ class BlockPlacement:
 def share_of_block(task: BlockTask, block: Any, start: int) -> Any:
     """Return what a pass computes of a block."""
     return task(block, start)
+
+
+def update_by_piece(task: FoldTask, state: Any, block: Any, end: int) -> Any:
+    """Return what an ordered pass knows after a piece of rows."""
+    return task(state, block, end)
 
 
 def rows_of_block(block: Any, start: int, numbers: IntArray, n_features: int, dtype: Any) -> Array:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from manifoldry.blocks.entries import listed_entries
 from manifoldry.run import Run
 from manifoldry.values import Array, IntArray
 
@@ -43,6 +44,17 @@ class BlockSample:
         """Whether these are all rows."""
         return len(self.numbers) == self.n_rows
 
+    @property
+    def described(self) -> str:
+        """Which rows these are, for a sentence."""
+        return (
+            f"all {self.n_rows:,} rows" if self.whole else f"a sample of {len(self.numbers):,} of {self.n_rows:,} rows"
+        )
+
+    def entries(self, values: Any, name: str) -> Any:
+        """Return the entries of these rows of a list of one for each row; None stays None."""
+        return None if values is None else listed_entries(values, self.numbers, self.n_rows, name)
+
 
 class RowBlocks(ABC):
     """The rows of a table, read block by block: a file, an iterator, or a collection of Dask.
@@ -69,6 +81,11 @@ class RowBlocks(ABC):
     feature_names: tuple[str, ...] | None = None
 
     @property
+    def reads_once(self) -> bool:
+        """Whether the rows can be read only once: those of an iterator."""
+        return False
+
+    @property
     def block_rows(self) -> int:
         """Rows of every block but the last: it depends on the number of columns alone."""
         return rows_per_block(self.n_features)
@@ -76,6 +93,13 @@ class RowBlocks(ABC):
     @abstractmethod
     def reduce(self, work: BlockWork[S], merge: Callable[[S, S], S], run: Run) -> S:
         """Read all rows once: return the shares of all blocks, merged in pairs of neighbors (`pairwise`)."""
+
+    @abstractmethod
+    def fold(self, update: Callable[[S, Array], S], state: S, ends: Sequence[int]) -> S:
+        """Read all rows once, in order: return what a picklable function makes of a state by piece after piece.
+
+        A piece ends before each of the rows ``ends``, the last of which is the number of rows.
+        """
 
     @abstractmethod
     def sample(self, size: int, rng: np.random.Generator) -> BlockSample:
@@ -91,12 +115,6 @@ class RowBlocks(ABC):
     def __repr__(self) -> str:
         rows = "rows not counted yet" if self.n_rows is None else f"{self.n_rows:,} rows"
         return f"{type(self).__name__}({rows}, {self.n_features} columns, {self.dtype})"
-
-
-def refuse_targets(shape: tuple[int, ...], n_rows: int) -> None:
-    """Refuse targets that are not one for each row."""
-    if tuple(shape[:1]) != (n_rows,):
-        raise ValueError(f"y must have one entry for each of the {n_rows:,} rows; got shape {tuple(shape)}.")
 
 
 def rows_per_block(n_features: int) -> int:

@@ -5,12 +5,12 @@
 
 Rows are those of `interpolated_digits`, 50 columns in single precision, made when they are read. ``sweep``: 1,000,000
 rows by 20,000 to 500,000 landmarks, against a fit to all of them and principal components. ``large``: 10,000,000 rows
-by the number of landmarks that `UMAP` takes by itself. ``real``: real sets by a third and a tenth of
-their rows. ``pictures`` draws what is in the folder. Every fit and every
-placement runs in a process of its own, with two threads; its peak of memory is that of the process. All layouts are
-judged on the same 1,000,000 rows, because the figures depend on how many rows there are: trustworthiness and continuity
-of 1,000 of them (k = 15), and the share of 10,000 rows whose label the 15 nearest of the other rows in the picture vote
-for. ``--quick`` takes 20,000 rows (and 60,000 for 10,000,000) and stores no table.
+by the number of landmarks that `UMAP` takes by itself. ``real``: real sets by all of their rows, a third and a tenth.
+``pictures`` draws what is in the folder. Every fit and every placement runs in a process of its own, with two threads;
+its peak of memory is that of the process. All layouts are judged on the same 1,000,000 rows, because the figures depend
+on how many rows there are: trustworthiness and continuity of 1,000 of them (k = 15), and the share of 10,000 rows whose
+label the 15 nearest of the other rows in the picture vote for. ``--quick`` takes 20,000 rows (and 60,000 for
+10,000,000) and stores no table.
 """
 
 from __future__ import annotations
@@ -27,17 +27,19 @@ import numpy as np
 
 from interpolated_digits import BLOCK_ROWS, InterpolatedDigits, leading_columns
 from peers import peak_memory
-from tables import Table
+from tables import ROOT, Table
 
 N_THREADS = 2
 N_VOTERS, N_HELD_OUT, N_JUDGED = 15, 10_000, 1_000
+RARE_SHARE = 0.01
+FIGURE = ROOT / "docs" / "figures" / "landmarks.png"
 FIGURES = ("trustworthiness", "continuity")
 REAL_SETS = ("mnist", "fashion_mnist", "flow_cytometry", "citeseq_cbmc")
 SIZES = {"sweep": 1_000_000, "large": 10_000_000, "landmarks": (20_000, 50_000, 100_000, 200_000, 500_000)}
 QUICK_SIZES = {"sweep": 20_000, "large": 60_000, "landmarks": (2_000, 5_000)}
-PRINTED = {"rows": ",", "landmarks": ",", "fit s": ".0f", "fit CPU s": ".0f", "fit peak GB": ".2f"}
-PRINTED |= {"place rows/s": ",.0f", "place us/row of CPU": ".0f", "place peak GB": ".2f"}
-PRINTED |= {"trustworthiness": ".4f", "continuity": ".4f", "labels": ".4f"}
+COLUMNS = {"layout": "", "rows": ",", "landmarks": ",", "fit s": ".0f", "fit CPU s": ".0f", "fit peak GB": ".2f"}
+COLUMNS |= {"place rows/s": ",.0f", "place us/row of CPU": ".0f", "place peak GB": ".2f"}
+COLUMNS |= {"trustworthiness": ".4f", "continuity": ".4f", "labels": ".4f"}
 
 
 class Stages:
@@ -85,20 +87,23 @@ class Stages:
             lo += len(rows)
         out.flush()
 
-    def judge(self, layouts: list[str], n: int, population: int) -> list[dict[str, float]]:
-        """Return the figures of layouts on the first n rows; labels also among all of the population."""
+    def judge(self, layouts: list[str], n: int) -> list[dict[str, float]]:
+        """Return the figures of layouts on the first n rows."""
         from manifoldry.quality.scoring import Asked, score_layouts
 
         X = np.concatenate(list(self.digits.rows(n)))
         Ys = [np.load(self.folder / name, mmap_mode="r")[:n] for name in layouts]
         asked = Asked(n_neighbors=N_VOTERS, sample=N_JUDGED, figures=FIGURES)
         scores = score_layouts(X, Ys, asked, n_jobs=N_THREADS)
-        labels = np.concatenate([labels for _, labels in self.digits.blocks(population)])
-        everything = [np.load(self.folder / name, mmap_mode="r")[:population] for name in layouts]
         return [
-            {**{name: score[name] for name in FIGURES}, "labels": votes(Y, labels[: len(Y)])}
-            for score, Y in zip(scores, everything, strict=True)
+            {**{figure: score[figure] for figure in FIGURES}, "labels": self.votes(name, n)}
+            for name, score in zip(layouts, scores, strict=True)
         ]
+
+    def votes(self, layout: str, n: int) -> float:
+        """Return the share of labels that the first n rows of a layout vote for."""
+        labels = np.concatenate([labels for _, labels in self.digits.blocks(n)])
+        return votes(np.load(self.folder / layout, mmap_mode="r")[:n], labels)
 
 
 def votes(Y: np.ndarray, labels: np.ndarray) -> float:
@@ -107,8 +112,24 @@ def votes(Y: np.ndarray, labels: np.ndarray) -> float:
 
     held = min(N_HELD_OUT, len(Y) // 5)
     near = cKDTree(Y[:-held]).query(Y[-held:], N_VOTERS, workers=N_THREADS)[1]
-    counts = np.apply_along_axis(np.bincount, 1, labels[near], minlength=int(labels.max()) + 1)
-    return float((counts.argmax(axis=1) == labels[-held:]).mean())
+    return float((most_frequent(labels[near]) == labels[-held:]).mean())
+
+
+def rare_votes(Y: np.ndarray, labels: np.ndarray) -> float | None:
+    """Return the same of all rows of rare classes; None if there are none."""
+    from scipy.spatial import cKDTree
+
+    (rows,) = np.nonzero(np.bincount(labels)[labels] < RARE_SHARE * len(labels))
+    if not len(rows):
+        return None
+    near = cKDTree(Y).query(Y[rows], N_VOTERS + 1)[1]
+    others = np.take_along_axis(near, np.argsort(near == rows[:, None], axis=1, kind="stable")[:, :N_VOTERS], 1)
+    return float((most_frequent(labels[others]) == labels[rows]).mean())
+
+
+def most_frequent(votes_of_rows: np.ndarray) -> np.ndarray:
+    """Return the most frequent number of every row."""
+    return np.array([np.bincount(row).argmax() for row in votes_of_rows])
 
 
 def own_process(stage: str, n: int, m: int, folder: Path) -> dict[str, float]:
@@ -153,12 +174,16 @@ def sweep(sizes, folder: Path, stages: Stages, stored: bool) -> None:
     own_process("pca", n, min(n, 100_000), folder)
     rows.append({"layout": "principal components", "rows": n})
     names = [f"{n}-{m}.npy" for m in sizes["landmarks"]] + [f"{n}-full.npy", f"{n}-pca.npy"]
-    report("landmark_umap_sweep", f"UMAP of {n:,} rows by landmarks", rows, stages.judge(names, n, n), stored)
+    figures = stages.judge(names, n)
+    caption = f"UMAP of {n:,} rows by landmarks, with {N_THREADS} threads."
+    report(Table("landmark_umap_sweep", caption, COLUMNS) if stored else None, rows, figures)
 
 
 def large(sizes, folder: Path, stages: Stages, stored: bool) -> None:
     n, judged = sizes["large"], sizes["sweep"]
-    rows = [{"rows": n, "landmarks": None, **measured(n, 0, folder)}]
+    from manifoldry import UMAP
+
+    rows = [{"rows": n, "landmarks": UMAP._blockwise.n_rows, **measured(n, 0, folder)}]
     names = [f"{n}-0.npy"]
     if not (folder / f"{judged}-full.npy").exists():
         full = own_process("full", judged, 0, folder)
@@ -166,21 +191,18 @@ def large(sizes, folder: Path, stages: Stages, stored: bool) -> None:
     else:
         rows.append({"layout": "fit to all", "rows": judged})
     names.append(f"{judged}-full.npy")
-    figures = stages.judge(names, judged, judged)
+    figures = stages.judge(names, judged)
     rows.append({"layout": f"landmarks, votes of all {n:,}", "rows": n})
-    figures.append({"labels": stages.judge(names[:1], judged, n)[0]["labels"]})
-    report("landmark_umap", f"UMAP of {n:,} rows by landmarks, judged on {judged:,} of them", rows, figures, stored)
+    figures.append({"labels": stages.votes(names[0], n)})
+    caption = f"UMAP of {n:,} rows by landmarks, with {N_THREADS} threads, judged on {judged:,} of them."
+    report(Table("landmark_umap", caption, COLUMNS) if stored else None, rows, figures)
 
 
-def report(name: str, caption: str, rows, figures, stored: bool) -> None:
-    """Print a table, and store it."""
-    if not stored:
-        for row, found in zip(rows, figures, strict=True):
-            print({**row, **found})
-        return
-    table = Table(name, f"{caption}. Times with {N_THREADS} threads.", {"layout": "", **PRINTED})
+def report(table: Table | None, rows, figures) -> None:
+    """Fill a table, or print its rows where none is stored."""
     for row, found in zip(rows, figures, strict=True):
-        table.add(**{"layout": "landmarks", **row, **found})
+        cells = {"layout": "landmarks", **row, **found}
+        print(cells) if table is None else table.add(**cells)
 
 
 def real(sizes, folder: Path, stages: Stages, stored: bool) -> None:  # noqa: ARG001
@@ -201,9 +223,17 @@ def real(sizes, folder: Path, stages: Stages, stored: bool) -> None:  # noqa: AR
         scores = score_layouts(X, list(layouts.values()), asked, n_jobs=N_THREADS)
         for (m, Y), score in zip(layouts.items(), scores, strict=True):
             rows.append({"layout": name, "rows": len(X), "landmarks": m})
-            figures.append({**{figure: score[figure] for figure in FIGURES}, "labels": votes(Y, labels)})
-        draw([(f"{name}: {m:,} of {len(X):,}", Y, labels) for m, Y in layouts.items()], folder / f"{name}.png")
-    report("landmark_umap_real", "UMAP of real sets by landmarks, in random order", rows, figures, stored)
+            kept = {"labels": votes(Y, labels), "labels, rare": rare_votes(Y, labels)}
+            figures.append({**{figure: score[figure] for figure in FIGURES}, **kept})
+        path = FIGURE if stored and name == REAL_SETS[0] else folder / f"{name}.png"
+        draw([(f"{name}: {m:,} of {len(X):,}", Y, labels) for m, Y in layouts.items()], path)
+    columns = {"layout": "", **{name: COLUMNS[name] for name in ("rows", "landmarks", *FIGURES, "labels")}}
+    columns |= {"labels, rare": ".4f"}
+    caption = (
+        "UMAP of real sets (up to 50 principal components) by all of their rows, a third, and a tenth. Rare labels are "
+        "those of less than a hundredth of the rows."
+    )
+    report(Table("landmark_umap_real", caption, columns) if stored else None, rows, figures)
 
 
 def pictures(sizes, folder: Path, stages: Stages, stored: bool) -> None:  # noqa: ARG001

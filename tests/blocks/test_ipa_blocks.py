@@ -1,6 +1,7 @@
 """IPA of rows in blocks: every row counts, and the result is that of an array, whatever holds the rows."""
 
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -174,7 +175,7 @@ def test_merged_overlaps_are_those_of_all_points():
 
     whole = overlaps(0, n)
     for cuts in ([0, 450, n], [0, 1, 2, n], [0, 300, 600, n]):
-        parts = [overlaps(lo, hi) for lo, hi in zip(cuts[:-1], cuts[1:], strict=True)]
+        parts = [overlaps(lo, hi) for lo, hi in pairwise(cuts)]
         total = parts[0]
         for part in parts[1:]:
             total = merged_overlaps(total, part)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn import get_config
 
 from manifoldry.blocks import BlockSample, RowBlocks
@@ -56,7 +57,12 @@ def draw_sample(model: Any, blocks: RowBlocks, size: int, run: Run) -> BlockSamp
             "others: model.fit(blocks.sample(2000, numpy.random.default_rng(0)).rows), then model.transform(blocks)."
         )
     with run.stage("sample"):
-        return blocks.sample(min(size, MAX_SAMPLE_ENTRIES // blocks.n_features), run.rng("sampled rows"), run)
+        return blocks.sample(bounded_size(size, blocks.n_features), run.rng("sampled rows"), run)
+
+
+def bounded_size(size: int, n_features: int) -> int:
+    """Return the rows of a sample: ``size``, or as many as `MAX_SAMPLE_ENTRIES` allows."""
+    return min(size, MAX_SAMPLE_ENTRIES // n_features)
 
 
 def fit_sample(model: Any, blocks: RowBlocks) -> BlockSample:
@@ -67,11 +73,7 @@ def fit_sample(model: Any, blocks: RowBlocks) -> BlockSample:
 
 def sampled_targets(y: Any, sample: BlockSample) -> Any:
     """Return the targets of the sampled rows."""
-    if y is None:
-        return None
-    if np.shape(y)[:1] != (sample.n_rows,):
-        raise ValueError(f"y must have one entry for each of the {sample.n_rows:,} rows; got shape {np.shape(y)}.")
-    return np.asarray(y)[sample.numbers]
+    return sample.entries(y, "y")
 
 
 def keep_sample(model: Any, blocks: RowBlocks, sample: BlockSample) -> None:
@@ -111,7 +113,8 @@ def map_blocks(model: Any, method: str, blocks: RowBlocks) -> Any:
     """
     n_columns, dtype, names = model._output_of(method)
     _refuse_columns(model, method, blocks)
-    return blocks.mapped(ShippedMap(model._map_alone(method), method), n_columns, dtype, names, model._run())
+    place = ShippedMap(model._map_alone(method), method, np.dtype(dtype))
+    return blocks.mapped(place, n_columns, dtype, names, model._run())
 
 
 @dataclass(frozen=True)
@@ -120,13 +123,19 @@ class ShippedMap:
 
     model: Any
     method: str
+    dtype: np.dtype[Any]
+
+    @property
+    def name(self) -> str:
+        """What the tasks of this map are called."""
+        return f"{type(self.model).__name__}.{self.method}"
 
     def __call__(self, rows: Array, run: Run) -> Array:
-        """Place a block of rows."""
+        """Place a block of rows: dense, and of the type that a fit announced."""
         if hasattr(self.model, "n_jobs"):
             self.model.n_jobs = run.n_jobs
-        made: Array = getattr(self.model, self.method)(rows)
-        return made
+        made = getattr(self.model, self.method)(rows)
+        return np.asarray(made.toarray() if issparse(made) else made, dtype=self.dtype)
 
 
 def bare(model: Any, kept: Iterable[str], **replaced: Any) -> Any:

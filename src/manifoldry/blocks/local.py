@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ from scipy.sparse import csr_array, issparse
 
 from manifoldry.arrays import on_host
 from manifoldry.blocks.checkpoint import Checkpoint, KeptPass, array_bytes_digest, digest_of, files_key
+from manifoldry.blocks.cutting import cut_at, regrouped
 from manifoldry.blocks.reduction import Pairwise
-from manifoldry.blocks.rows import BlockSample, BlockWork, RowBlocks, S, regrouped
+from manifoldry.blocks.rows import BlockSample, BlockWork, RowBlocks, S
 from manifoldry.blocks.sampling import KeyedRows, drawn_rows, skip_keys
 from manifoldry.run import Run
 from manifoldry.values import Array, IntArray
@@ -76,6 +77,12 @@ class LocalBlocks(RowBlocks):
                 total.add(share)
                 run.step(start + rows.shape[0], self.n_rows)
         return total.total()
+
+    def fold(self, update: Callable[[S, Array], S], state: S, ends: Sequence[int]) -> S:
+        """Read all rows once, in order: return what a function makes of a state by piece after piece."""
+        for piece in cut_at((rows for _, rows in self.blocks()), ends):
+            state = update(state, piece)
+        return state
 
     def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> BlockSample:
         """Return ``size`` rows drawn at random, all if there are not more, by one pass."""

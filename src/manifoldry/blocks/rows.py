@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from manifoldry.blocks.sampling import stacked
+from manifoldry.blocks.entries import listed_entries
 from manifoldry.run import Run
 from manifoldry.values import Array, IntArray
 
@@ -43,6 +43,17 @@ class BlockSample:
     def whole(self) -> bool:
         """Whether these are all rows."""
         return len(self.numbers) == self.n_rows
+
+    @property
+    def described(self) -> str:
+        """Which rows these are, for a sentence."""
+        return (
+            f"all {self.n_rows:,} rows" if self.whole else f"a sample of {len(self.numbers):,} of {self.n_rows:,} rows"
+        )
+
+    def entries(self, values: Any, name: str) -> Any:
+        """Return the entries of these rows of a list of one for each row; None stays None."""
+        return None if values is None else listed_entries(values, self.numbers, self.n_rows, name)
 
 
 class RowBlocks(ABC):
@@ -79,6 +90,13 @@ class RowBlocks(ABC):
         """Read all rows once: return the shares of all blocks, merged in pairs of neighbors (`pairwise`)."""
 
     @abstractmethod
+    def fold(self, update: Callable[[S, Array], S], state: S, ends: Sequence[int]) -> S:
+        """Read all rows once, in order: return what a picklable function makes of a state by piece after piece.
+
+        A piece ends before each of the rows ``ends``, the last of which is the number of rows.
+        """
+
+    @abstractmethod
     def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> BlockSample:
         """Return ``size`` rows drawn at random, all if there are not more; see `blocks.sampling`. One pass at most."""
 
@@ -104,20 +122,3 @@ def rows_per_block(n_features: int) -> int:
     """
     fitting = MAX_BLOCK_ENTRIES // max(1, n_features)
     return min(MAX_BLOCK_ROWS, max(MIN_BLOCK_ROWS, 2 ** (max(1, fitting).bit_length() - 1)))
-
-
-def regrouped(pieces: Iterable[Array], block_rows: int) -> Iterator[Array]:
-    """Yield the rows of consecutive pieces in blocks of ``block_rows``, the last with what is left."""
-    held: list[Array] = []
-    count = 0
-    for piece in pieces:
-        at = 0
-        while piece.shape[0] - at:
-            taken = piece[at : at + block_rows - count]
-            held.append(taken)
-            at, count = at + taken.shape[0], count + taken.shape[0]
-            if count == block_rows:
-                yield stacked(held)
-                held, count = [], 0
-    if held:
-        yield stacked(held)

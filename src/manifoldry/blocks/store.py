@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from manifoldry.atomic import new_file, refuse_existing
-from manifoldry.blocks.rows import regrouped
+from manifoldry.blocks.cutting import regrouped
 from manifoldry.values import Array
 
 if TYPE_CHECKING:

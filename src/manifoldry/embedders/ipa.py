@@ -9,7 +9,7 @@ import numpy as np
 
 from manifoldry import check
 from manifoldry.base import Embedder, estimator, fitted
-from manifoldry.base.blockwise import BlockFit
+from manifoldry.base.blockwise import BlockFit, bounded_size
 from manifoldry.blocks import BlockSample, RowBlocks
 from manifoldry.blocks.sampling import drawn_rows
 from manifoldry.geometry.dimension import IntrinsicDimension, intrinsic_dimension
@@ -216,7 +216,7 @@ class IPA(Embedder):
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         X = dense_rows(X, run)
-        sample = self._draw_sample(len(X), run)
+        sample = self._draw_sample(X.shape, run)
         found = self._search(np.asarray(X[sample], dtype=float), len(X), run)
         if len(sample) == len(X):
             return self._pack(sample, found)
@@ -286,11 +286,11 @@ class IPA(Embedder):
         """Whether neither the patches nor their dimension are given."""
         return not self._patches_are_given and isinstance(self.n_patches, str) and self.patch_components is None
 
-    def _draw_sample(self, n_points: int, run: Run) -> IntArray:
-        """Return the rows from which patches and charts are estimated: those that rows in blocks are sampled by."""
+    def _draw_sample(self, shape: tuple[int, int], run: Run) -> IntArray:
+        """Return the rows from which patches and charts are estimated, the same as of rows in blocks."""
         if self._patches_are_given:
-            return np.arange(n_points)
-        return drawn_rows(n_points, self._sample_size(), run.rng("sampled rows"))
+            return np.arange(shape[0])
+        return drawn_rows(shape[0], bounded_size(self._sample_size(), shape[1]), run.rng("sampled rows"))
 
     def _sample_size(self) -> int:
         if self.patches is not None:  # asked before anything is read

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from manifoldry.blocks.entries import listed_entries
 from manifoldry.run import Run
 from manifoldry.values import Array, IntArray
 
@@ -52,16 +53,7 @@ class BlockSample:
 
     def entries(self, values: Any, name: str) -> Any:
         """Return the entries of these rows of a list of one for each row; None stays None."""
-        if values is None:
-            return None
-        if np.shape(values)[:1] != (self.n_rows,):
-            raise ValueError(
-                f"{name} must have one entry for each of the {self.n_rows:,} rows; got shape {np.shape(values)}."
-            )
-        # Of a collection of Dask only these leave the workers.
-        return np.asarray(
-            values[self.numbers] if hasattr(values, "__dask_graph__") else np.asarray(values)[self.numbers]
-        )
+        return None if values is None else listed_entries(values, self.numbers, self.n_rows, name)
 
 
 class RowBlocks(ABC):

@@ -8,6 +8,7 @@ Run ``make docs``. A test compares the committed pages with what `pages` returns
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import is_dataclass
@@ -23,6 +24,8 @@ from manifoldry.registry import Card, clusterings, methods
 ROOT = Path(__file__).resolve().parent.parent
 BENCHMARK = re.compile(r"(<!-- benchmark: (\w+) -->).*?(<!-- benchmark end -->)", flags=re.DOTALL)
 """Where a page includes a table of benchmarks/results, by its name."""
+WHERE = re.compile(r"(<!-- rows in blocks -->).*?(<!-- rows in blocks end -->)", flags=re.DOTALL)
+"""Where a page includes what every method and clustering does with rows in blocks."""
 OPTIONS = re.compile(r"(<!-- options: (\w+) -->).*?(<!-- options end -->)", flags=re.DOTALL)
 """Where a page includes the options of a command, by its name, or those by which all commands read data."""
 ADVICE = {
@@ -31,6 +34,7 @@ ADVICE = {
     "Use when": "use_when",
     "Fails when": "fails_when",
     "Cost": "cost",
+    "[Rows in blocks](../scale.md)": "blocks",
     "Family": "family",
     "Problem": "problem",
 }
@@ -56,8 +60,8 @@ def pages() -> dict[Path, str]:
     )
     for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         text = path.read_text(encoding="utf-8")
-        if BENCHMARK.search(text) or OPTIONS.search(text):
-            texts[path] = with_options(with_benchmarks(text))
+        if BENCHMARK.search(text) or OPTIONS.search(text) or WHERE.search(text):
+            texts[path] = with_blocks(with_options(with_benchmarks(text)))
     return texts
 
 
@@ -70,6 +74,23 @@ def with_benchmarks(text: str) -> str:
         return f"{found[1]}\n\n{lines}\n{found[3]}"
 
     return BENCHMARK.sub(table, text)
+
+
+def with_blocks(text: str) -> str:
+    """Return the text with the table of what a fit to rows in blocks takes account of, and what placing a row costs."""
+    lines = ["| method | a fit takes | placing a row, microseconds of a core |", "|---|---|---|"]
+    costs = _placing_costs()
+    for folder, cards in (("methods", methods()), ("clusterings", clusterings())):
+        lines += [f"| [{c.name}]({folder}/{c.name}.md) | {c.blocks} | {costs.get(c.name, '')} |" for c in cards]
+    return WHERE.sub(lambda found: "\n".join([found[1], "", *lines, "", found[2]]), text)
+
+
+def _placing_costs() -> dict[str, str]:
+    """Return the microseconds of one core that placing a row takes, by method, as the benchmark has stored them."""
+    stored = ROOT / "benchmarks" / "results" / "transform_throughput.json"
+    rows = json.loads(stored.read_text(encoding="utf-8"))["rows"] if stored.exists() else []
+    costs = {row["method"]: row["µs per row"] for row in rows if row.get("call") in ("transform", "predict")}
+    return {name: f"{cost:,.0f}" if cost >= 10 else f"{cost:.2g}" for name, cost in costs.items()}
 
 
 def with_options(text: str) -> str:

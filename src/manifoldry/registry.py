@@ -116,6 +116,18 @@ class Card:
         if unknown or not self.papers:
             raise ValueError(f"The card of {self.name} needs a paper and gives only of {GIVES}; got {unknown}.")
 
+    @property
+    def blocks(self) -> str:
+        """What a fit to rows in blocks takes account of, as its class says.
+
+        Examples
+        --------
+        >>> from manifoldry import methods
+        >>> {card.name: card.blocks for card in methods()}["Isomap"]
+        'a sample of 5,000'
+        """
+        return str(self.cls._blockwise)  # type: ignore[attr-defined]
+
 
 _cards: dict[str, Card] = {}
 

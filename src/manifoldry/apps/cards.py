@@ -62,7 +62,7 @@ def card_text(card: Card) -> str:
     """Return everything a card says, and the parameters of the method."""
     facts = {"family": card.family, "problem": card.problem, "gives": ", ".join(card.gives)}
     advice = {heading: getattr(card, field) for heading, field in ADVICE.items()}
-    rows = {**facts, **advice, "papers": ", ".join(card.papers)}
+    rows = {**facts, **advice, "rows in blocks": card.blocks, "papers": ", ".join(card.papers)}
     lines = [card.name, *wrapped(summary(card), "  ", "  "), ""]
     lines += aligned([(f"  {heading}", text) for heading, text in rows.items()], "ll")
     return "\n".join([*lines, "", "  parameters", *parameter_lines(card)])
@@ -85,7 +85,7 @@ def parameter_lines(card: Card) -> list[str]:
 
 def card_facts(card: Card) -> dict[str, Any]:
     """Return what a card says, and the parameters of the method, as plain values."""
-    names = ("name", "family", "problem", "gives", "papers", *ADVICE.values(), "wrapped")
+    names = ("name", "family", "problem", "gives", "papers", *ADVICE.values(), "blocks", "wrapped")
     parameters = {
         parameter.name: {"default": parameter.default, "allowed": parameter.allowed, "text": parameter.text}
         for parameter in all_parameters(card.cls).values()

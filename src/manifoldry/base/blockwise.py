@@ -16,6 +16,10 @@ from manifoldry.values import Array
 MAP_PARAMETERS = ("n_components", "metric", "metric_params", "verbose")
 """Parameters that an estimator needs to place new rows; others may be as large as the data."""
 
+MAX_SAMPLE_ENTRIES = 2**27
+"""Entries (rows times columns) that the sample of a fit has at most: a gigabyte in double precision, up to four times
+that while it is drawn. Of rows with more than 1,342 columns fewer than 100,000 are drawn."""
+
 QUIET: dict[str, Any] = {"callback": None, "n_jobs": 1, "_sklearn_output_config": {}}
 """What an estimator has that only places rows in blocks: it reports to nobody, and returns arrays."""
 
@@ -25,35 +29,44 @@ class BlockFit:
     """What an estimator does with rows in blocks.
 
     ``kind`` is "whole" where a fit takes account of every row, "sample" where it takes a sample of ``n_rows`` and the
-    others are only placed, "no" where that makes no sense: then ``instead`` is a sentence that says what does.
+    others are only placed, "no" where that makes no sense: then ``instead`` is a sentence that says what does. A fit to
+    ``n_rows`` takes up to a minute of two cores and less than two gigabytes.
     """
 
     kind: Literal["whole", "sample", "no"] = "sample"
     n_rows: int = 20_000
     instead: str = ""
 
+    def __str__(self) -> str:
+        return {"whole": "all rows", "sample": f"a sample of {self.n_rows:,}", "no": f"no: {self.instead}"}[self.kind]
+
 
 def draw_sample(model: Any, blocks: RowBlocks, size: int, run: Run) -> BlockSample:
-    """Return the sample of a fit, of at most ``size`` rows; refuse methods that cannot be fitted to rows in blocks."""
+    """Return the sample of a fit, of at most ``size`` rows; refuse methods that cannot be fitted to rows in blocks.
+
+    Of very wide rows it is less, so that memory is bounded.
+    """
     name = type(model).__name__
-    if getattr(model, "metric", "") in ("precomputed", "gram", "affinity"):
-        raise ValueError(f"{name} with metric={model.metric!r} needs all pairs in memory; rows in blocks have none.")
+    if getattr(model, "_pairwise", False):
+        pairs = f"metric={model.metric!r}" if getattr(model, "kernel", "") != "precomputed" else "kernel='precomputed'"
+        raise ValueError(f"{name} with {pairs} needs all pairs in memory; rows in blocks have none.")
     if model._blockwise.kind == "no":
         raise ValueError(
             f"{name} cannot be fitted to rows in blocks: {model._blockwise.instead} Or fit a sample and place the "
             "others: model.fit(blocks.sample(2000, numpy.random.default_rng(0)).rows), then model.transform(blocks)."
         )
     with run.stage("sample"):
-        return blocks.sample(size, run.rng("sampled rows"))
+        return blocks.sample(bounded_size(size, blocks.n_features), run.rng("sampled rows"))
+
+
+def bounded_size(size: int, n_features: int) -> int:
+    """Return the rows of a sample: ``size``, or as many as `MAX_SAMPLE_ENTRIES` allows."""
+    return min(size, MAX_SAMPLE_ENTRIES // n_features)
 
 
 def sampled_targets(y: Any, sample: BlockSample) -> Any:
     """Return the targets of the sampled rows."""
-    if y is None:
-        return None
-    if np.shape(y)[:1] != (sample.n_rows,):
-        raise ValueError(f"y must have one entry for each of the {sample.n_rows:,} rows; got shape {np.shape(y)}.")
-    return np.asarray(y)[sample.numbers]
+    return sample.entries(y, "y")
 
 
 def keep_sample(model: Any, blocks: RowBlocks, sample: BlockSample) -> None:
@@ -67,8 +80,23 @@ def keep_sample(model: Any, blocks: RowBlocks, sample: BlockSample) -> None:
     elif model._blockwise.kind == "whole":
         said = f"all {n:,} rows; what is left of single rows is that of a sample of {m:,}"
     else:
-        said = f"a sample of {m:,} of {n:,} rows; transform places the others"
+        rest = "transform places" if hasattr(model, "transform") else "predict labels"
+        said = (
+            f"a sample of {m:,} of {n:,} rows; {rest} the others. Neighbors are those in the sample, and a group of "
+            f"fewer than {seen_size(m, n):,} rows may have none there"
+        )
     model.diagnostics_["fitted_to"] = said
+
+
+def seen_size(n_sampled: int, n_rows: int) -> int:
+    """Return how many rows a group needs so that a sample has one of them, but for one sample in a hundred.
+
+    Examples
+    --------
+    >>> seen_size(100_000, 10_000_000)
+    459
+    """
+    return int(np.ceil(np.log(0.01) / np.log1p(-n_sampled / n_rows)))
 
 
 def map_blocks(model: Any, method: str, blocks: RowBlocks) -> Any:
@@ -99,9 +127,15 @@ class ShippedMap:
 def bare(model: Any, kept: Iterable[str], **replaced: Any) -> Any:
     """Return an estimator of the same class with only some attributes, and no wish for progress or another output."""
     alone = object.__new__(type(model))
-    own = {name: value for name, value in vars(model).items() if name in kept}
+    own = {name: _as_sent(value) for name, value in vars(model).items() if name in kept}
     vars(alone).update({**own, **{name: value for name, value in QUIET.items() if hasattr(model, name)}, **replaced})
     return alone
+
+
+def _as_sent(value: Any) -> Any:
+    """Return a strided array as another process would get it, in one piece: the bits of products depend on that."""
+    strided = isinstance(value, np.ndarray) and not (value.flags.c_contiguous or value.flags.f_contiguous)
+    return np.ascontiguousarray(value) if strided else value
 
 
 def _refuse_columns(model: Any, method: str, blocks: RowBlocks) -> None:

@@ -137,9 +137,10 @@ def _some(X: Any, rows: IntArray, model: Any) -> Any:
 
 
 def repr_with_advice(text: str, model: Any) -> str:
-    """Return the representation of an estimator with the findings of its fit below."""
-    advice = getattr(model, "diagnostics_", {}).get("advice", ())
-    return "\n".join([text, *(f"  # {sentence}" for sentence in advice)])
+    """Return the representation of an estimator with the findings of its fit below, and to which rows that was."""
+    diagnostics = getattr(model, "diagnostics_", {})
+    told = [f"Fitted to {diagnostics['fitted_to']}."] if "fitted_to" in diagnostics else []
+    return "\n".join([text, *(f"  # {sentence}" for sentence in (*told, *diagnostics.get("advice", ())))])
 
 
 def _rounded_rows(X: Any, model: Any) -> Iterator[str]:

@@ -27,6 +27,7 @@ from manifoldry.base.suggestion import by_dimension, variance_left_over
 from manifoldry.blas import blas_threads_for
 from manifoldry.blocks import BlockSample, RowBlocks, as_blocks
 from manifoldry.geometry.dimension import intrinsic_dimension
+from manifoldry.geometry.neighborhoods import dense
 from manifoldry.run import Run
 from manifoldry.solve.spectrum import Suggestion, elbow
 from manifoldry.storage import save_estimator
@@ -155,6 +156,7 @@ class Wrapped(TransformerMixin):
 
     def _checked(self, X: Any) -> Any:
         """Return the rows of a fit; refuse what is no numbers or all the same, and more components than there are."""
+        self.__dict__.pop("sampled_rows_", None)  # of an earlier fit
         rows = self._validated(X, reset=True)
         check.distinct_points(rows)
         limit = check.MAX_SINGLE_SCALE if rows.dtype.itemsize <= 4 else check.MAX_SCALE
@@ -275,3 +277,17 @@ class WrappedSpectral(Wrapped):
             self.spectrum_ = Spectrum(values, vectors, np.linalg.norm(images - values * vectors, axis=0), "largest")
         super()._keep(rows, scores, seconds)
         self.diagnostics_["left_over"] = variance_left_over(rows)
+
+    def _keep_whole(
+        self, sample: BlockSample, values: FloatArray, residuals: FloatArray, left_over: FloatArray, run: Run
+    ) -> None:
+        """Set what a fit to all rows in blocks leaves behind: places, and entries of vectors, of the sample.
+
+        ``values`` and ``residuals`` are those of the Gram matrix of all centered rows.
+        """
+        values = values[: len(residuals)]
+        centered = dense(sample.rows) - self.mean_.astype(np.float64)
+        vectors = centered @ self.components_.astype(np.float64).T / np.sqrt(np.where(values > 0, values, 1.0))
+        self.spectrum_ = Spectrum(values, vectors, residuals, "largest")
+        super()._keep(sample.rows, self.transform(sample.rows), dict(run.seconds))
+        self.diagnostics_["left_over"] = left_over

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,18 @@ class DaskBlocks(RowBlocks):
         join = dask.delayed(merge, pure=False)
         shares = [task(block, start) for start, block in self._delayed_blocks()]
         (total,) = dask.compute(merge_levels(shares, join))
+        return total
+
+    def fold(self, update: Callable[[S, Array], S], state: S, ends: Sequence[int]) -> S:
+        """Compute piece after piece where its rows are: the state goes from worker to worker."""
+        import dask
+
+        cut = self.counted().rechunk({0: tuple(np.diff(ends, prepend=0).tolist())})
+        task = dask.delayed(_FoldTask(update, self.n_features, self.dtype), pure=False)
+        made = state
+        for end, block in zip(ends, cut.to_delayed().ravel().tolist(), strict=True):
+            made = task(made, block, end)
+        (total,) = dask.compute(made)
         return total
 
     def sample(self, size: int, rng: np.random.Generator) -> BlockSample:
@@ -132,6 +144,17 @@ class _BlockTask:
     def __call__(self, block: Any, start: int) -> Any:
         rows = checked_rows(np.asarray(block), self.n_features, self.dtype, start)
         return self.work(rows, start, Run(self.seed, 1))
+
+
+class _FoldTask:
+    """An update by a piece of rows as a task."""
+
+    def __init__(self, update: Callable[[Any, Array], Any], n_features: int, dtype: Any) -> None:
+        self.update, self.n_features, self.dtype = update, n_features, dtype
+
+    def __call__(self, state: Any, block: Any, end: int) -> Any:
+        rows = np.asarray(block)
+        return self.update(state, checked_rows(rows, self.n_features, self.dtype, end - len(rows)))
 
 
 class _RowsTask:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,12 @@ class LocalBlocks(RowBlocks):
             total.add(work(rows, start, run))
             run.step(start + rows.shape[0], self.n_rows)
         return total.total()
+
+    def fold(self, update: Callable[[S, Array], S], state: S, ends: Sequence[int]) -> S:
+        """Read all rows once, in order: return what a function makes of a state by piece after piece."""
+        for piece in _cut_at((rows for _, rows in self.blocks()), ends):
+            state = update(state, piece)
+        return state
 
     def sample(self, size: int, rng: np.random.Generator) -> BlockSample:
         """Return ``size`` rows drawn at random, all if there are not more, by one pass."""
@@ -105,6 +111,11 @@ class IteratorBlocks(LocalBlocks):
         self.feature_names = None if names is None else tuple(map(str, names))
         self._left = chain([first], self._left)
 
+    @property
+    def reads_once(self) -> bool:
+        """Whether this is an iterator, and no function that returns one."""
+        return self._again is None
+
     def _read(self) -> Iterator[Array]:
         left, self._left = self._left, None
         if left is None:
@@ -147,6 +158,11 @@ class MappedBlocks(LocalBlocks):
     def n_rows(self, value: int | None) -> None:
         self.source.n_rows = value
 
+    @property
+    def reads_once(self) -> bool:
+        """Whether the source can be read only once."""
+        return self.source.reads_once
+
     def pieces(self) -> Iterator[tuple[int, Array]]:
         """Yield what is made of each block of the source, with the number of its first row."""
         for start, rows in self.source.blocks():
@@ -184,17 +200,23 @@ def refuse_columns(rows: Array, n_features: int, start: int) -> None:
 
 def regrouped(pieces: Iterable[Array], block_rows: int) -> Iterator[Array]:
     """Yield the rows of consecutive pieces in blocks of ``block_rows``, the last with what is left."""
+    return _cut_at(pieces, count(block_rows, block_rows))
+
+
+def _cut_at(pieces: Iterable[Array], ends: Iterable[int]) -> Iterator[Array]:
+    """Yield the rows of consecutive pieces in others, which end before the rows ``ends`` or with the last row."""
     held: list[Array] = []
-    count = 0
+    coming = iter(ends)
+    start, end = 0, next(coming, None)
     for piece in pieces:
         at = 0
         while piece.shape[0] - at:
-            taken = piece[at : at + block_rows - count]
+            taken = piece[at:] if end is None else piece[at : at + end - start]
             held.append(taken)
-            at, count = at + taken.shape[0], count + taken.shape[0]
-            if count == block_rows:
+            at, start = at + taken.shape[0], start + taken.shape[0]
+            if start == end:
                 yield stacked(held)
-                held, count = [], 0
+                held, end = [], next(coming, None)
     if held:
         yield stacked(held)
 

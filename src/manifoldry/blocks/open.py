@@ -11,7 +11,12 @@ import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry.blocks.local import ArrayBlocks, IteratorBlocks
-from manifoldry.blocks.rows import RowBlocks
+from manifoldry.blocks.rows import BlockSample, RowBlocks
+from manifoldry.run import Run
+
+MAX_SAMPLED_ENTRIES, MIN_SAMPLED_ROWS = 2**24, 1000
+"""Entries (rows times columns) of a sample that stands for rows in blocks: 128 MB in double precision; and rows
+that are drawn of however many columns."""
 
 
 def row_blocks(source: Any, *, columns: Iterable[str] | None = None, n_rows: int | None = None) -> RowBlocks:
@@ -61,18 +66,43 @@ def row_blocks(source: Any, *, columns: Iterable[str] | None = None, n_rows: int
     )
 
 
+def in_blocks(X: Any) -> bool:
+    """Tell whether input is rows in blocks, an iterator of such, or anything of Dask: a table that is not in memory."""
+    return isinstance(X, RowBlocks) or is_collection(X) or _is_iterator(X)
+
+
+def is_collection(X: Any) -> bool:
+    """Tell whether input is a collection of Dask, of any kind."""
+    return type(X).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(X, "__dask_graph__")
+
+
+def _is_iterator(X: Any) -> bool:
+    return hasattr(X, "__next__") and not hasattr(X, "shape")
+
+
 def as_blocks(X: Any) -> RowBlocks | None:
     """Return input of an estimator that is to be read in blocks as such, None for tables in memory."""
     if isinstance(X, RowBlocks):
         return X
-    package = type(X).__module__.split(".")[0]
-    if package in ("dask", "dask_expr") and hasattr(X, "__dask_graph__"):
+    if is_collection(X):
         from manifoldry.blocks.dask_rows import dask_blocks
 
         return dask_blocks(X)
-    if hasattr(X, "__next__") and not hasattr(X, "shape"):
+    if _is_iterator(X):
         return IteratorBlocks(X)
     return None
+
+
+def some_rows(X: Any, size: int, run: Run, metric: Any = "euclidean") -> BlockSample | None:
+    """Return a sample of input that comes in blocks, for what needs rows in memory; None for tables in memory."""
+    if not in_blocks(X):
+        return None
+    if isinstance(metric, str) and metric == "precomputed":
+        raise ValueError("metric='precomputed' needs all pairs in memory; rows in blocks have none.")
+    blocks = row_blocks(X)
+    size = min(size, max(MIN_SAMPLED_ROWS, MAX_SAMPLED_ENTRIES // blocks.n_features))
+    with run.stage("sample"):
+        return blocks.sample(size, run.rng("sampled rows"))
 
 
 def _file_blocks(path: Path, columns: Iterable[str] | None) -> RowBlocks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -43,6 +43,26 @@ class BlockSample:
         """Whether these are all rows."""
         return len(self.numbers) == self.n_rows
 
+    @property
+    def described(self) -> str:
+        """Which rows these are, for a sentence."""
+        return (
+            f"all {self.n_rows:,} rows" if self.whole else f"a sample of {len(self.numbers):,} of {self.n_rows:,} rows"
+        )
+
+    def entries(self, values: Any, name: str) -> Any:
+        """Return the entries of these rows of a list of one for each row; None stays None."""
+        if values is None:
+            return None
+        if np.shape(values)[:1] != (self.n_rows,):
+            raise ValueError(
+                f"{name} must have one entry for each of the {self.n_rows:,} rows; got shape {np.shape(values)}."
+            )
+        # Of a collection of Dask only these leave the workers.
+        return np.asarray(
+            values[self.numbers] if hasattr(values, "__dask_graph__") else np.asarray(values)[self.numbers]
+        )
+
 
 class RowBlocks(ABC):
     """The rows of a table, read block by block: a file, an iterator, or a collection of Dask.
@@ -69,6 +89,11 @@ class RowBlocks(ABC):
     feature_names: tuple[str, ...] | None = None
 
     @property
+    def reads_once(self) -> bool:
+        """Whether the rows can be read only once: those of an iterator."""
+        return False
+
+    @property
     def block_rows(self) -> int:
         """Rows of every block but the last: it depends on the number of columns alone."""
         return rows_per_block(self.n_features)
@@ -76,6 +101,13 @@ class RowBlocks(ABC):
     @abstractmethod
     def reduce(self, work: BlockWork[S], merge: Callable[[S, S], S], run: Run) -> S:
         """Read all rows once: return the shares of all blocks, merged in pairs of neighbors (`pairwise`)."""
+
+    @abstractmethod
+    def fold(self, update: Callable[[S, Array], S], state: S, ends: Sequence[int]) -> S:
+        """Read all rows once, in order: return what a picklable function makes of a state by piece after piece.
+
+        A piece ends before each of the rows ``ends``, the last of which is the number of rows.
+        """
 
     @abstractmethod
     def sample(self, size: int, rng: np.random.Generator) -> BlockSample:

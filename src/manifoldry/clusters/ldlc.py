@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from manifoldry.base.blockwise import BlockFit
 from manifoldry.base.estimator import estimator, fitted
 from manifoldry.clusters.alternation import Problem, best_of, compact
 from manifoldry.clusters.assignment import GeodesicsToMedoids, LeastCost, to_clustering
@@ -113,6 +114,8 @@ class LDLC(Clusterer):
     metric: str | Callable[..., Any] = "euclidean"
 
     rho_: float = fitted()
+
+    _blockwise = BlockFit(n_rows=5_000)
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from manifoldry.base.blockwise import BlockFit
 from manifoldry.base.estimator import estimator
 from manifoldry.clusters.alternation import Problem, best_of, compact
 from manifoldry.clusters.assignment import to_clustering
@@ -90,6 +91,8 @@ class GeodesicKMedoids(Clusterer):
     max_iter: PositiveInt = 100
     tol: NonNegative = 0.0
     metric: str | Callable[..., Any] = "euclidean"
+
+    _blockwise = BlockFit(n_rows=5_000)
 
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
         graph, index = self._graph(X, run)

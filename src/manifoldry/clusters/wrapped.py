@@ -11,6 +11,7 @@ from sklearn import cluster
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from manifoldry.base.blockwise import BlockFit
 from manifoldry.base.estimator import estimator
 from manifoldry.blas import one_blas_thread
 from manifoldry.clusters.clusterer import Clusterer, Clustering
@@ -97,6 +98,8 @@ class KMeans(Clusterer):
     n_init: PositiveInt = 10
     max_iter: PositiveInt = 300
     tol: NonNegative = 1e-4
+
+    _blockwise = BlockFit(n_rows=100_000)
 
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
         seeds = [int(run.rng(f"start {number}").integers(2**31 - 1)) for number in range(self.n_init)]
@@ -186,6 +189,8 @@ class AffinityPropagation(Clusterer):
     damping: Annotated[float, Range(0.5, 1)] = 0.9
     max_iter: PositiveInt = 500
     convergence_iter: PositiveInt = 15
+
+    _blockwise = BlockFit(n_rows=3_000)
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)

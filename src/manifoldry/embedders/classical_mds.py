@@ -9,6 +9,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry.base import Embedder, Metric, estimator
+from manifoldry.base.blockwise import BlockFit
 from manifoldry.extend.linear import LinearMap
 from manifoldry.extend.placement import (
     GramPlacement,
@@ -87,6 +88,8 @@ class ClassicalMDS(Embedder):
 
     _invertible = _local_inverse = True
     _extra_metrics = ("gram",)
+
+    _blockwise = BlockFit(n_rows=5_000)
 
     def suggest_n_components(self) -> Suggestion:
         """Return the dimension at a clear elbow of the variance that 1 to 10 leave, else the measured one, and why.

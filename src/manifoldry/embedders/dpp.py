@@ -7,6 +7,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from manifoldry.base import GraphEmbedder, estimator, fitted
+from manifoldry.base.blockwise import BlockFit
 from manifoldry.extend.linear import embed_linearly, feature_rows
 from manifoldry.neighbors.sample import Sample
 from manifoldry.parameters import PositiveShare
@@ -90,6 +91,8 @@ class DPP(GraphEmbedder):
     mean_: FloatArray = fitted()
 
     _invertible = True
+
+    _blockwise = BlockFit(n_rows=50_000)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         span = principal_span(feature_rows(sample, run), run, variance=self.variance)

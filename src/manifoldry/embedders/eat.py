@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.base import Embedder, estimator, fitted
+from manifoldry.base.blockwise import BlockFit
 from manifoldry.extend.kernel_image import KernelImage
 from manifoldry.extend.kernel_projection import Kernel
 from manifoldry.extend.placement import pairwise
@@ -160,6 +161,10 @@ class EAT(Embedder):
 
     _invertible = True
     _local_inverse = True
+
+    _blockwise = BlockFit(
+        "no", instead="its semidefinite program takes some hundred points. IPA unfolds all rows, and is certified too."
+    )
 
     @property
     def _pairwise(self) -> bool:

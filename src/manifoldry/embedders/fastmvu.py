@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.base import GraphEmbedder, estimator, fitted
+from manifoldry.base.blockwise import BlockFit
 from manifoldry.base.look import MAX_RULED_SHARE
 from manifoldry.extend.local import forward
 from manifoldry.geometry.weights import reconstruction
@@ -135,6 +136,8 @@ class FastMVU(GraphEmbedder):
 
     _invertible = _local_inverse = True
 
+    _blockwise = BlockFit(n_rows=10_000)
+
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
         check.integer("n_basis", self.n_basis, self.n_components, None, " (n_components)")
@@ -241,6 +244,8 @@ class LandmarkMVU(GraphEmbedder):
     landmarks_: IntArray = fitted()
 
     _invertible = _local_inverse = True
+
+    _blockwise = BlockFit(n_rows=10_000)
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)

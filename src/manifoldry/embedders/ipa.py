@@ -9,12 +9,14 @@ import numpy as np
 
 from manifoldry import check
 from manifoldry.base import Embedder, estimator, fitted
+from manifoldry.base.blockwise import BlockFit, bounded_size
+from manifoldry.blocks import BlockSample, RowBlocks
+from manifoldry.blocks.sampling import drawn_rows
 from manifoldry.geometry.dimension import IntrinsicDimension, intrinsic_dimension
-from manifoldry.geometry.neighborhoods import dense_rows
+from manifoldry.geometry.neighborhoods import dense, dense_rows
 from manifoldry.neighbors.graph import join_small_components, symmetrize
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.parameters import ClusterEstimator, Described, Positive, PositiveInt
-from manifoldry.patches.advice import advice
 from manifoldry.patches.atlas import (
     Atlas,
     ChartOptions,
@@ -25,15 +27,17 @@ from manifoldry.patches.atlas import (
     voronoi_atlas,
 )
 from manifoldry.patches.cover import ListedCover, lists_members, member_weights
-from manifoldry.patches.layout import PatchLayout, lay_out, wider_atlases
-from manifoldry.patches.restarts import (
-    Chosen,
-    Trial,
-    edge_ratios,
-    least_contradicted,
-    resolve_n_init,
+from manifoldry.patches.found import FoundLayout
+from manifoldry.patches.layout import (
+    BlockOverlaps,
+    PatchLayout,
+    chart_points,
+    lay_out,
+    place_points,
+    wider_atlases,
 )
-from manifoldry.patches.unfold import PatchInverse, PatchMap
+from manifoldry.patches.overlaps import merged_overlaps
+from manifoldry.patches.restarts import Trial, least_contradicted, resolve_n_init
 from manifoldry.quality.comparison import most_trusted
 from manifoldry.registry import register
 from manifoldry.run import Run
@@ -85,6 +89,11 @@ class IPA(Embedder):
     Overlaps too thin to tell one side of a hinge from the other are left out of the sum where others hold both patches,
     which departs from the paper; patches that nothing holds are widened, or left to their neighbors.
 
+    Of more than 20,000 points (50 per patch, if so many patches are asked for) patches, charts, axes and spectrum come
+    from a random sample, the overlaps that place the patches from all points. Rows in blocks, of a stream or a Dask
+    collection, are fitted in the same way, by one pass for the sample and one for the overlaps: to the same sample and
+    with the same result as in memory.
+
     Parameters
     ----------
     n_components : int
@@ -94,10 +103,11 @@ class IPA(Embedder):
         not connected in the neighbor graph are divided, so there may be more.
     clustering : "kmeans" or cluster estimator
         Clustering of the data into patches: Voronoi cells of k-means centers, or the labels of an estimator's
-        ``fit_predict`` (`LDLC` for complex data), expanded over their borders along the neighbor graph.
+        ``fit_predict`` (`LDLC` for complex data), expanded over their borders along the neighbor graph. Of rows in
+        blocks it clusters the sample, and other rows are in the patches of the nearest sampled one.
     patches : array of labels, or sequence of index arrays, optional
         Given patches: a label per point, expanded over the borders; or the members of each patch, which have to overlap
-        and to cover all points.
+        and to cover all points. Not for rows in blocks.
     chart : {"curved", "flat", "geodesic"}
         Local coordinates: principal components corrected for curvature to arc length; principal components; or
         classical scaling of geodesic distances inside the patch.
@@ -131,18 +141,18 @@ class IPA(Embedder):
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        The coordinates, at the scale of the data.
+        The coordinates, at the scale of the data; of rows in blocks those of the sample.
     certificate_ : Certificate
         Of the matching error: no placement of these patches has a smaller one, if ``optimal``. It does not say that
         the surface is unfolded, which depends on the patches.
     trace_ : Trace
         Matching error per iteration, of the largest component of the patch graph.
     spectrum_ : Spectrum
-        Of the unfolded points in all dimensions of the alignment; those beyond the first n_components are lost.
+        Of the unfolded sample in all dimensions of the alignment; those beyond the first n_components are lost.
     patches_ : Atlas
         Cover, charts and overlaps.
     disagreement_ : ndarray of shape (n_samples,)
-        Root mean square distance of a point's images from their mean.
+        Root mean square distance of a point's images from their mean; of rows in blocks those of the sample.
     residuals_ : ndarray of shape (n_patches_,)
         Root mean square distance of each patch's points from its chart, relative to the patch's spread.
     graph_ : NeighborGraph
@@ -152,7 +162,8 @@ class IPA(Embedder):
     n_patches_ : int
         Number of patches.
     sample_ : ndarray
-        Rows from which patches and charts were estimated.
+        Rows of ``embedding_`` from which patches and charts were estimated: of rows in blocks all of them, and
+        ``sampled_rows_`` are their numbers among all rows.
     diagnostics_ : dict
         ``advice``: problems found, in sentences; ``dimension``: that of the data, as measured; ``patch_components``:
         that of the charts; ``edge_changes``: the numbers of patches tried and the root mean square change of edge
@@ -193,6 +204,7 @@ class IPA(Embedder):
     distortion_: FloatArray = fitted()
 
     _invertible = True
+    _blockwise = BlockFit("whole", MAX_SAMPLE)
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
@@ -204,9 +216,36 @@ class IPA(Embedder):
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         X = dense_rows(X, run)
+        sample = self._draw_sample(X.shape, run)
+        found = self._search(np.asarray(X[sample], dtype=float), len(X), run)
+        if len(sample) == len(X):
+            return self._pack(sample, found)
+        with run.stage("charts"):
+            charted, overlaps = chart_points(X, found.atlas, run)
+        found = found.stitched_by(overlaps, self.n_components, run)
+        with run.stage("unfolding"):
+            places, disagreement = place_points(charted, found.layout.unfolded.stitched, run)
+        packed = self._pack(sample, found)
+        return replace(packed, coordinates=places, fitted={**packed.fitted, "disagreement_": disagreement})
+
+    def _embed_blocks(self, blocks: RowBlocks, sample: BlockSample, run: Run) -> Embedding:
+        found = self._search(dense(sample.rows), sample.n_rows, run)
+        with run.stage("charts"):
+            work = BlockOverlaps(found.atlas.cover, found.atlas.charts)
+            overlaps = blocks.reduce(work, merged_overlaps, run)
+        return self._pack(np.arange(len(sample.numbers)), found.stitched_by(overlaps, self.n_components, run))
+
+    def _pack(self, sample: IntArray, found: FoundLayout) -> Embedding:
+        parts = found.layout.unfolded.stitched.n_components
+        if parts > 1 and self.disconnected == "raise":
+            raise ValueError(
+                f"The patch graph is in {parts} pieces; raise n_neighbors or overlap, or set disconnected='apart'."
+            )
+        return found.embedding(sample, self.n_components, self.overlap, self.tol)
+
+    def _search(self, rows: FloatArray, n_points: int, run: Run) -> FoundLayout:
+        """Return the patches of the sample that its points contradict least, laid out by themselves."""
         with run.stage("patches"):
-            sample = self._draw_sample(len(X), run)
-            rows = np.asarray(X[sample], dtype=float)
             neighbors, index = neighbor_graph(rows, self._neighbor_rule(len(rows)), run)
             graph = join_small_components(symmetrize(neighbors), rows, run)
             dimension = intrinsic_dimension(rows)
@@ -214,40 +253,28 @@ class IPA(Embedder):
         def make(trial: Trial) -> tuple[PatchLayout, History]:
             with run.stage("patches"):
                 atlas, history = self._atlas(rows, trial, index, dimension, run)
-            return lay_out(X, atlas, self.n_components, run), history
-
-        def places(found: tuple[PatchLayout, History]) -> FloatArray:
-            return found[0].unfolded.coordinates[sample]
+            return lay_out(atlas, self.n_components, run), history
 
         first, history = make(Trial(0, graph))
         no_surface = first.atlas.no_surface
         if no_surface and self._patches_are_free:
-            first = self._wider(X, rows, graph, dimension, first, run)
-        n_init = 1 if no_surface or self._patches_are_given else resolve_n_init(self.n_init, len(X))
-        chosen = least_contradicted((first, history), make, places, rows, graph, n_init, run)
-        parts = chosen.layout[0].unfolded.stitched.n_components
-        if parts > 1 and self.disconnected == "raise":
-            raise ValueError(
-                f"The patch graph is in {parts} pieces; raise n_neighbors or overlap, or set disconnected='apart'."
-            )
-        return self._pack(sample, graph, dimension, chosen)
+            first = self._wider(rows, graph, dimension, first, run)
+        n_init = 1 if no_surface or self._patches_are_given else resolve_n_init(self.n_init, n_points)
+        chosen = least_contradicted(
+            (first, history), make, lambda made: made[0].unfolded.coordinates, rows, graph, n_init, run
+        )
+        return FoundLayout(graph, dimension, chosen)
 
     def _wider(
-        self,
-        X: FloatArray,
-        rows: FloatArray,
-        graph: NeighborGraph,
-        dimension: IntrinsicDimension,
-        layout: PatchLayout,
-        run: Run,
+        self, rows: FloatArray, graph: NeighborGraph, dimension: IntrinsicDimension, layout: PatchLayout, run: Run
     ) -> PatchLayout:
         """Return the layout that keeps neighbors best: the given one, that of wider patches, or that of one patch."""
         with run.stage("patches"):
             atlases = wider_atlases(rows, graph, int(dimension), self._chart_options(rows.shape[1]), run)
-        several, single = (lay_out(X, atlas, self.n_components, run) for atlas in atlases)
+        several, single = (lay_out(atlas, self.n_components, run) for atlas in atlases)
         layouts = [single, layout, several]
         with run.stage("comparison"):
-            return layouts[most_trusted(X, [found.unfolded.coordinates for found in layouts], run)]
+            return layouts[most_trusted(rows, [made.unfolded.coordinates for made in layouts], run)]
 
     @property
     def _patches_are_given(self) -> bool:
@@ -259,12 +286,19 @@ class IPA(Embedder):
         """Whether neither the patches nor their dimension are given."""
         return not self._patches_are_given and isinstance(self.n_patches, str) and self.patch_components is None
 
-    def _draw_sample(self, n_points: int, run: Run) -> IntArray:
-        """Return the rows from which patches and charts are estimated."""
-        wanted = MAX_SAMPLE if isinstance(self.n_patches, str) else max(MAX_SAMPLE, SAMPLE_PER_PATCH * self.n_patches)
-        if self._patches_are_given or n_points <= wanted:
-            return np.arange(n_points)
-        return np.sort(run.rng("patch sample").choice(n_points, wanted, replace=False))
+    def _draw_sample(self, shape: tuple[int, int], run: Run) -> IntArray:
+        """Return the rows from which patches and charts are estimated, the same as of rows in blocks."""
+        if self._patches_are_given:
+            return np.arange(shape[0])
+        return drawn_rows(shape[0], bounded_size(self._sample_size(), shape[1]), run.rng("sampled rows"))
+
+    def _sample_size(self) -> int:
+        if self.patches is not None:  # asked before anything is read
+            raise ValueError(
+                "patches of single points cannot be given for rows in blocks: give a cluster estimator as clustering, "
+                "which clusters a sample of them, or fit an array."
+            )
+        return MAX_SAMPLE if isinstance(self.n_patches, str) else max(MAX_SAMPLE, SAMPLE_PER_PATCH * self.n_patches)
 
     def _neighbor_rule(self, n_points: int) -> NeighborRule:
         return NeighborRule(self.n_neighbors, self.radius).resolve(n_points, N_AUTO_NEIGHBORS)
@@ -302,44 +336,3 @@ class IPA(Embedder):
                 f"patches must be {len(rows)} labels or lists of members; got an array of {np.shape(labels)}."
             )
         return np.unique(labels, return_inverse=True)[1]
-
-    def _pack(
-        self,
-        sample: IntArray,
-        graph: NeighborGraph,
-        dimension: IntrinsicDimension,
-        chosen: Chosen[tuple[PatchLayout, History]],
-    ) -> Embedding:
-        layout, history = chosen.layout
-        charts, stitched, unfolded = layout.atlas.charts, layout.unfolded.stitched, layout.unfolded
-        holding = layout.overlaps[layout.holding]
-        changes = edge_ratios(chosen.graph, unfolded.coordinates[sample]) - 1
-        return Embedding(
-            unfolded.coordinates,
-            graph=chosen.graph,
-            spectrum=unfolded.spectrum,
-            trace=stitched.trace,
-            certificate=replace(stitched.certificate, tol=self.tol),
-            extension=PatchMap(layout.atlas.cover, charts, stitched),
-            inverse=PatchInverse.of(charts, stitched, holding, self.overlap),
-            notes={
-                "n_patches": charts.n_patches,
-                "patch_components": charts.width,
-                "dimension": dimension,
-                "components": stitched.n_components,
-                "edge_changes": history,
-                "contradictions": chosen.scores,
-                "cut_edges": (graph.n_edges - chosen.graph.n_edges) // 2,
-                "overlaps": len(layout.overlaps),
-                "thin_overlaps": int((~layout.firm).sum()),
-                "advice": advice(layout, self.n_components, dimension, chosen.graph, chosen.score, changes),
-            },
-            fitted={
-                "patches_": layout.atlas,
-                "sample_": sample,
-                "residuals_": charts.residuals,
-                "disagreement_": unfolded.disagreement,
-                "distortion_": changes,
-                "n_patches_": charts.n_patches,
-            },
-        )

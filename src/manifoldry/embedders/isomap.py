@@ -8,6 +8,7 @@ import numpy as np
 
 from manifoldry import check
 from manifoldry.base import GraphEmbedder, estimator
+from manifoldry.base.blockwise import BlockFit
 from manifoldry.extend.fitted_geodesics import (
     geodesic_matrix,
     reconstruction_error,
@@ -113,6 +114,8 @@ class Isomap(GraphEmbedder):
     residual_variances = residual_variances
     suggest_n_components = suggest_n_components
 
+    _blockwise = BlockFit(n_rows=5_000)
+
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         lengths, sources = geodesic_lengths(sample.graph, run, at_least=n_components + 2)
         if len(sources) < sample.n_points:  # stopped by the callback
@@ -182,6 +185,8 @@ class LandmarkIsomap(GraphEmbedder):
 
     residual_variances = residual_variances
     suggest_n_components = suggest_n_components
+
+    _blockwise = BlockFit(n_rows=50_000)
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
@@ -260,6 +265,8 @@ class ConformalIsomap(GraphEmbedder):
     residual_variances = residual_variances
     suggest_n_components = suggest_n_components
 
+    _blockwise = BlockFit(n_rows=5_000)
+
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         k = sample.index.rule.n_neighbors
         scale = local_scale(sample.graph, k if isinstance(k, int) else None)
@@ -319,6 +326,8 @@ class KernelIsomap(GraphEmbedder):
 
     residual_variances = residual_variances
     suggest_n_components = suggest_n_components
+
+    _blockwise = BlockFit(n_rows=5_000)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         lengths, _ = geodesic_lengths(sample.graph, run, at_least=sample.n_points)

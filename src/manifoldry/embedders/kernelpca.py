@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.base import Embedder, estimator
+from manifoldry.base.blockwise import BlockFit
 from manifoldry.extend.kernel_projection import (
     Kernel,
     KernelFunction,
@@ -115,6 +116,8 @@ class KernelPCA(Embedder):
     n_landmarks: PositiveInt | None = None
 
     _invertible = True
+
+    _blockwise = BlockFit(n_rows=5_000)
 
     def suggest_n_components(self, max_components: int = 10) -> Suggestion:
         """Return the dimension at a clear elbow of the kernel's variance left out, else the measured one, and why.

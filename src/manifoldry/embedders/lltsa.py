@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from manifoldry.base import GraphEmbedder, estimator, fitted
+from manifoldry.base.blockwise import BlockFit
 from manifoldry.extend.linear import embed_linearly, feature_rows
 from manifoldry.geometry.tangent import assemble, tangent_form, tangents
 from manifoldry.neighbors.sample import Sample
@@ -77,6 +78,8 @@ class LinearLTSA(GraphEmbedder):
     mean_: FloatArray = fitted()
 
     _invertible = True
+
+    _blockwise = BlockFit(n_rows=50_000)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         span = principal_span(feature_rows(sample, run), run, variance=self.variance)

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry.base import GraphEmbedder, estimator, fitted
+from manifoldry.base.blockwise import BlockFit
 from manifoldry.extend.kernel_projection import Kernel, KernelFunction, KernelName, LocalPreimage
 from manifoldry.extend.linear import (
     GramFeatures,
@@ -114,6 +115,8 @@ class LPP(GraphEmbedder):
 
     _invertible = True
 
+    _blockwise = BlockFit(n_rows=50_000)
+
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         affinity, s = edge_affinity(sample, self.weights, self.bandwidth)
         span = principal_span(feature_rows(sample, run), run, weights=affinity.degrees, variance=self.variance)
@@ -193,6 +196,8 @@ class KernelLPP(GraphEmbedder):
     bandwidth: Positive | Literal["auto"] = "auto"
 
     _invertible = True
+
+    _blockwise = BlockFit(n_rows=2_000)
 
     @property
     def _pairwise(self) -> bool:

@@ -9,6 +9,7 @@ from scipy.spatial.distance import cdist
 
 from manifoldry import check
 from manifoldry.base import Embedder, Metric, estimator, fitted
+from manifoldry.base.blockwise import BlockFit
 from manifoldry.extend.placement import (
     StressPlacement,
     fitted_dissimilarities,
@@ -109,6 +110,11 @@ class MDS(Embedder):
     _invertible = _local_inverse = True
     dissimilarity_matrix_ = property(fitted_dissimilarities)
 
+    _blockwise = BlockFit(
+        "no",
+        instead="a new row takes an iteration of its own among all fitted ones. ClassicalMDS places it at once.",
+    )
+
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
         _check_init(self, n_points)
@@ -205,6 +211,10 @@ class NonmetricMDS(Embedder):
 
     _invertible = _local_inverse = True
     dissimilarity_matrix_ = property(fitted_dissimilarities)
+
+    _blockwise = BlockFit(
+        "no", instead="the order of all distances is not that of a sample. ClassicalMDS takes rows in blocks."
+    )
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from manifoldry import check
 from manifoldry.base import GraphEmbedder, estimator, fitted
+from manifoldry.base.blockwise import BlockFit
 from manifoldry.extend.local import forward
 from manifoldry.geometry.neighborhoods import gather
 from manifoldry.neighbors.geodesic import geodesic_lengths
@@ -161,6 +162,11 @@ class MVU(GraphEmbedder):
     error_certificate_: Certificate = fitted()
 
     _invertible = _local_inverse = True
+
+    _blockwise = BlockFit(
+        "no",
+        instead="its semidefinite program takes a thousand or two points. IPA unfolds all rows, and is certified too.",
+    )
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from manifoldry.base import GraphEmbedder, estimator, fitted
+from manifoldry.base.blockwise import BlockFit
 from manifoldry.extend.linear import embed_linearly, feature_rows
 from manifoldry.geometry.weights import alignment, reconstruction
 from manifoldry.neighbors.sample import Sample
@@ -98,6 +99,8 @@ class NPP(GraphEmbedder):
 
     _invertible = True
 
+    _blockwise = BlockFit(n_rows=50_000)
+
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         span = principal_span(feature_rows(sample, run), run, variance=self.variance)
         M = alignment(reconstruction(sample, self.reg, run))
@@ -172,6 +175,8 @@ class ONPP(GraphEmbedder):
     mean_: FloatArray = fitted()
 
     _invertible = True
+
+    _blockwise = BlockFit(n_rows=50_000)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         span = principal_span(feature_rows(sample, run), run, variance=self.variance)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from manifoldry.base import Embedder, estimator, fitted
+from manifoldry.base.blockwise import BlockFit
 from manifoldry.extend.linear import LinearInverse, LinearMap
 from manifoldry.geometry.neighborhoods import dense
 from manifoldry.parameters import Positive, PositiveInt
@@ -119,6 +120,8 @@ class ProjectionPursuit(Embedder):
     mean_: FloatArray = fitted()
 
     _invertible = True
+
+    _blockwise = BlockFit(n_rows=50_000)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         rows = dense(X)

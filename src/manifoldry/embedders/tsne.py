@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from scipy.sparse import csr_array
 
 from manifoldry.base import estimator, fitted
+from manifoldry.base.blockwise import BlockFit
 from manifoldry.base.embedder import count_points
 from manifoldry.base.neighbor_embedding import NeighborEmbedding
 from manifoldry.extend.divergence_placement import DivergencePlacement
@@ -172,6 +173,8 @@ class TSNE(NeighborEmbedding):
     affinity_matrix_: csr_array = fitted()
     bandwidths_: FloatArray = fitted()
     learning_rate_: float = fitted()
+
+    _blockwise = BlockFit(n_rows=50_000)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         if self.metric == "affinity":

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy.sparse import csr_array
 
+from manifoldry.base.blockwise import BlockFit
 from manifoldry.base.embedder import Embedder, count_points
 from manifoldry.base.estimator import estimator, fitted
 from manifoldry.extend.umap_placement import UMAPPlacement
@@ -165,6 +166,8 @@ class UMAP(Embedder):
     _takes_graphs: ClassVar[bool] = True
     _invertible: ClassVar[bool] = True
     _local_inverse: ClassVar[bool] = True
+
+    _blockwise = BlockFit(n_rows=100_000)
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)

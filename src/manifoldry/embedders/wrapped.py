@@ -2,15 +2,46 @@
 
 from __future__ import annotations
 
+import math
+import numbers
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
+import numpy as np
+from scipy.sparse import issparse
 from sklearn import decomposition
+from sklearn.utils import gen_batches
+from sklearn.utils.extmath import svd_flip
 
+from manifoldry.base.blockwise import BlockFit
 from manifoldry.base.rows import as_table
+from manifoldry.base.suggestion import N_CURVE_DIMENSIONS, variance_left_over
 from manifoldry.base.wrapped import Wrapped, WrappedSpectral
-from manifoldry.blocks import as_blocks
+from manifoldry.blas import blas_threads_for, one_blas_thread
+from manifoldry.blocks import BlockSample, RowBlocks, as_blocks
+from manifoldry.blocks.moments import RowMoments, merged_moments, row_moments
+from manifoldry.geometry.principal import descending_eigh
 from manifoldry.registry import register
-from manifoldry.values import FloatArray
+from manifoldry.run import Run
+from manifoldry.values import Array, FloatArray
+
+
+@dataclass(frozen=True)
+class BatchUpdate:
+    """Updates scikit-learn's `IncrementalPCA` by the batches of a piece of rows; ``least`` rows are in the last."""
+
+    size: int
+    least: int
+
+    def __call__(self, model: Any, rows: Array) -> Any:
+        """Return an updated copy: a worker may hold the one that came."""
+        model = copy(model)
+        with one_blas_thread():
+            for batch in gen_batches(rows.shape[0], self.size, min_batch_size=self.least):
+                model.partial_fit(rows[batch].toarray() if issparse(rows) else np.array(rows[batch]), check_input=False)
+        return model
+
 
 _ONE_SEED = {"n_components": 2, "random_state": 0}
 
@@ -36,6 +67,9 @@ class PCA(WrappedSpectral, decomposition.PCA):
     `score` and `score_samples` give the likelihood of probabilistic PCA: of new points under a Gaussian with
     covariance :math:`W (\Lambda - s^2 I) W^T + s^2 I`, where :math:`s^2` is the mean of the variances left out.
 
+    Rows in blocks, of a stream or a Dask collection, are all taken account of: a pass adds up their covariance, in
+    double precision, and its eigenvectors are the components, whatever ``svd_solver`` says.
+
     Parameters
     ----------
     n_components : int, float or "mle", optional
@@ -50,9 +84,10 @@ class PCA(WrappedSpectral, decomposition.PCA):
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        The scores.
+        The scores; of rows in blocks those of the sample.
     spectrum_ : Spectrum
-        Squared singular values of the centered data, with the normalized scores as vectors.
+        Squared singular values of the centered data, with the normalized scores as vectors. Of rows in blocks values
+        and residuals are of all rows, and vectors have the entries of the sample only: they are shorter than 1.
     components_, mean_, explained_variance_, noise_variance_
         As in scikit-learn, with its other attributes.
     diagnostics_ : dict
@@ -69,6 +104,62 @@ class PCA(WrappedSpectral, decomposition.PCA):
     >>> model.embedding_.shape, len(model.spectrum_)
     ((300, 2), 2)
     """
+
+    _blockwise = BlockFit("whole")
+
+    def _fit_whole(self, blocks: RowBlocks, sample: BlockSample, run: Run) -> None:
+        self._validate_params()
+        sample = replace(sample, rows=self._checked(sample.rows))
+        p = blocks.n_features
+        levels = (sample.n_rows // blocks.block_rows + 1).bit_length()
+        run.announce("scatter of all columns", 8 * p**2 * (levels + 3), "fit IncrementalPCA, or fewer columns")
+        with run.stage("scatter"):
+            moments = blocks.reduce(row_moments, merged_moments, run)
+        with run.stage("eigenvectors"), self._computing(), blas_threads_for(p):
+            values, vectors = descending_eigh(moments.scatter)
+            self._set_components(moments, values, vectors, blocks.dtype)
+            residuals = _gram_residuals(moments.scatter, vectors[:, : self.n_components_], values)
+        left_over = np.maximum(1.0 - np.cumsum(values[:N_CURVE_DIMENSIONS]) / values.sum(), 0.0)
+        self._keep_whole(sample, values, residuals, left_over, run)
+
+    def _set_components(self, moments: RowMoments, values: FloatArray, vectors: FloatArray, dtype: Any) -> None:
+        """Set scikit-learn's attributes by the eigenpairs of the scatter, as its own solver by covariance does."""
+        n, p = moments.count, len(values)
+        variances = values / (n - 1)
+        ratios = variances / (variances.sum() or 1.0)
+        k = self._n_kept(variances, ratios, n)
+        _, turned = svd_flip(None, vectors.T, u_based_decision=False)
+        self._fit_svd_solver = "covariance_eigh"
+        self.n_samples_, self.n_components_ = n, k
+        self.noise_variance_ = float(variances[k:].mean()) if k < min(n, p) else 0.0
+        self.mean_ = moments.mean.astype(dtype)
+        self.components_ = np.array(turned[:k], dtype=dtype, order="C")
+        self.explained_variance_ = variances[:k].astype(dtype)
+        self.explained_variance_ratio_ = ratios[:k].astype(dtype)
+        self.singular_values_ = np.sqrt(values[:k]).astype(dtype)
+
+    def _n_kept(self, variances: FloatArray, ratios: FloatArray, n: int) -> int:
+        """Return the number of components: as asked, of a share of the variance, or of largest likelihood."""
+        if self.n_components == "mle":
+            from sklearn.decomposition._pca import _infer_dimension  # the criterion of Minka, under no public name
+
+            return int(_infer_dimension(variances, n))
+        if self.n_components is None:
+            return min(n, len(variances))
+        if isinstance(self.n_components, numbers.Integral):
+            return int(self.n_components)
+        return min(int(np.searchsorted(np.cumsum(ratios), self.n_components, side="right")) + 1, len(variances))
+
+
+def _gram_residuals(scatter: FloatArray, vectors: FloatArray, values: FloatArray) -> FloatArray:
+    """Return the residuals of the pairs of the Gram matrix X X' that belong to pairs (w, v) of the scatter X'X.
+
+    The vector is X w / |X w|, so the residual is |X (X'X w - v w)| over the root of v.
+    """
+    values = values[: vectors.shape[1]]
+    away = scatter @ vectors - vectors * values
+    squares = np.maximum(np.einsum("pk,pk->k", away, scatter @ away), 0.0)
+    return np.sqrt(np.divide(squares, values, out=np.zeros_like(squares), where=values > 0))
 
 
 @register(
@@ -88,7 +179,8 @@ class IncrementalPCA(WrappedSpectral, decomposition.IncrementalPCA):
     r"""Principal components updated batch by batch, scikit-learn's.
 
     A batch is decomposed together with the components found so far, scaled by their singular values. Exact
-    for one batch, and whenever nothing is cut off.
+    for one batch, and whenever nothing is cut off. Rows in blocks, of a stream or a Dask collection, are all taken, in
+    the same batches as those of an array and one after the other.
 
     Parameters
     ----------
@@ -104,9 +196,11 @@ class IncrementalPCA(WrappedSpectral, decomposition.IncrementalPCA):
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        The scores. After `partial_fit` there are neither these nor a spectrum, as the rows are gone.
+        The scores; of rows in blocks those of the sample. After `partial_fit` there are neither these nor a spectrum,
+        as the rows are gone.
     spectrum_ : Spectrum
-        Squared singular values as updated; the residuals measure the error of the updates.
+        Squared singular values as updated; the residuals measure the error of the updates. Of rows in blocks vectors
+        have the entries of the sample only, and residuals are not known (NaN).
     diagnostics_ : dict
         Seconds.
 
@@ -120,6 +214,25 @@ class IncrementalPCA(WrappedSpectral, decomposition.IncrementalPCA):
     >>> IncrementalPCA(n_components=2, batch_size=50).fit_transform(datasets.s_curve(300).X).shape
     (300, 2)
     """
+
+    _blockwise = BlockFit("whole")
+
+    def _fit_whole(self, blocks: RowBlocks, sample: BlockSample, run: Run) -> None:
+        self._validate_params()
+        sample = replace(sample, rows=self._checked(sample.rows))
+        size = 5 * blocks.n_features if self.batch_size is None else self.batch_size
+        least, whole = self.n_components or 1, size * math.ceil(blocks.block_rows / size)
+        # The last batch is never smaller than the number of components, as in scikit-learn.
+        ends = [*range(whole, sample.n_rows - least + 1, whole), sample.n_rows]
+        fresh = decomposition.IncrementalPCA(self.n_components, whiten=self.whiten, batch_size=size)
+        with run.stage("batches"), self._computing():
+            made = blocks.fold(BatchUpdate(size, least), fresh, ends)
+        for name, value in vars(made).items():
+            if name.endswith("_"):
+                setattr(self, name, value)
+        self.batch_size_ = size
+        values = np.square(self.singular_values_.astype(np.float64))
+        self._keep_whole(sample, values, np.full(len(values), np.nan), variance_left_over(sample.rows), run)
 
     def partial_fit(self, X: Any, y: Any = None, check_input: bool = True) -> Self:
         """Update the components by a batch of rows."""
@@ -180,6 +293,7 @@ class SparsePCA(Wrapped, decomposition.SparsePCA):
     (200, 2)
     """
 
+    _blockwise = BlockFit(n_rows=100_000)
     _unit_range = (0.1, 10.0)
 
     def transform(self, X: Any) -> FloatArray:

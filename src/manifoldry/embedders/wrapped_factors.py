@@ -9,6 +9,7 @@ import numpy as np
 from sklearn import decomposition
 from sklearn.utils.validation import check_is_fitted
 
+from manifoldry.base.blockwise import BlockFit
 from manifoldry.base.wrapped import Wrapped
 from manifoldry.blocks import as_blocks
 from manifoldry.registry import register
@@ -68,6 +69,8 @@ class FactorAnalysis(Wrapped, decomposition.FactorAnalysis):
 
     _unit_range = (1e-4, np.inf)
 
+    _blockwise = BlockFit(n_rows=100_000)
+
 
 @register(
     family="linear",
@@ -115,6 +118,8 @@ class FastICA(Wrapped, decomposition.FastICA):
     >>> FastICA(n_components=2, random_state=0).fit_transform(datasets.s_curve(300).X).shape
     (300, 2)
     """
+
+    _blockwise = BlockFit(n_rows=100_000)
 
 
 @register(
@@ -168,6 +173,8 @@ class NMF(Wrapped, decomposition.NMF):
     """
 
     _unit_range = (1e-6, 10.0)
+
+    _blockwise = BlockFit(n_rows=100_000)
 
     def fit(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> Self:
         """Factorize the rows, from the start ``W`` and ``H`` if ``init="custom"``."""

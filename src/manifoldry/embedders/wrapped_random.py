@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any
 
 from sklearn import random_projection
 
+from manifoldry.base.blockwise import BlockFit
 from manifoldry.base.wrapped import Wrapped
+from manifoldry.blocks import BlockSample, RowBlocks
 from manifoldry.registry import register
+from manifoldry.run import Run
+
+
+class WrappedProjection(Wrapped):
+    """The same for projections, which depend on the number of rows and columns alone."""
+
+    eps: float
+
+    _spans_rows = False
+    _blockwise = BlockFit("whole")
+
+    def _fit_whole(self, blocks: RowBlocks, sample: BlockSample, run: Run) -> None:  # noqa: ARG002
+        asked: Any = self.n_components
+        if asked == "auto":
+            self.n_components = random_projection.johnson_lindenstrauss_min_dim(sample.n_rows, eps=self.eps)
+            if self.n_components > blocks.n_features:
+                wanted, self.n_components = self.n_components, asked
+                raise ValueError(
+                    f"To keep the distances of {sample.n_rows:,} rows up to a factor 1 ± {self.eps:g} takes {wanted:,} "
+                    f"components, and there are {blocks.n_features:,} columns; raise eps, or give n_components."
+                )
+        try:
+            self.fit(sample.rows)
+        finally:
+            self.n_components = asked
 
 
 @register(
@@ -23,7 +50,7 @@ from manifoldry.registry import register
     test_params={"n_components": 2, "random_state": 0},
     wrapped=True,
 )
-class GaussianRandomProjection(Wrapped, random_projection.GaussianRandomProjection):
+class GaussianRandomProjection(WrappedProjection, random_projection.GaussianRandomProjection):
     r"""Projection onto random directions, scikit-learn's.
 
     .. math:: y = R x, \qquad R_{ij} \sim N(0, 1/k)
@@ -57,8 +84,6 @@ class GaussianRandomProjection(Wrapped, random_projection.GaussianRandomProjecti
     (50, 20)
     """
 
-    _spans_rows: ClassVar[bool] = False
-
 
 @register(
     family="linear",
@@ -73,7 +98,7 @@ class GaussianRandomProjection(Wrapped, random_projection.GaussianRandomProjecti
     test_params={"n_components": 2, "random_state": 0, "density": 1.0},
     wrapped=True,
 )
-class SparseRandomProjection(Wrapped, random_projection.SparseRandomProjection):
+class SparseRandomProjection(WrappedProjection, random_projection.SparseRandomProjection):
     r"""Projection onto sparse random directions, scikit-learn's.
 
     :math:`y = R x` with entries of R that are zero but for a share ``density``, and else
@@ -109,5 +134,3 @@ class SparseRandomProjection(Wrapped, random_projection.SparseRandomProjection):
     >>> SparseRandomProjection(n_components=20, random_state=0).fit_transform(X).shape
     (50, 20)
     """
-
-    _spans_rows: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""The whole layout of an atlas, and wider atlases for data that is no surface."""
+"""The whole layout of an atlas, wider atlases for data that is no surface, and points beyond those of an atlas."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from manifoldry.blocks.reduction import Pairwise
+from manifoldry.blocks.rows import rows_per_block
+from manifoldry.geometry.neighborhoods import dense
 from manifoldry.patches.atlas import MIN_PATCHES, Atlas, ChartOptions, build_atlas, voronoi_atlas
-from manifoldry.patches.cover import Membership, VoronoiCover
-from manifoldry.patches.overlaps import Overlaps, find_overlaps
-from manifoldry.patches.stitch import stitch
-from manifoldry.patches.unfold import UnfoldedPatches, unfold
+from manifoldry.patches.charts import Charts
+from manifoldry.patches.cover import ListedCover, Membership, VoronoiCover
+from manifoldry.patches.overlaps import Overlaps, find_overlaps, merged_overlaps
+from manifoldry.patches.stitch import Stitched, stitch
+from manifoldry.patches.unfold import UnfoldedPatches, place_members, unfold
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, NeighborGraph
 
@@ -21,9 +25,9 @@ dimensions 9 s."""
 
 @dataclass(frozen=True)
 class PatchLayout:
-    """An atlas of the sample, the overlaps of its patches over all points, which are firm, and all points laid out.
+    """An atlas of a sample, the overlaps of its patches, which of them are firm, and the sample laid out.
 
-    ``holding`` are the overlaps by which the patches were stitched.
+    ``holding`` are the overlaps by which the patches were stitched; they are those of the sample or of all points.
     """
 
     atlas: Atlas
@@ -33,14 +37,19 @@ class PatchLayout:
     unfolded: UnfoldedPatches
 
 
-def lay_out(X: Array, atlas: Atlas, n_components: int, run: Run, max_rank: int | None = None) -> PatchLayout:
-    """Chart all points by an atlas of a sample, stitch its patches, in at most ``max_rank`` dimensions, and unfold."""
-    with run.stage("charts"):
-        members, coordinates, overlaps = _chart_points(X, atlas, run)
-        firm, holding = overlaps.firm(atlas.charts.sizes), overlaps.holding(atlas.charts.sizes)
-    stitched = stitch(overlaps[holding], atlas.charts.sizes, run, max_rank)
+def lay_out(
+    atlas: Atlas, n_components: int, run: Run, *, overlaps: Overlaps | None = None, max_rank: int | None = None
+) -> PatchLayout:
+    """Stitch the patches of an atlas, in at most ``max_rank`` dimensions, and unfold the points that it was made of.
+
+    ``overlaps`` of more points than these are taken instead of the atlas's own.
+    """
+    overlaps, sizes = atlas.overlaps if overlaps is None else overlaps, atlas.charts.sizes
+    firm, holding = overlaps.firm(sizes), overlaps.holding(sizes)
+    stitched = stitch(overlaps[holding], sizes, run, max_rank)
     with run.stage("unfolding"):
-        return PatchLayout(atlas, overlaps, firm, holding, unfold(members, coordinates, stitched, n_components))
+        unfolded = unfold(atlas.members, atlas.coordinates, stitched, n_components)
+    return PatchLayout(atlas, overlaps, firm, holding, unfolded)
 
 
 def wider_atlases(
@@ -55,10 +64,62 @@ def wider_atlases(
     return voronoi_atlas(rows, graph, n_cells, wide, run), single
 
 
-def _chart_points(X: Array, atlas: Atlas, run: Run) -> tuple[Membership, FloatArray, Overlaps]:
-    """Return the patches of all points, their coordinates and the overlaps, in charts estimated from a sample."""
-    if atlas.members.n_points == len(X):
-        return atlas.members, atlas.coordinates, atlas.overlaps
-    members = atlas.cover.members(X, run)
-    coordinates = atlas.charts.coordinates(X, members, run)
-    return members, coordinates, find_overlaps(members, coordinates, atlas.charts.n_patches)
+@dataclass(frozen=True)
+class ChartedRows:
+    """The patches of some rows, and the coordinates (M, r) of the entries in their charts."""
+
+    members: Membership
+    coordinates: FloatArray
+
+
+@dataclass(frozen=True)
+class BlockOverlaps:
+    """What a pass over rows in blocks computes of one: the overlaps of patches by its rows.
+
+    It holds no row of the sample but what a cover or charts need for themselves, so it is small where they are.
+    """
+
+    cover: VoronoiCover | ListedCover
+    charts: Charts
+
+    def __call__(self, rows: Array, start: int, run: Run) -> Overlaps:  # noqa: ARG002
+        """Return the overlaps by the rows of a block."""
+        return self.overlaps(self.chart(rows, run))
+
+    def chart(self, rows: Array, run: Run) -> ChartedRows:
+        """Return rows in the charts of their patches."""
+        rows = dense(rows)
+        members = self.cover.members(rows, run)
+        return ChartedRows(members, self.charts.coordinates(rows, members, run))
+
+    def overlaps(self, charted: ChartedRows) -> Overlaps:
+        """Return the overlaps by charted rows."""
+        return find_overlaps(charted.members, charted.coordinates, self.charts.n_patches)
+
+
+def chart_points(X: Array, atlas: Atlas, run: Run) -> tuple[list[ChartedRows], Overlaps]:
+    """Return all points, in blocks, in the charts of an atlas of some of them, and the overlaps by all.
+
+    Blocks are those of `RowBlocks`, and merged in the same order: the overlaps have the bits that a stream gives.
+    """
+    work = BlockOverlaps(atlas.cover, atlas.charts)
+
+    def block(lo: int, hi: int) -> tuple[ChartedRows, Overlaps]:
+        charted = work.chart(X[lo:hi], Run(run.seed, 1))
+        return charted, work.overlaps(charted)
+
+    found = run.map(block, run.ranges(len(X), rows_per_block(X.shape[1])), blas=True)
+    total = Pairwise(merged_overlaps)
+    for _, overlaps in found:
+        total.add(overlaps)
+    return [charted for charted, _ in found], total.total()
+
+
+def place_points(charted: list[ChartedRows], stitched: Stitched, run: Run) -> tuple[FloatArray, FloatArray]:
+    """Return the places (n, r) of charted points, and the disagreement (n,) of their images."""
+
+    def place(part: ChartedRows) -> tuple[FloatArray, FloatArray]:
+        return place_members(part.members, part.coordinates, stitched)
+
+    placed = run.map(place, [(part,) for part in charted])
+    return np.concatenate([places for places, _ in placed]), np.concatenate([apart for _, apart in placed])

@@ -89,6 +89,24 @@ def find_overlaps(members: Membership, f: FloatArray, n_patches: int) -> Overlap
     return Overlaps(keys // n_patches, keys % n_patches, counts, means.reshape(E, 2, width // 2), moments)
 
 
+def merged_overlaps(one: Overlaps, other: Overlaps) -> Overlaps:
+    """Return the overlaps by two sets of points together: counts are added, and means weighted by them."""
+    n_patches = 1 + int(max(one.second.max(initial=0), other.second.max(initial=0)))
+    keys, pair = np.unique(
+        np.concatenate([part.first * n_patches + part.second for part in (one, other)]), return_inverse=True
+    )
+    mine, theirs = pair[: len(one)], pair[len(one) :]
+    counts = np.zeros(len(keys), dtype=np.int64)
+    counts[mine] += one.counts
+    counts[theirs] += other.counts
+    means, moments = np.zeros((len(keys), *one.means.shape[1:])), np.zeros((len(keys), *one.moments.shape[1:]))
+    for part, where in ((one, mine), (other, theirs)):
+        share = part.counts / counts[where]
+        means[where] += share[:, None, None] * part.means
+        moments[where] += share[:, None, None] * part.moments
+    return Overlaps(keys // n_patches, keys % n_patches, counts, means, moments)
+
+
 def shared_entries(members: Membership) -> tuple[IntArray, IntArray]:
     """Return all pairs of entries of a membership that belong to one point."""
     counts = np.bincount(members.points, minlength=members.n_points)

@@ -120,7 +120,7 @@ def patch_places(X: Array, n_components: int, run: Run, only_surfaces: bool = Fa
     for atlas in atlases:
         if only_surfaces and not _is_sheet(atlas):
             continue
-        layout = lay_out(rows, atlas, n_components, run, max_rank=n_components + 1)
+        layout = lay_out(atlas, n_components, run, max_rank=n_components + 1)
         if only_surfaces and not _fits(rows, layout, n_components, run):
             continue
         if len(rows) == len(X):

@@ -28,7 +28,7 @@ MAX_DENSE_ENTRIES = 8_000_000
 
 @dataclass(frozen=True)
 class UnfoldedPatches:
-    """The embedding of all points: coordinates (n, r), and the patches in their axes.
+    """The embedding of points: coordinates (n, r), and the patches in their axes.
 
     The spectrum is that of the unfolded points in all dimensions that the patches used, ``disagreement`` (n,) the root
     mean square distance of a point's images in its patches from their mean.
@@ -67,6 +67,12 @@ def unfold(members: Membership, f: FloatArray, stitched: Stitched, n_components:
             wide[home == part] = rows
             shifts[stitched.components == part] += shift
     return UnfoldedPatches(wide, replace(stitched, frames=frames, shifts=shifts), spectrum, disagreement)
+
+
+def place_members(members: Membership, f: FloatArray, stitched: Stitched) -> tuple[FloatArray, FloatArray]:
+    """Return the places (n, r) of points by their coordinates f in the patches, and the images' disagreement (n,)."""
+    members, entries = _at_home(members, stitched)
+    return blend(members, stitched.images(members.patches, f[entries]))
 
 
 def _at_home(members: Membership, stitched: Stitched) -> tuple[Membership, Array]:

@@ -50,19 +50,6 @@ class BlockSample:
             f"all {self.n_rows:,} rows" if self.whole else f"a sample of {len(self.numbers):,} of {self.n_rows:,} rows"
         )
 
-    def entries(self, values: Any, name: str) -> Any:
-        """Return the entries of these rows of a list of one for each row; None stays None."""
-        if values is None:
-            return None
-        if np.shape(values)[:1] != (self.n_rows,):
-            raise ValueError(
-                f"{name} must have one entry for each of the {self.n_rows:,} rows; got shape {np.shape(values)}."
-            )
-        # Of a collection of Dask only these leave the workers.
-        return np.asarray(
-            values[self.numbers] if hasattr(values, "__dask_graph__") else np.asarray(values)[self.numbers]
-        )
-
 
 class RowBlocks(ABC):
     """The rows of a table, read block by block: a file, an iterator, or a collection of Dask.
@@ -123,6 +110,12 @@ class RowBlocks(ABC):
     def __repr__(self) -> str:
         rows = "rows not counted yet" if self.n_rows is None else f"{self.n_rows:,} rows"
         return f"{type(self).__name__}({rows}, {self.n_features} columns, {self.dtype})"
+
+
+def refuse_targets(shape: tuple[int, ...], n_rows: int, name: str) -> None:
+    """Refuse targets, by their name, that are not one for each row."""
+    if tuple(shape[:1]) != (n_rows,):
+        raise ValueError(f"{name} must have one entry for each of the {n_rows:,} rows; got shape {tuple(shape)}.")
 
 
 def rows_per_block(n_features: int) -> int:

@@ -57,12 +57,18 @@ def draw_sample(model: Any, blocks: RowBlocks, size: int, run: Run) -> BlockSamp
             "others: model.fit(blocks.sample(2000, numpy.random.default_rng(0)).rows), then model.transform(blocks)."
         )
     with run.stage("sample"):
-        return blocks.sample(bounded_size(size, blocks.n_features), run.rng("sampled rows"))
+        return blocks.sample(bounded_size(size, blocks.n_features), run.rng("sampled rows"), run)
 
 
 def bounded_size(size: int, n_features: int) -> int:
     """Return the rows of a sample: ``size``, or as many as `MAX_SAMPLE_ENTRIES` allows."""
     return min(size, MAX_SAMPLE_ENTRIES // n_features)
+
+
+def fit_sample(model: Any, blocks: RowBlocks) -> BlockSample:
+    """Return the sample that a fit of the model to rows in blocks takes: the rows of ``sampled_rows_``."""
+    size = model._sample_size() if hasattr(model, "_sample_size") else model._blockwise.n_rows
+    return draw_sample(model, blocks, size, model._run())
 
 
 def sampled_targets(y: Any, sample: BlockSample) -> Any:

@@ -110,7 +110,7 @@ class DaskBlocks(RowBlocks):
         (total,) = dask.compute(made)
         return total
 
-    def sample(self, size: int, rng: np.random.Generator) -> BlockSample:
+    def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> BlockSample:  # noqa: ARG002
         """Return ``size`` rows drawn at random, all if there are not more: only these leave the workers."""
         import dask
 

@@ -97,7 +97,7 @@ class RowBlocks(ABC):
         """
 
     @abstractmethod
-    def sample(self, size: int, rng: np.random.Generator) -> BlockSample:
+    def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> BlockSample:
         """Return ``size`` rows drawn at random, all if there are not more; see `blocks.sampling`. One pass at most."""
 
     @abstractmethod

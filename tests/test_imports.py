@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "palette": set(),
     "markup": {"palette", "values"},
     "annotated": FLOOR | STEPS,
-    "blocks": FLOOR,
+    "blocks": FLOOR | {"tables"},
     "tables": FLOOR | {"datasets", "storage"},
     "compiled": set(),
     "values": {"run"},  # for a type only, see below

@@ -47,9 +47,9 @@ class ZippedBlocks(LocalBlocks):
         """Whether one of the tables can be read only once."""
         return any(source.reads_once for source in self.sources)
 
-    def _read(self) -> Iterator[Array]:
-        parts = [regrouped((rows for _, rows in source.blocks()), self.block_rows) for source in self.sources]
-        start = 0
+    def _read(self, first: int) -> Iterator[Array]:
+        parts = [regrouped((rows for _, rows in source.blocks(first)), self.block_rows) for source in self.sources]
+        start = first
         for rows in zip_longest(*parts):
             lengths = {0 if part is None else part.shape[0] for part in rows}
             _refuse_lengths({start + length for length in lengths})

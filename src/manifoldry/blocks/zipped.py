@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, hstack, issparse
 
-from manifoldry.blocks.local import ArrayBlocks, LocalBlocks, regrouped
+from manifoldry.blocks.cutting import regrouped
+from manifoldry.blocks.local import ArrayBlocks, LocalBlocks
 from manifoldry.blocks.rows import RowBlocks
 from manifoldry.values import Array
 

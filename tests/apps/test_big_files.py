@@ -214,6 +214,25 @@ def test_a_killed_transform_goes_on_and_refuses_another_model(folder, capsys):
     assert (folder / "out.parquet").read_bytes() == (folder / "whole.parquet").read_bytes()
 
 
+@pytest.mark.parametrize("command", [["embed", "rows.csv", "--no-report"], ["transform", "rows_model.mfy", "rows.csv"]])
+def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(folder, monkeypatch, capsys, command):
+    def interrupted(_, progress):
+        if progress.stage == "rows" and progress.done > 700:
+            raise KeyboardInterrupt
+
+    assert main(["embed", "rows.csv", "--method", "lpp", "--no-report", "--output", "whole.csv", "-q"]) == 0
+    method = ["--method", "lpp", "--force", "--label", "kind"] if command[0] == "embed" else []
+    arguments = [*command, *method, "--blocks", "--output", "out.csv"]
+    with monkeypatch.context() as patched:
+        patched.setattr("manifoldry.apps.progress.Watch.show", interrupted)
+        assert main(arguments) == 130
+    assert "The same command with --resume goes on." in capsys.readouterr().err
+    assert len(list((folder / "out.csv.parts").glob("0*.npy"))) == 3
+    assert main([*arguments, "--resume"]) == 0
+    assert not (folder / "out.csv.parts").exists()
+    assert len((folder / "out.csv").read_text().splitlines()) == N + 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

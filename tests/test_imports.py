@@ -47,7 +47,7 @@ MAY_IMPORT = {
     "run": {"values", "blas", "memory", "warnings"},
     "check": {"values"},
     "datasets": FLOOR,
-    "neighbors": FLOOR | {"compiled", "storage"},
+    "neighbors": FLOOR | {"blocks", "compiled", "storage"},
     "geometry": FLOOR | {"compiled", "neighbors"},
     "solve": FLOOR | {"compiled", "neighbors", "geometry"},
     "extend": FLOOR | STEPS,

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from manifoldry.embedders.wrapped import PCA, IncrementalPCA, SparsePCA
     from manifoldry.embedders.wrapped_factors import NMF, FactorAnalysis, FastICA
     from manifoldry.embedders.wrapped_random import GaussianRandomProjection, SparseRandomProjection
+    from manifoldry.neighbors.blockwise import ListedNeighbors, neighbor_lists
     from manifoldry.neighbors.transformer import KNeighborsTransformer
     from manifoldry.patches.align import PatchAlignment, align_patches
     from manifoldry.quality import score
@@ -84,6 +85,7 @@ _PLACES = {
     "EmbeddingWarning": "manifoldry.warnings",
     "Finding": "manifoldry.diagnosis",
     "KNeighborsTransformer": "manifoldry.neighbors.transformer",
+    "ListedNeighbors": "manifoldry.neighbors.blockwise",
     "NeighborGraph": "manifoldry.values",
     "NeighborSuggestion": "manifoldry.choosing.neighbor_suggestion",
     "PatchAlignment": "manifoldry.patches.align",
@@ -99,6 +101,7 @@ _PLACES = {
     "build_report": "manifoldry.report.build",
     "compare": "manifoldry.choosing.compare",
     "diagnose": "manifoldry.diagnosis",
+    "neighbor_lists": "manifoldry.neighbors.blockwise",
     "read_table": "manifoldry.tables",
     "row_blocks": "manifoldry.blocks",
     "load": "manifoldry.storage",
@@ -162,6 +165,7 @@ __all__ = [
     "LandmarkMVU",
     "LaplacianEigenmaps",
     "LinearLTSA",
+    "ListedNeighbors",
     "ModifiedLLE",
     "NeighborGraph",
     "NeighborSuggestion",
@@ -192,6 +196,7 @@ __all__ = [
     "embed_anndata",
     "load",
     "methods",
+    "neighbor_lists",
     "plot",
     "quality",
     "read_table",

@@ -17,6 +17,8 @@ def on_host(X: Any) -> Any:
     """
     if isinstance(X, (np.ndarray, list, tuple)):
         return X
+    if hasattr(X, "__dask_graph__"):
+        _refuse_dask(X)
     if hasattr(X, "detach") and hasattr(X, "cpu"):
         return _of_torch(X.detach().cpu())
     if hasattr(X, "get") and (hasattr(X, "__cuda_array_interface__") or _module(X).startswith("cupy")):
@@ -24,6 +26,16 @@ def on_host(X: Any) -> Any:
     if hasattr(X, "__dlpack__"):
         return _single(np.asarray(X) if hasattr(X, "__array__") else _of_dlpack(X))
     return X
+
+
+def _refuse_dask(X: Any) -> None:
+    """Refuse collections of Dask, which must not be gathered without a word; others hold them only at times."""
+    if _module(X).startswith("dask") or X.__dask_graph__() is not None:
+        raise ValueError(
+            f"This takes rows in memory; got a Dask {type(X).__name__}, which would have to be gathered: pass "
+            "X.compute() if it fits, or a sample, "
+            "manifoldry.row_blocks(X).sample(2000, numpy.random.default_rng(0)).rows."
+        )
 
 
 def _of_torch(tensor: Any) -> Any:

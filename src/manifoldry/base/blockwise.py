@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn import get_config
 
-from manifoldry.blocks import BlockSample, RowBlocks
+from manifoldry.blocks import BlockSample, RowBlocks, entries_of
 from manifoldry.run import Run
 from manifoldry.values import Array
 
@@ -66,11 +67,7 @@ def bounded_size(size: int, n_features: int) -> int:
 
 def sampled_targets(y: Any, sample: BlockSample) -> Any:
     """Return the targets of the sampled rows."""
-    if y is None:
-        return None
-    if np.shape(y)[:1] != (sample.n_rows,):
-        raise ValueError(f"y must have one entry for each of the {sample.n_rows:,} rows; got shape {np.shape(y)}.")
-    return np.asarray(y)[sample.numbers]
+    return None if y is None else entries_of(y, sample)
 
 
 def keep_sample(model: Any, blocks: RowBlocks, sample: BlockSample) -> None:
@@ -110,7 +107,8 @@ def map_blocks(model: Any, method: str, blocks: RowBlocks) -> Any:
     """
     n_columns, dtype, names = model._output_of(method)
     _refuse_columns(model, method, blocks)
-    return blocks.mapped(ShippedMap(model._map_alone(method), method), n_columns, dtype, names, model._run())
+    place = ShippedMap(model._map_alone(method), method, np.dtype(dtype))
+    return blocks.mapped(place, n_columns, dtype, names, model._run())
 
 
 @dataclass(frozen=True)
@@ -119,13 +117,19 @@ class ShippedMap:
 
     model: Any
     method: str
+    dtype: np.dtype[Any]
+
+    @property
+    def name(self) -> str:
+        """What the tasks of this map are called."""
+        return f"{type(self.model).__name__}.{self.method}"
 
     def __call__(self, rows: Array, run: Run) -> Array:
-        """Place a block of rows."""
+        """Place a block of rows: dense, and of the type that a fit announced."""
         if hasattr(self.model, "n_jobs"):
             self.model.n_jobs = run.n_jobs
-        made: Array = getattr(self.model, self.method)(rows)
-        return made
+        made = getattr(self.model, self.method)(rows)
+        return np.asarray(made.toarray() if issparse(made) else made, dtype=self.dtype)
 
 
 def bare(model: Any, kept: Iterable[str], **replaced: Any) -> Any:

@@ -36,6 +36,9 @@ from manifoldry.values import FloatArray, Spectrum
 NOT_FINITE_ERRORS = ("must not contain infs", "has a NaN entry", "float NaN to integer", "Input contains")
 """What numpy, scipy and scikit-learn say of numbers that overflowed on the way; of those given they give the name."""
 
+ROW_METHODS = ("partial_fit", "score", "score_samples")
+"""Methods of scikit-learn that would make one array of whatever they get."""
+
 
 def _has_inverse(model: Any) -> bool:
     """Tell whether scikit-learn's class leads coordinates back."""
@@ -64,6 +67,9 @@ class Wrapped(TransformerMixin):
         super().__init_subclass__(**kwargs)
         if "random_state" in inspect.signature(cls).parameters:
             cls.__init__ = _seeded(cls.__init__)  # type: ignore[method-assign]
+        for name in ROW_METHODS:
+            if hasattr(cls, name):
+                setattr(cls, name, _told_of_blocks(getattr(cls, name)))
 
     _unit_range: ClassVar[tuple[float, float]] = (0.0, np.inf)
     """Standard deviations of the data for which absolute numbers inside scikit-learn's iteration do no harm."""
@@ -120,6 +126,8 @@ class Wrapped(TransformerMixin):
         """Return columns, type and names of what a method makes of rows."""
         if method == "transform":
             return self.embedding_.shape[1], self.embedding_.dtype, list(self.get_feature_names_out())
+        if method == "score_samples":
+            return 0, np.dtype(np.float64), "log_likelihood"
         names = getattr(self, "feature_names_in_", [f"x{i}" for i in range(self.n_features_in_)])
         return self.n_features_in_, self.embedding_.dtype, list(names)
 
@@ -222,6 +230,25 @@ class Wrapped(TransformerMixin):
         """
         check_is_fitted(self, "diagnostics_")
         return by_dimension(self.diagnostics_["dimension"])
+
+
+def _told_of_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of scikit-learn that maps rows in blocks where it gives a number a row, and else refuses them."""
+
+    @functools.wraps(method)
+    def of_rows(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+        blocks = as_blocks(X)
+        if blocks is None:
+            return method(self, X, *args, **kwargs)
+        if method.__name__ == "score_samples":
+            check_is_fitted(self)
+            return map_blocks(self, "score_samples", blocks)
+        raise ValueError(
+            f"{type(self).__name__}.{method.__name__} takes rows in memory; got rows in blocks: fit and "
+            "transform take them; or pass a sample, blocks.sample(2000, numpy.random.default_rng(0)).rows."
+        )
+
+    return of_rows
 
 
 def _seeded(construct: Callable[..., None]) -> Callable[..., None]:

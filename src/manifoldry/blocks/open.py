@@ -11,7 +11,8 @@ import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry.blocks.local import ArrayBlocks, IteratorBlocks
-from manifoldry.blocks.rows import RowBlocks
+from manifoldry.blocks.rows import BlockSample, RowBlocks, refuse_targets
+from manifoldry.values import Array
 
 
 def row_blocks(source: Any, *, columns: Iterable[str] | None = None, n_rows: int | None = None) -> RowBlocks:
@@ -65,14 +66,29 @@ def as_blocks(X: Any) -> RowBlocks | None:
     """Return input of an estimator that is to be read in blocks as such, None for tables in memory."""
     if isinstance(X, RowBlocks):
         return X
-    package = type(X).__module__.split(".")[0]
-    if package in ("dask", "dask_expr") and hasattr(X, "__dask_graph__"):
+    if is_dask(X):
         from manifoldry.blocks.dask_rows import dask_blocks
 
         return dask_blocks(X)
     if hasattr(X, "__next__") and not hasattr(X, "shape"):
         return IteratorBlocks(X)
     return None
+
+
+def is_dask(X: Any) -> bool:
+    """Tell whether something is a collection of Dask, without loading it."""
+    return type(X).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(X, "__dask_graph__")
+
+
+def entries_of(y: Any, sample: BlockSample) -> Array:
+    """Return those of one entry a row that belong to sampled rows; of a Dask collection only these are gathered."""
+    if is_dask(y):
+        from manifoldry.blocks.dask_rows import dask_entries
+
+        return dask_entries(y, sample)
+    refuse_targets(np.shape(y), sample.n_rows)
+    entries: Array = np.asarray(y)[sample.numbers]
+    return entries
 
 
 def _file_blocks(path: Path, columns: Iterable[str] | None) -> RowBlocks:

@@ -100,6 +100,12 @@ class RowBlocks(ABC):
         return f"{type(self).__name__}({rows}, {self.n_features} columns, {self.dtype})"
 
 
+def refuse_targets(shape: tuple[int, ...], n_rows: int) -> None:
+    """Refuse targets that are not one for each row."""
+    if tuple(shape[:1]) != (n_rows,):
+        raise ValueError(f"y must have one entry for each of the {n_rows:,} rows; got shape {tuple(shape)}.")
+
+
 def rows_per_block(n_features: int) -> int:
     """Return the rows of a block: a power of two, so that blocks of a file are often whole ones of ours.
 

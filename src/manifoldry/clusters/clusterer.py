@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
@@ -125,6 +126,12 @@ class Clusterer(ClusterMixin, BaseEstimator, ABC):
         self.fit(sample.rows)
         keep_sample(self, blocks, sample)
         return self
+
+    def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> NDArray[np.int64]:  # noqa: ARG002
+        """Divide the rows of ``X`` into clusters and return their labels; of rows in blocks those of all, in blocks."""
+        blocks = as_blocks(X)
+        labels = self.fit(X).labels_ if blocks is None else self.fit(blocks).predict(blocks)
+        return cast(NDArray[np.int64], labels)
 
     def predict(self, X: Any) -> IntArray:
         """Return the clusters of new points, each by itself.

@@ -6,8 +6,11 @@ from typing import Any, cast
 
 import numpy as np
 from sklearn.cluster import kmeans_plusplus
+from sklearn.utils.validation import check_is_fitted
 
+from manifoldry.base.blockwise import map_blocks
 from manifoldry.base.estimator import estimator, fitted
+from manifoldry.blocks import as_blocks
 from manifoldry.clusters.clusterer import Clusterer, Clustering
 from manifoldry.clusters.em import MAX_DENSE_COLUMNS, EMResult, NoiseModel, fit_mixture, initial_mixture
 from manifoldry.clusters.gaussians import MaximumPosterior, OrthonormalReduction
@@ -38,24 +41,38 @@ class MixtureClusterer(Clusterer):
 
         Parameters
         ----------
-        X : array of shape (n, n_features)
+        X : array or rows in blocks, of shape (n, n_features)
             Points.
         """
-        return self._probabilities(X)[0]
+        return self._probabilities(X, "predict_proba")
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return the log-density of the mixture at each point, shape (n,).
 
         Parameters
         ----------
-        X : array of shape (n, n_features)
+        X : array or rows in blocks, of shape (n, n_features)
             Points.
         """
-        return self._probabilities(X)[1]
+        return self._probabilities(X, "score_samples")
 
-    def _probabilities(self, X: Any) -> tuple[FloatArray, FloatArray]:
+    def _probabilities(self, X: Any, method: str) -> FloatArray:
+        blocks = as_blocks(X)
+        if blocks is not None:
+            check_is_fitted(self, "labels_")
+            placed: FloatArray = map_blocks(self, method, blocks)
+            return placed
         points = self._new_points(X)
-        return cast(MaximumPosterior, self._assign).probabilities(points, self._run())
+        posterior, density = cast(MaximumPosterior, self._assign).probabilities(points, self._run())
+        return posterior if method == "predict_proba" else density
+
+    def _output_of(self, method: str) -> tuple[int, Any, Any]:
+        if method == "predict_proba":
+            names = [f"{type(self).__name__.lower()}{number}" for number in range(self.n_clusters_)]
+            return self.n_clusters_, np.dtype(np.float64), names
+        if method == "score_samples":
+            return 0, np.dtype(np.float64), "log_density"
+        return super()._output_of(method)
 
     def _fit_mixture(self, X: FloatArray, reduction: OrthonormalReduction, noise: NoiseModel, run: Run) -> Clustering:
         """Return the clustering by the best start of EM in the reduced coordinates."""

@@ -225,9 +225,8 @@ def _engine(X: Any, rule: NeighborRule, run: Run) -> Any:
     if rule.metric == "euclidean" and not issparse(X) and columns <= MAX_TREE_COLUMNS:
         return KDTree(X)
     k = int(rule.n_neighbors or 0)
-    exact_seconds = 1e-9 * n * n * (1.2 + 0.02 * columns)
     approximate_seconds = 1e-9 * WIDE_NANOSECONDS * n * k * columns if columns > MIN_WIDE_COLUMNS else 0.0
-    takes_long = rule.search == "auto" and exact_seconds > max(MAX_EXACT_SECONDS, approximate_seconds)
+    takes_long = rule.search == "auto" and exact_seconds(n, columns) > max(MAX_EXACT_SECONDS, approximate_seconds)
     if rule.n_neighbors is None or not (takes_long or rule.search == "approximate"):
         return Brute(X, rule.metric, rule.metric_params)
     if rule.metric == "euclidean" and not issparse(X):
@@ -241,6 +240,11 @@ def _engine(X: Any, rule: NeighborRule, run: Run) -> Any:
         )
     seed = int(run.rng("pynndescent").integers(2**31 - 1))
     return PyNNDescent(X, rule.metric, rule.metric_params, k + 1, seed)
+
+
+def exact_seconds(n: int, columns: int) -> float:
+    """Return about how long comparing all pairs of rows takes, by the table above."""
+    return 1e-9 * n * n * (1.2 + 0.02 * columns)
 
 
 def _euclidean(rule: NeighborRule) -> NeighborRule:

@@ -95,7 +95,8 @@ def build_report(  # noqa: PLR0913
     ['Isomap', 'PCA']
     """
     run = Run(random_state)
-    ids, data = index_of(X) if ids is None else ids, as_data(X)
+    data = as_data(X)
+    ids = index_of(X) if ids is None else ids
     n = data.shape[0]
     known = known_rows(n, ids, id_name, columns, label, thumbnails)
     check.enough_points(n, 3, "a report")

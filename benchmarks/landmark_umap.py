@@ -31,6 +31,7 @@ from tables import Table
 
 N_THREADS = 2
 N_VOTERS, N_HELD_OUT, N_JUDGED = 15, 10_000, 1_000
+RARE_SHARE = 0.01
 FIGURES = ("trustworthiness", "continuity")
 REAL_SETS = ("mnist", "fashion_mnist", "flow_cytometry", "citeseq_cbmc")
 SIZES = {"sweep": 1_000_000, "large": 10_000_000, "landmarks": (20_000, 50_000, 100_000, 200_000, 500_000)}
@@ -85,20 +86,23 @@ class Stages:
             lo += len(rows)
         out.flush()
 
-    def judge(self, layouts: list[str], n: int, population: int) -> list[dict[str, float]]:
-        """Return the figures of layouts on the first n rows; labels also among all of the population."""
+    def judge(self, layouts: list[str], n: int) -> list[dict[str, float]]:
+        """Return the figures of layouts on the first n rows."""
         from manifoldry.quality.scoring import Asked, score_layouts
 
         X = np.concatenate(list(self.digits.rows(n)))
         Ys = [np.load(self.folder / name, mmap_mode="r")[:n] for name in layouts]
         asked = Asked(n_neighbors=N_VOTERS, sample=N_JUDGED, figures=FIGURES)
         scores = score_layouts(X, Ys, asked, n_jobs=N_THREADS)
-        labels = np.concatenate([labels for _, labels in self.digits.blocks(population)])
-        everything = [np.load(self.folder / name, mmap_mode="r")[:population] for name in layouts]
         return [
-            {**{name: score[name] for name in FIGURES}, "labels": votes(Y, labels[: len(Y)])}
-            for score, Y in zip(scores, everything, strict=True)
+            {**{figure: score[figure] for figure in FIGURES}, "labels": self.votes(name, n)}
+            for name, score in zip(layouts, scores, strict=True)
         ]
+
+    def votes(self, layout: str, n: int) -> float:
+        """Return the share of labels that the first n rows of a layout vote for."""
+        labels = np.concatenate([labels for _, labels in self.digits.blocks(n)])
+        return votes(np.load(self.folder / layout, mmap_mode="r")[:n], labels)
 
 
 def votes(Y: np.ndarray, labels: np.ndarray) -> float:
@@ -107,8 +111,24 @@ def votes(Y: np.ndarray, labels: np.ndarray) -> float:
 
     held = min(N_HELD_OUT, len(Y) // 5)
     near = cKDTree(Y[:-held]).query(Y[-held:], N_VOTERS, workers=N_THREADS)[1]
-    counts = np.apply_along_axis(np.bincount, 1, labels[near], minlength=int(labels.max()) + 1)
-    return float((counts.argmax(axis=1) == labels[-held:]).mean())
+    return float((most_frequent(labels[near]) == labels[-held:]).mean())
+
+
+def rare_votes(Y: np.ndarray, labels: np.ndarray) -> float | None:
+    """Return the same of all rows of rare classes; None if there are none."""
+    from scipy.spatial import cKDTree
+
+    (rows,) = np.nonzero(np.bincount(labels)[labels] < RARE_SHARE * len(labels))
+    if not len(rows):
+        return None
+    near = cKDTree(Y).query(Y[rows], N_VOTERS + 1)[1]
+    others = np.take_along_axis(near, np.argsort(near == rows[:, None], axis=1, kind="stable")[:, :N_VOTERS], 1)
+    return float((most_frequent(labels[others]) == labels[rows]).mean())
+
+
+def most_frequent(votes_of_rows: np.ndarray) -> np.ndarray:
+    """Return the most frequent number of every row."""
+    return np.array([np.bincount(row).argmax() for row in votes_of_rows])
 
 
 def own_process(stage: str, n: int, m: int, folder: Path) -> dict[str, float]:
@@ -153,7 +173,7 @@ def sweep(sizes, folder: Path, stages: Stages, stored: bool) -> None:
     own_process("pca", n, min(n, 100_000), folder)
     rows.append({"layout": "principal components", "rows": n})
     names = [f"{n}-{m}.npy" for m in sizes["landmarks"]] + [f"{n}-full.npy", f"{n}-pca.npy"]
-    figures = stages.judge(names, n, n)
+    figures = stages.judge(names, n)
     caption = f"UMAP of {n:,} rows by landmarks, with {N_THREADS} threads."
     report(Table("landmark_umap_sweep", caption, COLUMNS) if stored else None, rows, figures)
 
@@ -170,9 +190,9 @@ def large(sizes, folder: Path, stages: Stages, stored: bool) -> None:
     else:
         rows.append({"layout": "fit to all", "rows": judged})
     names.append(f"{judged}-full.npy")
-    figures = stages.judge(names, judged, judged)
+    figures = stages.judge(names, judged)
     rows.append({"layout": f"landmarks, votes of all {n:,}", "rows": n})
-    figures.append({"labels": stages.judge(names[:1], judged, n)[0]["labels"]})
+    figures.append({"labels": stages.votes(names[0], n)})
     caption = f"UMAP of {n:,} rows by landmarks, with {N_THREADS} threads, judged on {judged:,} of them."
     report(Table("landmark_umap", caption, COLUMNS) if stored else None, rows, figures)
 
@@ -202,10 +222,15 @@ def real(sizes, folder: Path, stages: Stages, stored: bool) -> None:  # noqa: AR
         scores = score_layouts(X, list(layouts.values()), asked, n_jobs=N_THREADS)
         for (m, Y), score in zip(layouts.items(), scores, strict=True):
             rows.append({"layout": name, "rows": len(X), "landmarks": m})
-            figures.append({**{figure: score[figure] for figure in FIGURES}, "labels": votes(Y, labels)})
+            kept = {"labels": votes(Y, labels), "labels, rare": rare_votes(Y, labels)}
+            figures.append({**{figure: score[figure] for figure in FIGURES}, **kept})
         draw([(f"{name}: {m:,} of {len(X):,}", Y, labels) for m, Y in layouts.items()], folder / f"{name}.png")
     columns = {"layout": "", **{name: COLUMNS[name] for name in ("rows", "landmarks", *FIGURES, "labels")}}
-    caption = "UMAP of real sets (up to 50 principal components) by all of their rows, a third, and a tenth."
+    columns |= {"labels, rare": ".4f"}
+    caption = (
+        "UMAP of real sets (up to 50 principal components) by all of their rows, a third, and a tenth. Rare labels are "
+        "those of less than a hundredth of the rows."
+    )
     report(Table("landmark_umap_real", caption, columns) if stored else None, rows, figures)
 
 

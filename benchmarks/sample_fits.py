@@ -31,8 +31,8 @@ MAX_STAGE_SECONDS = 900
 def fit(name: str, n: int, path: Path) -> None:
     """Fit a method to a sample of n rows here, and print what it took."""
     card = next(card for card in (*methods(), *clusterings()) if card.name == name)
-    takes = card.cls().get_params()
-    settings = {key: value for key, value in {"n_components": 2, "n_clusters": 10}.items() if key in takes}
+    wanted = {"n_components": card.test_params.get("n_components", 2), "n_clusters": 10}
+    settings = {key: value for key, value in wanted.items() if key in card.cls().get_params()}
     blocks = InterpolatedDigits.cached(path).rows(n)
     some = np.abs(blocks.sample(N_WARM_UP, np.random.default_rng(1)).rows)
     card.cls(**settings).fit(some)

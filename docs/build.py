@@ -87,9 +87,10 @@ def with_blocks(text: str) -> str:
 
 def _placing_costs() -> dict[str, str]:
     """Return the microseconds of one core that placing a row takes, by method, as the benchmark has stored them."""
-    stored = ROOT / "benchmarks" / "results" / "placing.json"
+    stored = ROOT / "benchmarks" / "results" / "transform_throughput.json"
     rows = json.loads(stored.read_text(encoding="utf-8"))["rows"] if stored.exists() else []
-    return {row["method"]: f"{row['us/row of CPU']:,.3g}" for row in rows}
+    costs = {row["method"]: row["µs per row"] for row in rows if row.get("call") in ("transform", "predict")}
+    return {name: f"{cost:,.0f}" if cost >= 10 else f"{cost:.2g}" for name, cost in costs.items()}
 
 
 def with_options(text: str) -> str:

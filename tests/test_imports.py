@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "palette": set(),
     "markup": {"palette", "values"},
     "annotated": FLOOR | STEPS,
-    "blocks": FLOOR,
+    "blocks": FLOOR | {"tables"},
     "tables": FLOOR | {"datasets", "storage"},
     "compiled": set(),
     "values": {"run"},  # for a type only, see below
@@ -51,14 +51,16 @@ MAY_IMPORT = {
     "geometry": FLOOR | {"compiled", "neighbors"},
     "solve": FLOOR | {"compiled", "neighbors", "geometry"},
     "extend": FLOOR | STEPS,
-    "quality": FLOOR | STEPS,
+    "quality": FLOOR | STEPS | {"blocks"},
     "base": FLOOR | STEPS | {"blocks", "extend", "quality", "storage"},
     "patches": FLOOR | STEPS | {"blocks", "extend", "quality"},
     "embedders": FLOOR | STEPS | {"base", "blocks", "extend", "patches", "quality", "registry"},
     "clusters": FLOOR | STEPS | {"base", "blocks", "extend", "quality", "registry", "storage"},
-    "dimension": FLOOR | STEPS | {"patches", "quality"},
-    "diagnosis": FLOOR | STEPS | {"base", "dimension", "extend", "patches", "quality"},
-    "choosing": FLOOR | STEPS | {"base", "diagnosis", "dimension", "extend", "patches", "quality", "registry"},
+    "dimension": FLOOR | STEPS | {"blocks", "patches", "quality"},
+    "diagnosis": FLOOR | STEPS | {"base", "blocks", "dimension", "extend", "patches", "quality"},
+    "choosing": FLOOR
+    | STEPS
+    | {"base", "blocks", "diagnosis", "dimension", "extend", "patches", "quality", "registry"},
     "plot": FLOOR | STEPS | {"datasets", "extend", "patches", "quality"},
     "report": FLOOR | STEPS | {"choosing", "diagnosis", "dimension", "patches", "plot", "quality", "registry"},
 }

@@ -9,16 +9,37 @@ import numpy as np
 from manifoldry.values import Array
 
 
-def on_host(X: Any) -> Any:
+def refuse_blocks(X: Any, name: str) -> None:
+    """Refuse collections of Dask and rows in blocks where all rows are needed: they are never gathered silently."""
+    lazy = hasattr(X, "__dask_graph__")
+    if lazy or (hasattr(X, "block_rows") and hasattr(X, "reduce")):
+        gathered = f"{name}.compute()" if lazy else f"numpy.concatenate(list({name}))"
+        raise ValueError(
+            f"{name} is not in memory, and is not gathered silently; got a {type(X).__name__} of {_module(X)}: pass a "
+            f"sample, manifoldry.row_blocks({name}).sample(2000, numpy.random.default_rng(0)).rows, or {gathered} if "
+            "it fits."
+        )
+
+
+def refuse_iterator(X: Any, name: str) -> None:
+    """Refuse an iterator where a table is needed."""
+    if hasattr(X, "__next__"):
+        raise ValueError(
+            f"{name} must be a table of numbers, one row per point; got a {type(X).__name__}, which is read only once: "
+            f"pass numpy.concatenate(list({name})) if it yields blocks of rows and all of them fit in memory."
+        )
+
+
+def on_host(X: Any, name: str = "X") -> Any:
     """Return a tensor of another library as a numpy array or scipy matrix; anything else comes back as it is.
 
     Tensors on a graphics card are copied from there, those that record gradients are detached, and numbers of half
-    precision become single. A tensor in the memory of the host is not copied.
+    precision become single. A tensor in the memory of the host is not copied. Tables that are not in memory are
+    refused, and called by ``name``.
     """
     if isinstance(X, (np.ndarray, list, tuple)):
         return X
-    if hasattr(X, "__dask_graph__"):
-        _refuse_dask(X)
+    refuse_blocks(X, name)
     if hasattr(X, "detach") and hasattr(X, "cpu"):
         return _of_torch(X.detach().cpu())
     if hasattr(X, "get") and (hasattr(X, "__cuda_array_interface__") or _module(X).startswith("cupy")):
@@ -26,16 +47,6 @@ def on_host(X: Any) -> Any:
     if hasattr(X, "__dlpack__"):
         return _single(np.asarray(X) if hasattr(X, "__array__") else _of_dlpack(X))
     return X
-
-
-def _refuse_dask(X: Any) -> None:
-    """Refuse collections of Dask, which must not be gathered without a word; others hold them only at times."""
-    if _module(X).startswith("dask") or X.__dask_graph__() is not None:
-        raise ValueError(
-            f"This takes rows in memory; got a Dask {type(X).__name__}, which would have to be gathered: pass "
-            "X.compute() if it fits, or a sample, "
-            "manifoldry.row_blocks(X).sample(2000, numpy.random.default_rng(0)).rows."
-        )
 
 
 def _of_torch(tensor: Any) -> Any:

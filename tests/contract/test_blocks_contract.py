@@ -10,9 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import hypergeom
 
 import manifoldry
 from helpers import AUTO, among, bent_sheet, in_new_process, make
+from manifoldry.base.blockwise import seen_size
 from manifoldry.blocks import RowBlocks, row_blocks
 
 da = pytest.importorskip("dask.array")
@@ -121,7 +123,7 @@ pickle.dump(placed, open({str(tmp_path / "placed")!r}, "wb"))
 def test_a_map_holds_nothing_of_single_rows_that_it_does_not_need(card):
     model = fitted(card)
     alone = model._map_alone(method_of(card))
-    rows = {"graph_", "affinity_matrix_", "spectrum_", "diagnostics_", "sampled_rows_", "trace_", "callback_"}
+    rows = {"graph_", "affinity_matrix_", "spectrum_", "diagnostics_", "sampled_rows_", "trace_"}
     assert not rows & set(vars(alone))
     for name in ("embedding_", "labels_"):
         assert len(getattr(alone, name, ())) == 0
@@ -182,3 +184,17 @@ def test_frames_are_not_gathered(card):
     model = pickle.loads(pickle.dumps(fitted(card))).set_output(transform="pandas")
     with pytest.raises(ValueError, match="would gather all rows"):
         model.transform(stream())
+
+
+def test_a_sample_of_wide_rows_is_bounded(monkeypatch):
+    monkeypatch.setattr("manifoldry.base.blockwise.MAX_SAMPLE_ENTRIES", 40 * X.shape[1] + 1)
+    model = manifoldry.LPP(n_components=2, n_neighbors=5).fit(stream())
+    assert len(model.sampled_rows_) == 40
+    assert "# Fitted to a sample of 40 of 90 rows; transform places the others." in repr(model)
+
+
+@pytest.mark.parametrize(("n_sampled", "n_rows"), [(60, 90), (100, 5000), (100_000, 10_000_000)])
+def test_groups_that_are_said_to_be_seen_are_seen(n_sampled, n_rows):
+    size = seen_size(n_sampled, n_rows)
+    missed = hypergeom(n_rows, np.array([size, size // 2]), n_sampled).pmf(0)  # no row of the group is drawn
+    assert missed[0] <= 0.01 < missed[1]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import replace
 from typing import Any
 
-from manifoldry.apps.advice import forewarnings
-from manifoldry.apps.choice import choose
+from manifoldry.apps.block_embedding import in_blocks, run_block_embedding
+from manifoldry.apps.fitting import fit
 from manifoldry.apps.judgment import judge
-from manifoldry.apps.method_names import AUTO_CLASS
 from manifoldry.apps.progress import Watch
 from manifoldry.apps.record import new_record, write_record
 from manifoldry.apps.results import (
@@ -22,9 +19,8 @@ from manifoldry.apps.results import (
     write_report,
 )
 from manifoldry.apps.summary import written_text
-from manifoldry.apps.task import EmbedTask, Fitted
-from manifoldry.tables import Table, preparation, read_table
-from manifoldry.warnings import EmbeddingWarning
+from manifoldry.apps.task import EmbedTask
+from manifoldry.tables import read_table
 
 
 def embed(task: EmbedTask, watch: Watch) -> dict[str, Any]:
@@ -36,8 +32,9 @@ def embed(task: EmbedTask, watch: Watch) -> dict[str, Any]:
         After Ctrl-C, with a sentence on what was written.
     """
     record: dict[str, Any] = {**new_record(task.command), "outputs": {}}
+    run = run_block_embedding if in_blocks(task, watch) else run_embedding
     try:
-        run_embedding(task, watch, record)
+        run(task, watch, record)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"Interrupted. {_left(task, record)}") from None
     except OSError as error:
@@ -48,7 +45,8 @@ def embed(task: EmbedTask, watch: Watch) -> dict[str, Any]:
 
 
 def _left(task: EmbedTask, record: dict[str, Any]) -> str:
-    return written_text({name: str(path) for name, path in task.outputs.wanted()}, record["outputs"])
+    left = written_text({name: str(path) for name, path in task.outputs.wanted()}, record["outputs"])
+    return f"{left} The same command with --resume goes on." if record.get("blocks") else left
 
 
 def run_embedding(task: EmbedTask, watch: Watch, record: dict[str, Any]) -> None:
@@ -79,36 +77,3 @@ def run_embedding(task: EmbedTask, watch: Watch, record: dict[str, Any]) -> None
     if outputs.record is not None:
         write_record(outputs.record, record, overwrite=outputs.overwrite)
         record["outputs"]["record"] = {"path": outputs.record.as_posix()}
-
-
-def fit(task: EmbedTask, table: Table, watch: Watch) -> Fitted:
-    """Prepare the rows, choose the method if none is named, and fit it."""
-    X, steps = table.X, preparation(task.scale, task.pca, task.reading.missing == "impute", task.seed, X=table.X)
-    if steps:
-        with watch.stage("prepare", "preparing the columns"):
-            for _, step in steps:
-                X = step.fit_transform(X)
-    if X.shape[1] == 1 and task.n_components is None and "n_components" not in task.parameters:
-        task = replace(task, n_components=1)  # one column has no second dimension
-    model, choice = task.estimator(), None
-    if task.scale == "none" and task.pca is None:
-        for sentence in forewarnings(X, table.features, getattr(model, "metric", "euclidean")):
-            watch.tell(sentence)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        if task.method == AUTO_CLASS[0]:
-            with watch.stage("choose", "comparing methods"):
-                choice = choose(X, table.labels, model, watch)
-            model = choice.model
-        if "callback" in model.get_params():
-            model.set_params(callback=watch.callback)
-        with watch.stage("fit", f"fitting {type(model).__name__}"):
-            model.fit(X)
-    if "callback" in model.get_params():
-        model.set_params(callback=None)
-    told = (
-        str(each.message)
-        for each in caught
-        if issubclass(each.category, UserWarning) and not issubclass(each.category, EmbeddingWarning)  # advice, kept
-    )
-    return Fitted(X, steps, model, choice, tuple(dict.fromkeys(told)))

@@ -8,10 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from manifoldry.apps.block_embedding import in_blocks, place_rows, rate, run_folder
+from manifoldry.apps.block_preparation import PreparedRows, with_steps
+from manifoldry.apps.block_tables import BlockTable, block_table
 from manifoldry.apps.outputs import STANDARD_STREAM, Outputs
 from manifoldry.apps.progress import Watch
 from manifoldry.apps.record import written
 from manifoldry.apps.results import refuse_coordinates, write_embedding
+from manifoldry.run import Run
 from manifoldry.storage import load_model, read_metadata
 from manifoldry.tables import ReadOptions, Table, features_of, read_table
 
@@ -27,11 +31,15 @@ class PlaceTask:
     source: str
     outputs: Outputs
     reading: ReadOptions
+    blocks: bool | None = None
+    resume: bool = False
 
 
 def place(task: PlaceTask, watch: Watch) -> dict[str, Any]:
     """Place new rows and write their coordinates; return what was done, for the screen."""
     task.outputs.refuse(task.source)
+    if in_blocks(task, watch):
+        return place_blocks(task, watch)
     refuse_coordinates(task.outputs, task.source)
     with watch.stage("load", f"loading {task.model}"):
         model = load_model(task.model)
@@ -52,6 +60,48 @@ def place(task: PlaceTask, watch: Watch) -> dict[str, Any]:
         write_embedding(task.outputs, Y, table, task.source)
     done["outputs"] = {name: written(path) for name, path in task.outputs.wanted()}
     return {**done, "seconds": dict(watch.seconds)}
+
+
+def place_blocks(task: PlaceTask, watch: Watch) -> dict[str, Any]:
+    """Place the rows of a large source and write them, block by block; return what was done."""
+    run_folder(task.outputs)  # refuses what cannot be written so
+    with watch.stage("load", f"loading {task.model}"):
+        model = load_model(task.model)
+        metadata = read_metadata(task.model)
+    refuse_mapless(model, task.model)
+    with watch.stage("read", f"opening {task.source}"):
+        source = blocks_for(metadata, task.source, task.reading)
+    steps, last = ([step for _, step in model.steps[:-1]], model[-1]) if hasattr(model, "steps") else ([], model)
+    one = PreparedRows(steps)(next(iter(source.blocks))[:1], Run(0))
+    prepared = with_steps(source.blocks, steps, one, 0)
+    try:
+        with watch.stage("place", f"placing the rows of {task.source}"):
+            saved = place_rows(task.outputs, source, last.transform(prepared), watch, resume=task.resume)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("Interrupted. The same command with --resume goes on.") from None
+    return {
+        "model": task.model.as_posix(),
+        "method": type(last).__name__,
+        "source": {"name": task.source, "rows": saved.n_rows, "columns": len(source.features)},
+        "remarks": [*source.remarks, f"Read in blocks, at {rate(saved, watch)}."],
+        "outputs": {name: written(path) for name, path in task.outputs.wanted()},
+        "seconds": dict(watch.seconds),
+    }
+
+
+def blocks_for(metadata: Any, source: str, given: ReadOptions) -> BlockTable:
+    """Return new rows in blocks with the features of a model, in its order; see `rows_for`."""
+    known = metadata if isinstance(metadata, dict) else {}
+    features, before = known.get("features"), known.get("reading")
+    options = remembered(given, before if isinstance(before, dict) else {})
+    if isinstance(features, list) and any(not name.removeprefix("x").isdigit() for name in features):
+        options = replace(options, features=tuple(features))
+    try:
+        return block_table(source, options)
+    except ValueError as error:
+        if given.id is not None or options.id is None or f"There is no column {options.id!r}" not in str(error):
+            raise
+    return block_table(source, replace(options, id=None))
 
 
 def refuse_mapless(model: Any, path: Path) -> None:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from manifoldry.apps.embedding import fit
+from manifoldry.apps.block_embedding import placed_again
+from manifoldry.apps.fitting import fit
 from manifoldry.apps.outputs import Outputs
 from manifoldry.apps.progress import Watch
-from manifoldry.apps.record import array_digest, differences, read_record, written
+from manifoldry.apps.record import array_digest, differences, file_digest, read_record, written
 from manifoldry.apps.results import refuse_coordinates, source_facts, write_embedding
 from manifoldry.apps.task import EmbedTask
 from manifoldry.registry import METHODS
@@ -74,23 +75,32 @@ def repeat(path: Path, output: Path | None, watch: Watch, *, overwrite: bool = F
     outputs = Outputs(output, overwrite=overwrite)
     outputs.refuse(task.source)
     refuse_coordinates(outputs, task.source)
+    if task.blocks:
+        changed = differences(record) + _source_change(record, file_digest(Path(task.source)), task, any_source)
+        digest = placed_again(task, outputs, watch)
+        return Repetition(digest == record["coordinates"]["sha256"], output, written(output), tuple(changed))
     with watch.stage("read", f"reading {task.source}"):
         table = read_table(task.source, task.reading)
         now = source_facts(task, table)["source"]
-    changed = differences(record)
-    if now["sha256"] != record["source"]["sha256"]:
-        if not any_source:
-            raise ValueError(
-                f"{task.source!r} is not what the record was made from (its SHA-256 is another one); "
-                "--any-source embeds it all the same."
-            )
-        changed.insert(0, "the source")
+    changed = differences(record) + _source_change(record, now["sha256"], task, any_source)
     fitted = fit(task, table, watch)
     Y = fitted.model.embedding_
     with watch.stage("write", "writing coordinates"):
         write_embedding(outputs, Y, table, task.source)
     same = array_digest(Y) == record["coordinates"]["sha256"]
     return Repetition(same, output, written(output), tuple(changed))
+
+
+def _source_change(record: Mapping[str, Any], digest: str, task: EmbedTask, any_source: bool) -> list[str]:
+    """Return that the source has changed, if so; refuse it unless any is wanted."""
+    if digest == record["source"]["sha256"]:
+        return []
+    if not any_source:
+        raise ValueError(
+            f"{task.source!r} is not what the record was made from (its SHA-256 is another one); "
+            "--any-source embeds it all the same."
+        )
+    return ["the source"]
 
 
 def recorded_task(record: Mapping[str, Any], path: Path) -> EmbedTask:
@@ -115,6 +125,7 @@ def recorded_task(record: Mapping[str, Any], path: Path) -> EmbedTask:
         scale=record["preparation"]["scale"],
         pca=record["preparation"].get("pca"),
         seed=record["seed"],
+        blocks=record.get("blocks") is True,
     )
 
 

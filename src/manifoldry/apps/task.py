@@ -41,6 +41,10 @@ class EmbedTask:
         Target dimension; 2 if None, 1 for a curve or an order along a path.
     seed, n_jobs
         Of the fit.
+    blocks : bool, optional
+        Whether the source is read in blocks; by its size if None.
+    resume : bool
+        Whether to go on with a run in blocks that did not end.
     command : sequence of str
         The arguments that asked for it, for the record.
     """
@@ -55,6 +59,8 @@ class EmbedTask:
     n_components: int | None = None
     seed: int = 0
     n_jobs: int | None = None
+    blocks: bool | None = None
+    resume: bool = False
     command: Sequence[str] = ()
 
     @property

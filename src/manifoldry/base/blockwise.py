@@ -57,7 +57,7 @@ def draw_sample(model: Any, blocks: RowBlocks, size: int, run: Run) -> BlockSamp
             "others: model.fit(blocks.sample(2000, numpy.random.default_rng(0)).rows), then model.transform(blocks)."
         )
     with run.stage("sample"):
-        return blocks.sample(bounded_size(size, blocks.n_features), run.rng("sampled rows"))
+        return blocks.sample(bounded_size(size, blocks.n_features), run.rng("sampled rows"), run)
 
 
 def bounded_size(size: int, n_features: int) -> int:
@@ -65,9 +65,15 @@ def bounded_size(size: int, n_features: int) -> int:
     return min(size, MAX_SAMPLE_ENTRIES // n_features)
 
 
+def fit_sample(model: Any, blocks: RowBlocks) -> BlockSample:
+    """Return the sample that a fit of the model to rows in blocks takes: the rows of ``sampled_rows_``."""
+    size = model._sample_size() if hasattr(model, "_sample_size") else model._blockwise.n_rows
+    return draw_sample(model, blocks, size, model._run())
+
+
 def sampled_targets(y: Any, sample: BlockSample) -> Any:
     """Return the targets of the sampled rows."""
-    return None if y is None else entries_of(y, sample)
+    return entries_of(y, sample, "y")
 
 
 def keep_sample(model: Any, blocks: RowBlocks, sample: BlockSample) -> None:

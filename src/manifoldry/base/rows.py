@@ -73,7 +73,7 @@ def name_bad_entry(table: Any, error: Exception, name: str) -> Exception:
 
 def _as_array(X: Any, name: str) -> Any:
     """Return what has rows and columns as it is, anything else as an array."""
-    X = _stacked(X, name) if isinstance(X, (list, tuple)) else on_host(X)
+    X = _stacked(X, name) if isinstance(X, (list, tuple)) else on_host(X, name)
     if isinstance(X, np.ma.MaskedArray):
         check.unmasked(name, X)
         return X.data

@@ -42,13 +42,13 @@ def dask_blocks(X: Any) -> RowBlocks:
     )
 
 
-def dask_entries(y: Any, sample: BlockSample) -> Array:
+def dask_entries(y: Any, sample: BlockSample, name: str) -> Array:
     """Return the sampled entries of a Dask array or series with one entry a row: only these leave the workers."""
     if _is_frame(y):
         y = y.to_dask_array(lengths=True)
     elif any(math.isnan(size) for size in y.shape):
         y = y.copy().compute_chunk_sizes()
-    refuse_targets(y.shape, sample.n_rows)
+    refuse_targets(y.shape, sample.n_rows, name)
     entries: Array = y[sample.numbers].compute()
     return entries
 
@@ -109,7 +109,7 @@ class DaskBlocks(RowBlocks):
         (total,) = dask.compute(made)
         return total
 
-    def sample(self, size: int, rng: np.random.Generator) -> BlockSample:
+    def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> BlockSample:  # noqa: ARG002
         """Return ``size`` rows drawn at random, all if there are not more: only these leave the workers."""
         import dask
 

@@ -2,46 +2,79 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from manifoldry.arrays import on_host
+from manifoldry.blocks.checkpoint import Checkpoint, KeptPass, array_bytes_digest, digest_of, files_key
 from manifoldry.blocks.reduction import Pairwise
 from manifoldry.blocks.rows import BlockSample, BlockWork, RowBlocks, S
-from manifoldry.blocks.sampling import KeyedRows, drawn_rows, stacked
+from manifoldry.blocks.sampling import KeyedRows, drawn_rows, skip_keys, stacked
 from manifoldry.run import Run
 from manifoldry.values import Array, IntArray
 
 
 class LocalBlocks(RowBlocks):
-    """Rows in blocks that are read one after the other by this process. Iterating gives arrays of whole blocks."""
+    """Rows in blocks that are read one after the other by this process. Iterating gives arrays of whole blocks.
+
+    Attributes
+    ----------
+    checkpoint : Checkpoint, optional
+        Where the state of a pass is kept, so that a killed one goes on.
+    files : tuple of Path
+        The files that are read, where there are some.
+    once : bool
+        Whether the rows can be read only once.
+    finite : bool
+        Whether rows with NaN are refused.
+    """
+
+    checkpoint: Checkpoint | None = None
+    files: tuple[Path, ...] = ()
+    once = False
+    finite = True
 
     @abstractmethod
-    def _read(self) -> Iterator[Array]:
-        """Yield the rows from the first on, in pieces of any size."""
+    def _read(self, first: int) -> Iterator[Array]:
+        """Yield the rows from row ``first`` on, in pieces of any size."""
 
     def __iter__(self) -> Iterator[Array]:
         return (rows for _, rows in self.blocks())
 
-    def blocks(self) -> Iterator[tuple[int, Array]]:
-        """Yield every block with the number of its first row, checked: finite numbers in the right columns."""
-        start = 0
-        for rows in regrouped(self._read(), self.block_rows):
-            yield start, checked_rows(rows, self.n_features, self.dtype, start)
+    def blocks(self, first: int = 0) -> Iterator[tuple[int, Array]]:
+        """Yield every block from row ``first`` on, where one begins, with the number of its first row, checked."""
+        start = first
+        for rows in regrouped(self._read(first), self.block_rows):
+            yield start, checked_rows(rows, self.n_features, self.dtype, start, finite=self.finite)
             start += rows.shape[0]
         self.n_rows = start
+
+    def pieces(self, first: int = 0) -> Iterator[tuple[int, Array]]:
+        """Yield the rows as they are computed at once, from row ``first`` on, with the number of the first."""
+        return self.blocks(first)
+
+    @property
+    def piece_rows(self) -> int:
+        """Rows of every piece but the last."""
+        return self.block_rows
 
     def reduce(self, work: BlockWork[S], merge: Callable[[S, S], S], run: Run) -> S:
         """Read all rows once: return the shares of all blocks, merged in pairs of neighbors."""
         total = Pairwise(merge)
-        for start, rows in self.blocks():
-            total.add(work(rows, start, run))
-            run.step(start + rows.shape[0], self.n_rows)
+        with self._kept("reduce", digest_of(work) if self.checkpoint else None) as kept:
+            for start, rows in self.blocks(kept.first_row):
+                share = work(rows, start, run)
+                total.stack = kept.restored(share) or total.stack
+                kept.hear(start, total.stack)
+                total.add(share)
+                run.step(start + rows.shape[0], self.n_rows)
         return total.total()
 
     def fold(self, update: Callable[[S, Array], S], state: S, ends: Sequence[int]) -> S:
@@ -50,12 +83,65 @@ class LocalBlocks(RowBlocks):
             state = update(state, piece)
         return state
 
-    def sample(self, size: int, rng: np.random.Generator) -> BlockSample:
+    def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> BlockSample:
         """Return ``size`` rows drawn at random, all if there are not more, by one pass."""
         drawn = KeyedRows(size)
-        for _, rows in self.blocks():
-            drawn.add(rng.random(size=(rows.shape[0],)), rows)
+        with self._kept("sample", str(size), digest_of(rng) if self.checkpoint else None) as kept:
+            for _, state in kept.restored(KeyedRows.EMPTY) or ():
+                drawn.restore(kept.first_row, *state)
+                skip_keys(rng, kept.first_row)
+            for start, rows in self.blocks(kept.first_row):
+                drawn.add(rng.random(size=(rows.shape[0],)), rows)
+                if kept.due:
+                    kept.hear(drawn.n_rows, [(0, drawn.state)])
+                if run is not None:
+                    run.step(start + rows.shape[0], self.n_rows)
+            kept.hear(drawn.n_rows, [(0, drawn.state)])
         return BlockSample(drawn.rows, drawn.numbers, drawn.n_rows)
+
+    def identity(self) -> str:
+        """Return what is known of the rows without reading them: files by name, size and time, and columns."""
+        return f"{self.n_features} {self.dtype} {self.feature_names} {files_key(self.files)}"
+
+    def key(self) -> str | None:
+        """Return what the rows are known by, the first block among it; None if that cannot be told."""
+        _, rows = next(self.blocks(), (0, np.empty(0)))
+        first = array_bytes_digest(rows) if isinstance(rows, np.ndarray) else digest_of(rows)
+        return f"{self.identity()} {first}"
+
+    def _kept(self, *what: str | None) -> KeptPass:
+        """Return what is kept of a pass that is determined by ``what`` beside the rows."""
+        return KeptPass() if self.checkpoint is None else self.checkpoint.of_pass(self.key(), *what)
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, resume: bool = False) -> None:
+        """Write all rows to a file, block by block; a run that was killed can go on.
+
+        While it runs, blocks that are done are kept in a folder ``NAME.parts`` beside the file, which is whole or not
+        there. The result of an interrupted and resumed run is the same, byte for byte.
+
+        Parameters
+        ----------
+        path : str or path
+            Ends with .npy, .parquet, .arrow, .csv or .tsv.
+        overwrite : bool
+            Whether a file, or parts of another run, may be replaced.
+        resume : bool
+            Whether to go on with the parts that a killed run has left. Its first block is computed again, and compared.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib, numpy
+        >>> from manifoldry import PCA, row_blocks
+        >>> X = numpy.random.default_rng(0).standard_normal((1000, 5))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "coordinates.npy")
+        ...     PCA(n_components=2).fit(X).transform(row_blocks(X)).save(path)
+        ...     numpy.load(path).shape
+        (1000, 2)
+        """
+        from manifoldry.blocks.store import save_blocks
+
+        save_blocks(self, path, overwrite=overwrite, resume=resume)
 
     def mapped(
         self, place: Callable[[Array, Run], Array], n_columns: int, dtype: Any, names: Any, run: Run
@@ -75,15 +161,15 @@ class ArrayBlocks(LocalBlocks):
         self.dtype = kept_dtype(X.dtype)
         self.feature_names = None if feature_names is None else tuple(feature_names)
 
-    def _read(self) -> Iterator[Array]:
+    def _read(self, first: int) -> Iterator[Array]:
         assert self.n_rows is not None
         step = self.block_rows
-        return (self.X[lo : lo + step] for lo in range(0, self.n_rows, step))
+        return (self.X[lo : lo + step] for lo in range(first, self.n_rows, step))
 
-    def sample(self, size: int, rng: np.random.Generator) -> BlockSample:
+    def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> BlockSample:
         """Return ``size`` rows drawn at random, all if there are not more; of an array only these are read."""
         if not (isinstance(self.X, np.ndarray) or issparse(self.X)):
-            return super().sample(size, rng)
+            return super().sample(size, rng, run)
         assert self.n_rows is not None
         numbers = drawn_rows(self.n_rows, size, rng)
         rows = checked_rows(self.X[numbers], self.n_features, self.dtype, 0, numbers)
@@ -101,6 +187,7 @@ class IteratorBlocks(LocalBlocks):
         feature_names: Iterable[str] | None = None,
     ) -> None:
         self._again = source if callable(source) else None
+        self.once = self._again is None
         self._left: Iterator[Any] | None = iter(source()) if callable(source) else iter(source)
         first = next(self._left, None)
         if first is None:
@@ -111,7 +198,12 @@ class IteratorBlocks(LocalBlocks):
         self.feature_names = None if names is None else tuple(map(str, names))
         self._left = chain([first], self._left)
 
-    def _read(self) -> Iterator[Array]:
+    @property
+    def reads_once(self) -> bool:
+        """Whether this is an iterator, and no function that returns one."""
+        return self._again is None
+
+    def _read(self, first: int) -> Iterator[Array]:
         left, self._left = self._left, None
         if left is None:
             if self._again is None:
@@ -125,7 +217,8 @@ class IteratorBlocks(LocalBlocks):
             rows = as_rows(block, start)
             refuse_columns(rows, self.n_features, start)
             start += rows.shape[0]
-            yield rows
+            if start > first:
+                yield rows[max(0, rows.shape[0] - (start - first)) :]
 
 
 class MappedBlocks(LocalBlocks):
@@ -143,6 +236,7 @@ class MappedBlocks(LocalBlocks):
         self.source, self.place, self.run = source, place, run
         self.n_features, self.dtype = n_columns, np.dtype(dtype)
         self.feature_names = None if names is None else tuple(names)
+        self.checkpoint, self.files, self.once = source.checkpoint, source.files, source.once
 
     @property
     def n_rows(self) -> int | None:
@@ -153,13 +247,33 @@ class MappedBlocks(LocalBlocks):
     def n_rows(self, value: int | None) -> None:
         self.source.n_rows = value
 
-    def pieces(self) -> Iterator[tuple[int, Array]]:
-        """Yield what is made of each block of the source, with the number of its first row."""
-        for start, rows in self.source.blocks():
+    @property
+    def reads_once(self) -> bool:
+        """Whether the source can be read only once."""
+        return self.source.reads_once
+
+    def identity(self) -> str:
+        """Return what is known of the rows of the source without reading them."""
+        return self.source.identity()
+
+    def key(self) -> str | None:
+        """Return what the rows of the source are known by, and the map; None if that cannot be told."""
+        source, place = self.source.key(), digest_of(self.place)
+        return None if source is None or place is None else f"{source} {place}"
+
+    def pieces(self, first: int = 0) -> Iterator[tuple[int, Array]]:
+        """Yield what is made of each block of the source from row ``first`` on, with the number of its first row."""
+        for start, rows in self.source.blocks(first):
             yield start, self.place(rows, self.run)
 
-    def _read(self) -> Iterator[Array]:
-        return (made for _, made in self.pieces())
+    @property
+    def piece_rows(self) -> int:
+        """Rows of every block of the source but the last."""
+        return self.source.block_rows
+
+    def _read(self, first: int) -> Iterator[Array]:
+        for start, made in self.pieces(first - first % self.piece_rows):
+            yield made[max(0, first - start) :]
 
 
 def kept_dtype(dtype: Any) -> np.dtype[Any]:
@@ -173,8 +287,9 @@ def as_rows(block: Any, start: int) -> Array:
     rows = rows.tocsr() if issparse(rows) else np.asarray(rows)
     if rows.ndim != 2 or rows.dtype.kind not in "fiub":
         kind = f"shape {rows.shape}" if rows.ndim != 2 else f"entries of type {rows.dtype}"
+        advice = ": pass list(X) of an iterator of single rows" if rows.ndim == 1 else ""
         raise ValueError(
-            f"Every block must be a table of numbers, one row per point; got {kind} from row {start:,} on."
+            f"Every block must be a table of numbers, one row per point; got {kind} from row {start:,} on{advice}."
         )
     return rows
 
@@ -211,7 +326,13 @@ def _cut_at(pieces: Iterable[Array], ends: Iterable[int]) -> Iterator[Array]:
 
 
 def checked_rows(
-    rows: Array, n_features: int, dtype: np.dtype[Any], start: int, numbers: IntArray | None = None
+    rows: Array,
+    n_features: int,
+    dtype: np.dtype[Any],
+    start: int,
+    numbers: IntArray | None = None,
+    *,
+    finite: bool = True,
 ) -> Array:
     """Return rows in single or double precision; refuse other columns and what is not finite, and say where."""
     if rows.ndim == 1:  # labels
@@ -219,12 +340,12 @@ def checked_rows(
     refuse_columns(rows, n_features, start)
     rows = csr_array(rows, dtype=dtype) if issparse(rows) else np.asarray(rows, dtype=dtype)
     entries: Any = rows.data if issparse(rows) else rows
-    if not np.isfinite(entries).all():
-        finite = np.isfinite(csr_array(rows).toarray() if issparse(rows) else rows).all(axis=1)
-        first = int(np.flatnonzero(~finite)[0])
+    if finite and not np.isfinite(entries).all():
+        usable = np.isfinite(csr_array(rows).toarray() if issparse(rows) else rows).all(axis=1)
+        first = int(np.flatnonzero(~usable)[0])
         where = start + first if numbers is None else int(numbers[first])
         raise ValueError(
-            f"Row {where:,} has NaN or infinity, as have {int((~finite).sum()) - 1:,} more of its block; finite "
+            f"Row {where:,} has NaN or infinity, as have {int((~usable).sum()) - 1:,} more of its block; finite "
             "numbers are needed: drop or impute such rows."
         )
     return rows

@@ -43,6 +43,13 @@ class BlockSample:
         """Whether these are all rows."""
         return len(self.numbers) == self.n_rows
 
+    @property
+    def described(self) -> str:
+        """Which rows these are, for a sentence."""
+        return (
+            f"all {self.n_rows:,} rows" if self.whole else f"a sample of {len(self.numbers):,} of {self.n_rows:,} rows"
+        )
+
 
 class RowBlocks(ABC):
     """The rows of a table, read block by block: a file, an iterator, or a collection of Dask.
@@ -69,6 +76,11 @@ class RowBlocks(ABC):
     feature_names: tuple[str, ...] | None = None
 
     @property
+    def reads_once(self) -> bool:
+        """Whether the rows can be read only once: those of an iterator."""
+        return False
+
+    @property
     def block_rows(self) -> int:
         """Rows of every block but the last: it depends on the number of columns alone."""
         return rows_per_block(self.n_features)
@@ -85,7 +97,7 @@ class RowBlocks(ABC):
         """
 
     @abstractmethod
-    def sample(self, size: int, rng: np.random.Generator) -> BlockSample:
+    def sample(self, size: int, rng: np.random.Generator, run: Run | None = None) -> BlockSample:
         """Return ``size`` rows drawn at random, all if there are not more; see `blocks.sampling`. One pass at most."""
 
     @abstractmethod
@@ -100,10 +112,10 @@ class RowBlocks(ABC):
         return f"{type(self).__name__}({rows}, {self.n_features} columns, {self.dtype})"
 
 
-def refuse_targets(shape: tuple[int, ...], n_rows: int) -> None:
-    """Refuse targets that are not one for each row."""
+def refuse_targets(shape: tuple[int, ...], n_rows: int, name: str) -> None:
+    """Refuse targets, by their name, that are not one for each row."""
     if tuple(shape[:1]) != (n_rows,):
-        raise ValueError(f"y must have one entry for each of the {n_rows:,} rows; got shape {tuple(shape)}.")
+        raise ValueError(f"{name} must have one entry for each of the {n_rows:,} rows; got shape {tuple(shape)}.")
 
 
 def rows_per_block(n_features: int) -> int:

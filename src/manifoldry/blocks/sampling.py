@@ -7,6 +7,7 @@ of an array, of a stream read once, and of parts read by different workers is th
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import ClassVar
 
 import numpy as np
 from scipy.sparse import issparse, vstack
@@ -30,8 +31,17 @@ def drawn_rows(n: int, size: int, rng: np.random.Generator) -> IntArray:
     return drawn.numbers
 
 
+def skip_keys(rng: np.random.Generator, n: int) -> None:
+    """Draw the keys of the first n rows, whose sample is known."""
+    for lo in range(0, n, KEYS_AT_ONCE):
+        rng.random(min(KEYS_AT_ONCE, n - lo))
+
+
 class KeyedRows:
     """The rows of the smallest keys so far: their numbers, and their rows where these are given."""
+
+    EMPTY: ClassVar[tuple[Array, ...]] = (np.empty(0), np.empty(0), np.empty(0))
+    """What `state` is like."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -50,6 +60,16 @@ class KeyedRows:
         self.n_rows += len(keys)
         if len(self._keys) >= 2 * self.size:
             self._keep_smallest()
+
+    @property
+    def state(self) -> tuple[Array, ...]:
+        """Keys, numbers and rows: with the number of rows added, all that there is."""
+        self._keep_smallest()
+        return (self._keys, self._numbers, *self._rows)
+
+    def restore(self, n_rows: int, keys: FloatArray, numbers: IntArray, *rows: Array) -> None:
+        """Go back to a state."""
+        self.n_rows, self._keys, self._numbers, self._rows = n_rows, keys, numbers, list(rows)
 
     def _worst(self) -> float:
         """Return a key that no row of the sample exceeds."""

@@ -13,6 +13,7 @@ from scipy.sparse import issparse
 from sklearn.base import clone
 
 from manifoldry import check
+from manifoldry.blocks import entries_of, some_rows
 from manifoldry.choosing.budget import Clock, growth, refusal
 from manifoldry.choosing.candidates import Candidate, baseline_name, candidates, checked_methods
 from manifoldry.choosing.comparison import ComparedMethod, Comparison, SkippedMethod
@@ -58,9 +59,9 @@ def compare(  # noqa: PLR0913
 
     Parameters
     ----------
-    X : array, data frame or sparse matrix of shape (n, p), or array (n, n) for ``metric="precomputed"``
+    X : array, data frame, sparse matrix or rows in blocks of shape (n, p), or array (n, n) for precomputed distances
         The data. Of more than 10,000 points, 5,000 are drawn to rank by, and the best is then fitted to all if the
-        budget allows.
+        budget allows; of rows in blocks 5,000 are drawn, and that is all.
     purpose : str
         "keep distances", "keep neighbors", "see clusters", "order along a path", "features for a classifier" or
         "reconstruct".
@@ -100,13 +101,19 @@ def compare(  # noqa: PLR0913
     chosen = purpose_of(purpose, labels is not None)
     if budget is not None:
         budget = check.number("budget", budget, 0.0, open_low=True)
+    run = Run(random_state, n_jobs, callback=callback)
+    sample = some_rows(X, N_RANKED_ROWS, run, metric)
+    if sample is not None:
+        X, labels = sample.rows, entries_of(labels, sample, "labels")
     points = checked_input(X, metric)
     d = target_dimension(chosen, n_components, points.shape[0])
     task = ComparisonTask(
         points, chosen, checked_labels(labels, points.shape[0]), checked_methods(methods, chosen), d, metric
     )
-    run = Run(random_state, n_jobs, callback=callback)
-    return run_comparison(task, Clock(budget), run)
+    if sample is None:
+        return run_comparison(task, Clock(budget), run)
+    with shared_neighbors(WIDEST_SHARED_LIST):
+        return _ranked(task, Clock(budget), run, sample.numbers, sample.n_rows)
 
 
 @dataclass(frozen=True)

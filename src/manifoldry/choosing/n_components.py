@@ -6,11 +6,13 @@ from typing import Any
 
 from manifoldry import check
 from manifoldry.base.suggestion import by_dimension, variance_left_over
+from manifoldry.blocks import some_rows
 from manifoldry.choosing.input import checked_input, is_precomputed, without_copies
 from manifoldry.choosing.purposes import PURPOSES
 from manifoldry.diagnosis.shape import shape
 from manifoldry.diagnosis.subject import take
 from manifoldry.dimension import UndecidedError, consensus
+from manifoldry.dimension.space import MAX_SEARCHED_POINTS
 from manifoldry.geometry.dimension import intrinsic_dimension
 from manifoldry.run import Run
 from manifoldry.solve.spectrum import MAX_LOST_VARIANCE, Suggestion
@@ -39,8 +41,8 @@ def suggest_n_components(
 
     Parameters
     ----------
-    X : array, data frame or sparse matrix of shape (n, p), or array (n, n) for ``metric="precomputed"``
-        The data; of identical rows one is taken.
+    X : array, data frame, sparse matrix or rows in blocks of shape (n, p), or array (n, n) for precomputed distances
+        The data; of identical rows one is taken, of rows in blocks a sample of 20,000.
     purpose : str, optional
         One of those of `compare`.
     metric : str or callable
@@ -63,6 +65,12 @@ def suggest_n_components(
     """
     if purpose is not None:
         check.choice("purpose", purpose, tuple(PURPOSES))
+    sample = some_rows(X, MAX_SEARCHED_POINTS, Run(random_state, n_jobs), metric)
+    if sample is not None:
+        found = suggest_n_components(
+            sample.rows, purpose=purpose, metric=metric, random_state=random_state, n_jobs=n_jobs
+        )
+        return Suggestion(found.n_components, f"{found.why} Measured on {sample.described}.")
     points, _ = without_copies(checked_input(X, metric), metric)
     found = _measured(points, metric, random_state, n_jobs)
     linear = "" if is_precomputed(metric) else _linear(points, found.n_components)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from manifoldry import check
+from manifoldry.blocks import some_rows
 from manifoldry.choosing.input import checked_input, without_copies
 from manifoldry.choosing.neighbor_suggestion import MIN_TORN_SHARE, NeighborRow, NeighborSuggestion
 from manifoldry.neighbors.geodesic import geodesic_lengths
@@ -73,8 +75,8 @@ def suggest_neighbors(
 
     Parameters
     ----------
-    X : array, data frame or sparse matrix of shape (n, p), or array (n, n) for ``metric="precomputed"``
-        The data; of identical rows one is taken.
+    X : array, data frame, sparse matrix or rows in blocks of shape (n, p), or array (n, n) for precomputed distances
+        The data; of identical rows one is taken, of rows in blocks a sample of 10,000.
     metric, metric_params
         As in scikit-learn, or "precomputed".
     candidates : sequence of int, optional
@@ -101,6 +103,12 @@ def suggest_neighbors(
     >>> found.low <= int(found) <= found.high < 30
     True
     """
+    sample = some_rows(X, MANY_POINTS, Run(random_state, n_jobs), metric)
+    if sample is not None:
+        settings = {"metric": metric, "metric_params": metric_params, "candidates": candidates}
+        found = suggest_neighbors(sample.rows, **settings, random_state=random_state, n_jobs=n_jobs)
+        meant = f"Measured on {sample.described}, and meant for a fit to as many."
+        return replace(found, why=f"{found.why} {meant}")
     points, n_copies = without_copies(checked_input(X, metric, metric_params), metric)
     sizes = _candidate_sizes(candidates, points.shape[0])
     run = Run(random_state, n_jobs)

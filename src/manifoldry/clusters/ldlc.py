@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -115,7 +115,7 @@ class LDLC(Clusterer):
 
     rho_: float = fitted()
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=5_000)
+    _blockwise = BlockFit(n_rows=5_000)
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)

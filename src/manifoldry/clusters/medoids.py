@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from manifoldry.base.blockwise import BlockFit
 from manifoldry.base.estimator import estimator
@@ -92,7 +92,7 @@ class GeodesicKMedoids(Clusterer):
     tol: NonNegative = 0.0
     metric: str | Callable[..., Any] = "euclidean"
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=5_000)
+    _blockwise = BlockFit(n_rows=5_000)
 
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
         graph, index = self._graph(X, run)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from manifoldry.base.blockwise import BlockFit
 from manifoldry.base.estimator import estimator
 from manifoldry.clusters.alternation import Problem, best_of, compact
@@ -92,7 +90,7 @@ class VQPCA(Clusterer):
     max_iter: PositiveInt = 100
     tol: NonNegative = 0.0
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=100_000)
+    _blockwise = BlockFit(n_rows=100_000)
 
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
         problem = Problem(compact(X), min(self.n_components, *X.shape), 0.0, None, self.max_iter, self.tol)

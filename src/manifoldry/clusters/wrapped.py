@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 from sklearn import cluster
@@ -99,7 +99,7 @@ class KMeans(Clusterer):
     max_iter: PositiveInt = 300
     tol: NonNegative = 1e-4
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=100_000)
+    _blockwise = BlockFit(n_rows=100_000)
 
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
         seeds = [int(run.rng(f"start {number}").integers(2**31 - 1)) for number in range(self.n_init)]
@@ -190,7 +190,7 @@ class AffinityPropagation(Clusterer):
     max_iter: PositiveInt = 500
     convergence_iter: PositiveInt = 15
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=3_000)
+    _blockwise = BlockFit(n_rows=3_000)
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from manifoldry.blas import one_blas_thread
+from manifoldry.blocks import in_blocks
 from manifoldry.diagnosis.checks import AFTER_CHECKS, CHECKS, DISTANCE_TOPICS, GRAPH_TOPICS
 from manifoldry.diagnosis.finding import Diagnosis, Finding
 from manifoldry.diagnosis.fitted import FittedModel
@@ -90,6 +91,11 @@ def _of_data(subject: Subject) -> list[Finding]:
 
 def _after(model: Any, X: Any, labels: Any, run: Run, names: Sequence[str] | None) -> Diagnosis:
     name = type(model).__name__
+    if in_blocks(X):
+        raise ValueError(
+            f"A diagnosis of {name} needs the rows of its embedding_ in memory; rows in blocks came: pass those of "
+            "sampled_rows_, or the estimator alone."
+        )
     subject = None
     metric = _metric(model)
     if X is not None and metric not in ("gram", "affinity"):

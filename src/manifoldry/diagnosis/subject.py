@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array
 from manifoldry import check
 from manifoldry.base.estimator import CONVERSION_ERRORS
 from manifoldry.base.rows import as_table, name_bad_entry
+from manifoldry.blocks import entries_of, in_blocks, row_blocks, some_rows
 from manifoldry.diagnosis.outline import Outline, outline_of
 from manifoldry.diagnosis.sheet import N_PLANE_NEIGHBORS, along_surface
 from manifoldry.dimension import Consensus, UndecidedError, consensus
@@ -68,6 +69,8 @@ class Subject:
         Seed and threads.
     n_incomplete : int
         Number of rows left out because of missing entries.
+    drawn : str
+        Which sample ``X`` is, of rows that came in blocks.
     """
 
     X: Any
@@ -77,6 +80,7 @@ class Subject:
     labels: Array | None
     run: Run
     n_incomplete: int = 0
+    drawn: str = ""
 
     @property
     def n(self) -> int:
@@ -88,7 +92,8 @@ class Subject:
         """What this is, for the head of a report."""
         if self.pairwise:
             return f"{self.n:,} points by their distances"
-        return f"{self.n:,} rows of {self.X.shape[1]:,} column{'s' if self.X.shape[1] != 1 else ''}"
+        drawn = f" ({self.drawn})" if self.drawn else ""
+        return f"{self.n:,} rows of {self.X.shape[1]:,} column{'s' if self.X.shape[1] != 1 else ''}{drawn}"
 
     @property
     def pairwise(self) -> bool:
@@ -261,6 +266,11 @@ def take(X: Any, n_neighbors: Any, metric: Any, labels: Any, run: Run, names: Se
     """Return the checked input, without rows that have missing entries, or refuse it."""
     check.metric(metric, ("precomputed",))
     pairwise = isinstance(metric, str) and metric == "precomputed"
+    X = row_blocks(X) if in_blocks(X) else X
+    sample = some_rows(X, MAX_DIAGNOSED_POINTS, run, metric)
+    if sample is not None:
+        names = X.feature_names if names is None else names
+        X, labels = sample.rows, entries_of(labels, sample, "labels")
     table = as_table(X)
     called = _names(table, names)
     rows = _numbers(table)
@@ -279,7 +289,16 @@ def take(X: Any, n_neighbors: Any, metric: Any, labels: Any, run: Run, names: Se
     check.square_distances(rows) if pairwise else check.distinct_points(rows)
     check.representable_scale(rows, spread=None if pairwise else check.column_spread(rows))
     rule = NeighborRule(n_neighbors, metric=metric).resolve(rows.shape[0])
-    return Subject(rows, metric, int(rule.n_neighbors or 0), called, labels, run, n_incomplete)
+    return Subject(
+        rows,
+        metric,
+        int(rule.n_neighbors or 0),
+        called,
+        labels,
+        run,
+        n_incomplete,
+        "" if sample is None or sample.whole else sample.described,
+    )
 
 
 def _numbers(table: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from manifoldry import check
+from manifoldry.arrays import on_host
 from manifoldry.dimension.estimate import UndecidedError
 from manifoldry.geometry.dimension import SQUARED_METRICS
 from manifoldry.neighbors.metrics import row_map
@@ -227,7 +228,7 @@ def _of_distances(X: Any) -> Space:
     if issparse(X):
         check.square_graph(csr_array(X))
         return as_space(NeighborGraph.from_sparse(X))
-    table = np.asarray(X)
+    table = np.asarray(on_host(X))
     if not np.isfinite(table).all():
         raise ValueError("Distances must be finite; X holds NaN or infinity: keep one connected component.")
     check.square_distances(table)

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry.blocks import some_rows
 from manifoldry.dimension.estimate import Consensus, DimensionEstimate
 from manifoldry.dimension.evidence import MAX_PLANE_NEIGHBORS, Evidence, gather
 from manifoldry.dimension.scale import DimensionByScale, by_scale
-from manifoldry.dimension.space import Measured, Space, as_space, distinct, measure
+from manifoldry.dimension.space import MAX_SEARCHED_POINTS, Measured, Space, as_space, distinct, measure
 from manifoldry.run import Run
 
 MIN_CONSENSUS_POINTS = 20
@@ -81,8 +82,8 @@ def consensus(X: Any, *, metric: Any = "euclidean", random_state: Any = 0, n_job
 
     Parameters
     ----------
-    X : array-like or sparse matrix of shape (n, D), distances of shape (n, n), or NeighborGraph
-        The data; 20 points or more.
+    X : array-like, sparse matrix or rows in blocks of shape (n, D), distances of shape (n, n), or NeighborGraph
+        The data; 20 points or more. Of rows in blocks 20,000 are drawn.
     metric : str or callable
         As in scikit-learn, or "precomputed".
     random_state : None, int, numpy Generator or RandomState
@@ -102,6 +103,10 @@ def consensus(X: Any, *, metric: Any = "euclidean", random_state: Any = 0, n_job
     >>> found.value, found.kind
     (10, 'flat')
     """
+    sample = some_rows(X, MAX_SEARCHED_POINTS, Run(random_state, n_jobs), metric)
+    if sample is not None:
+        agreed = consensus(sample.rows, metric=metric, random_state=random_state, n_jobs=n_jobs)
+        return replace(agreed, why=(*agreed.why, f"Measured on {sample.described}."))
     space = as_space(X, metric)
     found = _measured(space, random_state, n_jobs)
     repeated: tuple[str, ...] = ()

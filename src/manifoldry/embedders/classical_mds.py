@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
@@ -89,7 +89,7 @@ class ClassicalMDS(Embedder):
     _invertible = _local_inverse = True
     _extra_metrics = ("gram",)
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=5_000)
+    _blockwise = BlockFit(n_rows=5_000)
 
     def suggest_n_components(self) -> Suggestion:
         """Return the dimension at a clear elbow of the variance that 1 to 10 leave, else the measured one, and why.

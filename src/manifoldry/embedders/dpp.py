@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import minimum_spanning_tree
@@ -94,7 +92,7 @@ class DPP(GraphEmbedder):
 
     _invertible = True
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=50_000)
+    _blockwise = BlockFit(n_rows=50_000)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         span = principal_span(feature_rows(sample, run), run, variance=self.variance)

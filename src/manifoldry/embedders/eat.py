@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -162,7 +162,7 @@ class EAT(Embedder):
     _invertible = True
     _local_inverse = True
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(
+    _blockwise = BlockFit(
         "no", instead="its semidefinite program takes some hundred points. IPA unfolds all rows, and is certified too."
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -137,7 +136,7 @@ class FastMVU(GraphEmbedder):
 
     _invertible = _local_inverse = True
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=10_000)
+    _blockwise = BlockFit(n_rows=10_000)
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
@@ -246,7 +245,7 @@ class LandmarkMVU(GraphEmbedder):
 
     _invertible = _local_inverse = True
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=10_000)
+    _blockwise = BlockFit(n_rows=10_000)
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)

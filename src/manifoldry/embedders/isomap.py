@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -115,7 +114,7 @@ class Isomap(GraphEmbedder):
     residual_variances = residual_variances
     suggest_n_components = suggest_n_components
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=5_000)
+    _blockwise = BlockFit(n_rows=5_000)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         lengths, sources = geodesic_lengths(sample.graph, run, at_least=n_components + 2)
@@ -187,7 +186,7 @@ class LandmarkIsomap(GraphEmbedder):
     residual_variances = residual_variances
     suggest_n_components = suggest_n_components
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=50_000)
+    _blockwise = BlockFit(n_rows=50_000)
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
@@ -266,7 +265,7 @@ class ConformalIsomap(GraphEmbedder):
     residual_variances = residual_variances
     suggest_n_components = suggest_n_components
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=5_000)
+    _blockwise = BlockFit(n_rows=5_000)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         k = sample.index.rule.n_neighbors
@@ -328,7 +327,7 @@ class KernelIsomap(GraphEmbedder):
     residual_variances = residual_variances
     suggest_n_components = suggest_n_components
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=5_000)
+    _blockwise = BlockFit(n_rows=5_000)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         lengths, _ = geodesic_lengths(sample.graph, run, at_least=sample.n_points)

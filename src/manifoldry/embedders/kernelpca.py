@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import issparse
@@ -117,7 +117,7 @@ class KernelPCA(Embedder):
 
     _invertible = True
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=5_000)
+    _blockwise = BlockFit(n_rows=5_000)
 
     def suggest_n_components(self, max_components: int = 10) -> Suggestion:
         """Return the dimension at a clear elbow of the kernel's variance left out, else the measured one, and why.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import issparse
@@ -115,7 +115,7 @@ class LPP(GraphEmbedder):
 
     _invertible = True
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=50_000)
+    _blockwise = BlockFit(n_rows=50_000)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         affinity, s = edge_affinity(sample, self.weights, self.bandwidth)
@@ -197,7 +197,7 @@ class KernelLPP(GraphEmbedder):
 
     _invertible = True
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=2_000)
+    _blockwise = BlockFit(n_rows=2_000)
 
     @property
     def _pairwise(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -110,7 +110,7 @@ class MDS(Embedder):
     _invertible = _local_inverse = True
     dissimilarity_matrix_ = property(fitted_dissimilarities)
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(
+    _blockwise = BlockFit(
         "no",
         instead="a new row takes an iteration of its own among all fitted ones. ClassicalMDS places it at once.",
     )
@@ -212,7 +212,7 @@ class NonmetricMDS(Embedder):
     _invertible = _local_inverse = True
     dissimilarity_matrix_ = property(fitted_dissimilarities)
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(
+    _blockwise = BlockFit(
         "no", instead="the order of all distances is not that of a sample. ClassicalMDS takes rows in blocks."
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -163,7 +163,7 @@ class MVU(GraphEmbedder):
 
     _invertible = _local_inverse = True
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(
+    _blockwise = BlockFit(
         "no",
         instead="its semidefinite program takes a thousand or two points. IPA unfolds all rows, and is certified too.",
     )

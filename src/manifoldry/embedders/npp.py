@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -100,7 +99,7 @@ class NPP(GraphEmbedder):
 
     _invertible = True
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=50_000)
+    _blockwise = BlockFit(n_rows=50_000)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         span = principal_span(feature_rows(sample, run), run, variance=self.variance)
@@ -177,7 +176,7 @@ class ONPP(GraphEmbedder):
 
     _invertible = True
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=50_000)
+    _blockwise = BlockFit(n_rows=50_000)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         span = principal_span(feature_rows(sample, run), run, variance=self.variance)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -121,7 +121,7 @@ class ProjectionPursuit(Embedder):
 
     _invertible = True
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=100_000)
+    _blockwise = BlockFit(n_rows=50_000)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         rows = dense(X)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from scipy.sparse import csr_array
 
@@ -174,7 +174,7 @@ class TSNE(NeighborEmbedding):
     bandwidths_: FloatArray = fitted()
     learning_rate_: float = fitted()
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=50_000)
+    _blockwise = BlockFit(n_rows=50_000)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         if self.metric == "affinity":

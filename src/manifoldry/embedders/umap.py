@@ -167,7 +167,7 @@ class UMAP(Embedder):
     _invertible: ClassVar[bool] = True
     _local_inverse: ClassVar[bool] = True
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=100_000)
+    _blockwise = BlockFit(n_rows=100_000)
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)

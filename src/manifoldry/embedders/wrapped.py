@@ -293,6 +293,7 @@ class SparsePCA(Wrapped, decomposition.SparsePCA):
     (200, 2)
     """
 
+    _blockwise = BlockFit(n_rows=100_000)
     _unit_range = (0.1, 10.0)
 
     def transform(self, X: Any) -> FloatArray:

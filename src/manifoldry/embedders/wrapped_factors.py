@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn import decomposition
@@ -69,7 +69,7 @@ class FactorAnalysis(Wrapped, decomposition.FactorAnalysis):
 
     _unit_range = (1e-4, np.inf)
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=100_000)
+    _blockwise = BlockFit(n_rows=100_000)
 
 
 @register(
@@ -119,7 +119,7 @@ class FastICA(Wrapped, decomposition.FastICA):
     (300, 2)
     """
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=100_000)
+    _blockwise = BlockFit(n_rows=100_000)
 
 
 @register(
@@ -174,7 +174,7 @@ class NMF(Wrapped, decomposition.NMF):
 
     _unit_range = (1e-6, 10.0)
 
-    _blockwise: ClassVar[BlockFit] = BlockFit(n_rows=100_000)
+    _blockwise = BlockFit(n_rows=100_000)
 
     def fit(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> Self:
         """Factorize the rows, from the start ``W`` and ``H`` if ``init="custom"``."""

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, issparse
 from scipy.spatial.distance import cdist
 
 from manifoldry import check
-from manifoldry.arrays import on_host
+from manifoldry.arrays import on_host, refuse_iterator
 from manifoldry.neighbors.metrics import row_map
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
@@ -34,7 +34,8 @@ def as_points(name: str, points: Any) -> FloatArray:
     """Return finite float64 points of shape (n, d) in C order, or refuse them."""
     if isinstance(points, np.ma.MaskedArray):
         check.unmasked(name, points)
-    points = on_host(points)
+    points = on_host(points, name)
+    refuse_iterator(points, name)
     if issparse(points):
         raise ValueError(f"{name} must be dense here; got a sparse matrix: reduce it first (TruncatedSVD).")
     try:
@@ -82,13 +83,30 @@ def distance_rows(points: Any, metric: str = "euclidean", metric_params: dict[st
 
         return lambda rows: pairwise_distances(points[rows], points, metric=metric, **(metric_params or {}))
     if issparse(points):
-        squares = np.asarray(points.multiply(points).sum(axis=1), dtype=np.float64).reshape(-1)
-        return lambda rows: _distances_by_products(points, squares, rows)
+        squares = _row_squares(points)
+        return lambda rows: _product_distances(points[rows], squares[rows], points, squares)
     if points.shape[1] <= MAX_DIFFERENCE_COLUMNS:
         return lambda rows: cdist(points[rows], points)
     centered = points - points.mean(axis=0)
-    squares = np.einsum("ij,ij->i", centered, centered)
-    return lambda rows: _distances_by_products(centered, squares, rows)
+    squares = _row_squares(centered)
+    return lambda rows: _product_distances(centered[rows], squares[rows], centered, squares)
+
+
+def distances_to(rows: Any, metric: str, center: FloatArray) -> Callable[[Any], FloatArray]:
+    """Return the function that gives the distances (b, n) of other points to the ``rows`` (n, p), dense or sparse.
+
+    They are those of `distance_rows`; where products are taken, about the ``center``, which is to be near the mean.
+    """
+    if metric != "euclidean":
+        from sklearn.metrics import pairwise_distances
+
+        return lambda points: pairwise_distances(points, rows, metric=metric)
+    if not issparse(rows) and rows.shape[1] <= MAX_DIFFERENCE_COLUMNS:
+        return lambda points: cdist(points, rows)
+    move = (lambda table: table) if issparse(rows) else (lambda table: table - center)
+    moved = move(rows)
+    squares = _row_squares(moved)
+    return lambda points: _product_distances(move(points), _row_squares(move(points)), moved, squares)
 
 
 def distances_to_others(distances: DistanceRows, rows: IntArray) -> FloatArray:
@@ -172,10 +190,17 @@ def _sparse_table(X: Any, metric: str) -> csr_array:
     return table
 
 
-def _distances_by_products(centered: Any, squares: Array, rows: IntArray) -> FloatArray:
-    sums = squares[rows, None] + squares
-    products = centered[rows] @ centered.T
+def _row_squares(rows: Any) -> FloatArray:
+    if issparse(rows):
+        return np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).reshape(-1)
+    return np.einsum("ij,ij->i", rows, rows)
+
+
+def _product_distances(points: Any, own: FloatArray, rows: Any, squares: FloatArray) -> FloatArray:
+    """Return the distances of points to rows, both with the squares of their lengths, from inner products."""
+    sums = own[:, None] + squares
+    products = points @ rows.T
     result = sums - 2.0 * (products.toarray() if issparse(products) else products)
     # What rounding can leave of |x|^2 + |y|^2 - 2 x.y for x = y counts as zero: duplicates stay duplicates.
-    result[result <= 2.0 * centered.shape[1] * np.finfo(np.float64).eps * sums] = 0.0
+    result[result <= 2.0 * rows.shape[1] * np.finfo(np.float64).eps * sums] = 0.0
     return np.sqrt(result, out=result)

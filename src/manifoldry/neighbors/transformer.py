@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from manifoldry import check
-from manifoldry.arrays import on_host
+from manifoldry.arrays import on_host, refuse_iterator
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule
 from manifoldry.parameters import PositiveInt, check_parameters
 from manifoldry.run import Run
@@ -85,6 +85,7 @@ class KNeighborsTransformer(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> csr_matrix:
         """Return the graph from the rows of ``X`` to the fitted ones, shape (n_new, n_samples_fit_)."""
         check_is_fitted(self, "n_samples_fit_")
+        refuse_iterator(X, "X")
         rows = validate_data(self, on_host(X), reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
         width = min(self.n_neighbors + 1, self.n_samples_fit_)
         indices, distances = self._index.widened(width).query(rows, Run(self.random_state, self.n_jobs))
@@ -95,6 +96,7 @@ class KNeighborsTransformer(TransformerMixin, BaseEstimator):
     def _fit_rows(self, X: Any) -> tuple[Any, Run]:
         check_parameters(self)
         check.metric(self.metric, ())
+        refuse_iterator(X, "X")
         kinds = [np.float64, np.float32]
         rows = validate_data(self, on_host(X), accept_sparse="csr", dtype=kinds, ensure_min_samples=2, copy=True)
         rule = NeighborRule(self.n_neighbors, None, self.metric, self.metric_params, self.search)

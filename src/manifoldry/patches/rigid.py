@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from manifoldry.arrays import on_host, refuse_blocks
 from manifoldry.patches.cover import Membership
 from manifoldry.solve.semidefinite import DistanceConstraints, FrameLayout
 from manifoldry.values import Array, FloatArray, IntArray
@@ -162,9 +163,10 @@ def _checked(patches: Sequence[ArrayPair]) -> tuple[list[IntArray], list[FloatAr
     ids: list[IntArray] = []
     given: list[FloatArray] = []
     for number, patch in enumerate(patches):
+        refuse_blocks(patch, "A patch")
         if len(patch) != 2:
             raise ValueError(f"A patch is a pair (members, coordinates); patch {number} has {len(patch)} parts.")
-        members, coordinates = np.asarray(patch[0]), np.asarray(patch[1], dtype=float)
+        members, coordinates = np.asarray(patch[0]), np.asarray(on_host(patch[1], "A patch"), dtype=float)
         if members.ndim != 1 or not len(members) or members.dtype.kind not in "iu" or members.min() < 0:
             raise ValueError(f"Members of a patch are numbers of points, from 0 on; those of patch {number} are not.")
         if len(np.unique(members)) < len(members):

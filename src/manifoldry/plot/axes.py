@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry.arrays import on_host
+from manifoldry.arrays import on_host, refuse_blocks
 from manifoldry.datasets import Dataset
 from manifoldry.palette import FAINT
 from manifoldry.values import FloatArray
@@ -98,6 +98,7 @@ def _of_model(model: Any, name: str) -> DrawnLayout:
 
 def as_coordinates(Y: Any, name: str = "Y") -> FloatArray:
     """Return a table of coordinates as numbers; rows without a place may hold NaN."""
+    refuse_blocks(Y, name)
     try:
         table = np.asarray(on_host(Y), dtype=float)
     except (TypeError, ValueError):

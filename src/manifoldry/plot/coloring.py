@@ -95,7 +95,7 @@ def as_numbers(color: Any, n: int) -> Array:
 
 def one_per_point(name: str, values: Any, n: int) -> Array:
     """Return an array of one entry per point, or refuse it."""
-    table = np.asarray(on_host(values))
+    table = np.asarray(on_host(values, name))
     if table.ndim == 2 and table.shape[1] == 1:
         table = table[:, 0]
     if table.shape != (n,):

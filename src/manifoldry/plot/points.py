@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry.arrays import refuse_blocks
 from manifoldry.datasets import Dataset
 from manifoldry.palette import ACCENT
 from manifoldry.plot.axes import DrawnLayout, chosen_columns, equal_scale, layout_of, name_axes, new_axes, remark
@@ -208,6 +209,7 @@ def _draw_numbers(ax: Any, places: FloatArray, order: IntArray, style: PointStyl
     from matplotlib.colors import is_color_like
 
     color = style.color
+    refuse_blocks(color, "color")
     if color is None or is_color_like(color):
         ax.scatter(*places[order].T, color=ACCENT if color is None else color, **dots)
         return

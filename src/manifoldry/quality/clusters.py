@@ -9,6 +9,7 @@ from scipy.linalg import svdvals
 from scipy.special import xlogy
 
 from manifoldry import check
+from manifoldry.arrays import on_host, refuse_blocks
 from manifoldry.neighbors.graph import label_pieces
 from manifoldry.neighbors.pairwise import as_points
 from manifoldry.values import Array, FloatArray, NeighborGraph
@@ -140,6 +141,7 @@ def nonlocalized(labels: Any, graph: Any) -> Array:
     >>> nonlocalized([0, 1, 1, 0], path).tolist()
     [0]
     """
+    refuse_blocks(graph, "graph")
     graph = graph if isinstance(graph, NeighborGraph) else NeighborGraph.from_sparse(graph)
     names = _partition("labels", labels, graph.n_points, "the points of the graph")
     _, owners = label_pieces(names, graph)
@@ -156,6 +158,7 @@ def _entropy(shares: FloatArray) -> float:
 
 def _contingency(labels: Any, classes: Any) -> Array:
     """Return the contingency table of clusters (rows) and classes (columns)."""
+    refuse_blocks(classes, "classes")
     n = np.size(classes)
     rows, columns = _partition("labels", labels, n, "classes"), _partition("classes", classes, n, "itself")
     width = columns.max() + 1
@@ -164,7 +167,7 @@ def _contingency(labels: Any, classes: Any) -> Array:
 
 def _partition(name: str, labels: Any, n: int, alike: str) -> Array:
     """Return labels as integers from 0, or refuse them."""
-    labels = np.asarray(labels)
+    labels = np.asarray(on_host(labels, name))
     if labels.ndim != 1 or not labels.size:
         raise ValueError(f"{name} must be a list of n > 0 labels, one per point; got shape {labels.shape}.")
     if len(labels) != n:

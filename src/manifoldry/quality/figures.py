@@ -37,9 +37,13 @@ TRUTH_FIGURES = {f"procrustes_{kind}": kind for kind in FITS}
 
 @dataclass(frozen=True)
 class Task:
-    """What is scored: the data, where it is sampled, what is known of it, and which figures are wanted."""
+    """What is scored: the data, where it is sampled, what is known of it, and which figures are wanted.
+
+    ``X`` is None where the data is not in memory; ``n_points`` is how many points there are.
+    """
 
     X: Any
+    n_points: int
     metric: str
     rows: IntArray
     n_neighbors: int
@@ -76,7 +80,11 @@ class PathLengths:
 
 @dataclass(frozen=True)
 class Layout:
-    """One layout of the data and what the pass found out about it; without ``errors`` they are not computed."""
+    """One layout of the data and what the pass found out about it; without ``errors`` they are not computed.
+
+    ``Y`` is not needed where ``found`` holds the lengths of the data's neighbors in the layout ("stretched") and the
+    columns of `label_rows` ("labels"): those of rows that are not in memory.
+    """
 
     task: Task
     Y: FloatArray
@@ -89,7 +97,7 @@ class Layout:
     @property
     def n(self) -> int:
         """Number of points from which the rows were drawn, or of the rows where no errors are wanted."""
-        return len(self.Y) if self.errors else len(self.task.rows)
+        return self.task.n_points if self.errors else len(self.task.rows)
 
     def figures(self) -> Figures:
         """Return all figures that are wanted."""
@@ -98,7 +106,10 @@ class Layout:
             (RANK_FIGURES, self._ranks),
             ({"r_nx_auc"}, lambda: {"r_nx_auc": self._mean(self.found["areas"])}),
             (SUM_FIGURES, self._sums),
-            ({"spearman"}, lambda: {"spearman": spearman(self.data["before"], self.found["after"], len(self.Y))}),
+            (
+                {"spearman"},
+                lambda: {"spearman": spearman(self.data["before"], self.found["after"], self.task.n_points)},
+            ),
             ({"geodesic_correlation"}, self._geodesic),
             ({"triplet_accuracy"}, self._triplets),
             ({"density_preservation"}, self._density),
@@ -114,7 +125,7 @@ class Layout:
         return {name: figure for name, figure in found.items() if name in wanted}
 
     def _ranks(self) -> Figures:
-        n, x_in_y, y_in_x = len(self.Y), self.found["x_in_y"], self.found["y_in_x"]
+        n, x_in_y, y_in_x = self.task.n_points, self.found["x_in_y"], self.found["y_in_x"]
         kept = share_kept(x_in_y)
         columns = {
             "trustworthiness": nearness(n, y_in_x),
@@ -156,7 +167,7 @@ class Layout:
         kept, decided = sums.T
         shares = np.divide(kept, decided, out=np.zeros_like(kept), where=decided > 0)
         within = float(shares @ (1.0 - shares)) / max(float(decided.sum()), 1.0) / len(sums)
-        return {"triplet_accuracy": (value, float(np.hypot(between, np.sqrt(within * len(sums) / len(self.Y)))))}
+        return {"triplet_accuracy": (value, float(np.hypot(between, np.sqrt(within * len(sums) / self.task.n_points))))}
 
     def _density(self) -> Figures:
         logs = [log_radii(squared_radii(part["lengths"]))[:, None] for part in (self.data, self.found)]
@@ -164,7 +175,11 @@ class Layout:
 
     def _ratios(self) -> Figures:
         """Return the figures of the ratios of distances to neighbors, NaN if all of them are duplicates."""
-        squares = squared_ratios(self.Y, self.task.rows[:, None], self.data["neighbors"], self.data["lengths"])
+        lengths = self.data["lengths"]
+        if "stretched" in self.found:
+            squares = self.found["stretched"] ** 2 / np.where(lengths > 0, lengths**2, np.nan)
+        else:
+            squares = squared_ratios(self.Y, self.task.rows[:, None], self.data["neighbors"], lengths)
 
         def medians(kept: IntArray) -> FloatArray:
             some = squares[kept]
@@ -196,10 +211,12 @@ class Layout:
         known, run = self.task.known, self.task.run
         assert known is not None
         rows, n = self.task.rows, len(known.points)
-        if n < len(self.Y):
+        if n < self.task.n_points:
             rows = sample_rows(n, len(rows), run.rng("labeled rows"))
-        k = min(self.task.n_neighbors, n - 1)
-        found = label_rows(self.Y[known.points], known, rows, k, run.n_jobs)
+        if "labels" in self.found:
+            found = self.found["labels"]
+        else:
+            found = label_rows(self.Y[known.points], known, rows, min(self.task.n_neighbors, n - 1), run.n_jobs)
         n = n if self.errors else len(rows)
         return {name: _of_means(column, n) for name, column in zip(LABEL_FIGURES, found.T, strict=True)}
 
@@ -211,13 +228,13 @@ class Layout:
         return _of_means(column, self.n)
 
     def _of_sums(self, figure: Callable[[FloatArray], FloatArray], sums: FloatArray) -> tuple[float, float]:
-        n = len(self.Y) if self.errors else len(sums)
+        n = self.task.n_points if self.errors else len(sums)
         return float(figure(sums.sum(axis=0))), jackknife_error(figure, sums, n)
 
     def _of_rows(self, names: Any, figures: Callable[[IntArray], FloatArray], m: int | None = None) -> Figures:
         m = len(self.task.rows) if m is None else m
         values = figures(np.arange(m))
-        n = len(self.Y) * m // len(self.task.rows) if self.errors else m
+        n = self.task.n_points * m // len(self.task.rows) if self.errors else m
         errors = group_jackknife_errors(figures, m, n, self.task.run.rng("jackknife groups"))
         return {name: (float(a), float(b)) for name, a, b in zip(names, values, errors, strict=True)}
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from manifoldry import check
+from manifoldry.arrays import refuse_blocks
 from manifoldry.neighbors.pairwise import (
     as_points,
     block_rows,
@@ -174,7 +175,7 @@ def label_rows(Y: FloatArray, known: Labeled, rows: IntArray, k: int, n_jobs: in
         same = known.classes[nearest(away, k)] == own[:, None]
         away[np.arange(hi - lo), rows[lo:hi]] = 0.0
         sums = np.add.reduceat(np.take(away, order, axis=1), starts, axis=1)
-        return np.column_stack([same.mean(axis=1), same[:, 0], _silhouettes(sums, counts, own)])
+        return np.column_stack([same.mean(axis=1), same[:, 0], silhouettes(sums, counts, own)])
 
     return np.concatenate(run.map(block, run.ranges(len(rows), block_rows(len(Y))), blas=True))
 
@@ -188,7 +189,7 @@ def majority(votes: IntArray, n_classes: int) -> IntArray:
     return votes[np.arange(m), first]
 
 
-def _silhouettes(sums: FloatArray, counts: IntArray, own: IntArray) -> FloatArray:
+def silhouettes(sums: FloatArray, counts: IntArray, own: IntArray) -> FloatArray:
     """Return silhouettes from the sums of distances (b, c) to each class; 0 for the only point of its class."""
     at = np.arange(len(own)), own
     inside = sums[at] / np.maximum(counts[own] - 1, 1)
@@ -216,6 +217,7 @@ def _missing(name: Any) -> bool:
 
 def _as_array(labels: Any) -> Array:
     """Return labels as an array that keeps what they are: lists of several types become arrays of objects."""
+    refuse_blocks(labels, "labels")
     if isinstance(labels, (list, tuple)) and len({type(name) for name in labels}) > 1:
         held = np.empty(len(labels), dtype=object)
         held[:] = labels

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry import check
+from manifoldry.arrays import on_host
 from manifoldry.neighbors.pairwise import as_points
 from manifoldry.values import FloatArray, IntArray
 from manifoldry.warnings import EmbeddingWarning
@@ -71,7 +72,7 @@ def as_rows(X: Any, n_least: int) -> Any:
 
 def as_labels(labels: Any, n: int) -> IntArray:
     """Return labels as integers from 0, negative numbers as -1, or refuse them."""
-    labels = np.asarray(labels)
+    labels = np.asarray(on_host(labels, "clusters"))
     if labels.shape != (n,):
         raise ValueError(f"clusters must be 'auto' or one label for each of the {n} points; got shape {labels.shape}.")
     none = labels < 0 if labels.dtype.kind in "if" else np.zeros(n, dtype=bool)

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry import check
+from manifoldry.blocks import in_blocks
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.pairwise import as_pair, as_points, sample_rows
@@ -53,9 +54,9 @@ def score(  # noqa: PLR0913
 
     Parameters
     ----------
-    X : array-like or sparse matrix of shape (n, d), or array (n, n) for ``metric="precomputed"``
+    X : array-like, sparse matrix or rows in blocks of shape (n, d), or array (n, n) for ``metric="precomputed"``
         The data, or the distances between the points.
-    Y : array-like of shape (n, p)
+    Y : array-like or rows in blocks of shape (n, p)
         The embedding, compared by Euclidean distance.
     labels : array-like of shape (n,), optional
         Classes, numbers or strings; adds neighborhood_hit, label_accuracy and silhouette. None and NaN mark points
@@ -89,6 +90,11 @@ def score(  # noqa: PLR0913
     Figures that the data do not define (all neighbors are duplicates) are NaN. Standard errors are those of samples
     without repeats, by the jackknife over the sampled points.
 
+    Rows in blocks (`row_blocks`, Dask collections) are never held together: they are read three times, to draw points,
+    to find their neighbors and to count ranks, each point against all rows. Figures that need all rows at once are left
+    out, and the heading says which; ranked pairs and triplets are those of 20,000 rows, which PCA is fitted to. Write
+    an embedding that is computed when it is read (``model.transform(blocks)``) to a file first.
+
     Examples
     --------
     >>> import numpy as np
@@ -98,6 +104,10 @@ def score(  # noqa: PLR0913
     (1.0, 1.0, 0.0)
     """
     asked = Asked(labels, truth, n_neighbors, metric, sample, figures)
+    if in_blocks(X) or in_blocks(Y):
+        from manifoldry.quality.block_scoring import score_blocks
+
+        return score_blocks(X, Y, asked, random_state, n_jobs)
     return score_layouts(X, [Y], asked, random_state, n_jobs)[0]
 
 
@@ -123,7 +133,7 @@ def score_layouts(
     n = len(Ys[0])
     k = chosen_neighbors(asked.n_neighbors, n)
     require_below_half(k, n)
-    rows = sample_rows(n, _sample_size(asked.sample, n), random_state)
+    rows = sample_rows(n, scored_size(asked.sample, n), random_state)
     known = None if asked.labels is None else read_labels(asked.labels, n)
     run = Run(random_state, n_jobs)
     dimensions = sorted({Y.shape[1] for Y in Ys})
@@ -131,6 +141,7 @@ def score_layouts(
     tasks = {
         p: Task(
             X,
+            n,
             asked.metric,
             rows,
             k,
@@ -230,7 +241,8 @@ def principal_components(X: Any, n_components: int) -> FloatArray:
     return np.pad(scores, ((0, 0), (0, n_components - count)))
 
 
-def _sample_size(sample: int | str | None, n: int) -> int | None:
+def scored_size(sample: int | str | None, n: int) -> int | None:
+    """Return how many of n points are scored, None for all."""
     if sample is None or not isinstance(sample, str):
         return sample
     check.choice("sample", sample, ("auto",))

@@ -69,7 +69,7 @@ def triplet_accuracy(
     triplets = draw_triplets(n, rows, per_row, run.rng("triplets"))
     columns = triplets.reshape(len(rows), -1)
     before, after = (listed_distances(*space, rows, columns, run) for space in ((X, metric), (Y, "euclidean")))
-    kept, decided = _sums_of_orders(before, after).sum(axis=0)
+    kept, decided = order_sums(before, after).sum(axis=0)
     if decided == 0:
         raise ValueError(
             f"None of the {len(rows) * per_row} triplets has two different distances in X: the points are all equally "
@@ -90,10 +90,10 @@ def draw_triplets(n: int, rows: IntArray, per_row: int, rng: np.random.Generator
 def triplet_sums(from_x: FloatArray, from_y: FloatArray, triplets: IntArray) -> FloatArray:
     """Return per row (b, 2) how many triplets are kept, a tie in Y as one half, and how many have an order in X."""
     columns = triplets.reshape(len(triplets), -1)
-    return _sums_of_orders(*(np.take_along_axis(distances, columns, axis=1) for distances in (from_x, from_y)))
+    return order_sums(*(np.take_along_axis(distances, columns, axis=1) for distances in (from_x, from_y)))
 
 
-def _sums_of_orders(before: FloatArray, after: FloatArray) -> FloatArray:
+def order_sums(before: FloatArray, after: FloatArray) -> FloatArray:
     """Return the sums from the two distances of each triplet side by side, (b, 2 t) in X and in Y."""
     in_x, in_y = (np.sign(distances[:, ::2] - distances[:, 1::2]) for distances in (before, after))
     # The product of the signs is 1 (kept), -1 (exchanged), or 0 (undecided); of those with an order in X.

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from manifoldry import check
-from manifoldry.arrays import on_host
+from manifoldry.arrays import on_host, refuse_iterator
 from manifoldry.report.layouts import GivenLayout, last_step
 from manifoldry.values import IntArray
 
@@ -19,6 +19,7 @@ def as_data(X: Any) -> Any:
     X = on_host(X)
     if issparse(X):
         return csr_array(X)
+    refuse_iterator(X, "X")
     try:
         table = np.asarray(X)
         table = table if table.dtype.kind in "iufb" else table.astype(np.float64)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry.arrays import refuse_blocks
 from manifoldry.choosing.comparison import Comparison
 from manifoldry.diagnosis import diagnose
 from manifoldry.neighbors.pairwise import as_points
@@ -111,6 +112,7 @@ def _layout(name: str, given: Any, X: Any, n: int) -> GivenLayout:
 
 
 def _coordinates(name: str, given: Any, X: Any, n: int) -> FloatArray:
+    refuse_blocks(given, name)
     own = getattr(last_step(given), "embedding_", None) if hasattr(given, "fit") else given
     if own is None or np.ndim(own) == 0 or len(own) != n:
         if not hasattr(given, "transform"):

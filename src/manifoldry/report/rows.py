@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry.arrays import refuse_blocks
 from manifoldry.run import Run
 from manifoldry.values import Array, IntArray
 
@@ -103,6 +104,7 @@ def known_rows(n: int, ids: Any, id_name: str, columns: Any, label: Any, thumbna
 
 def as_entries(name: str, entries: Any, n: int) -> Array:
     """Return n entries as an array, or refuse them."""
+    refuse_blocks(entries, name)
     # Of a list every entry is kept as it is: NumPy would make text of all if one is.
     found = np.asarray(entries) if hasattr(entries, "__array__") else np.array([*entries, None], dtype=object)[:-1]
     if found.shape != (n,):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry.arrays import on_host
 from manifoldry.neighbors.pairwise import as_points, block_rows, distance_rows
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray
@@ -171,7 +172,7 @@ def residual_variance(D: Any, Y: Any, *, rows: Any = None, n_jobs: int | None = 
     >>> round(residual_variance(3 * D, Y), 12)
     0.0
     """
-    D, Y = np.asarray(D), as_points("Y", Y)
+    D, Y = np.asarray(on_host(D, "D")), as_points("Y", Y)
     n = len(Y)
     rows = _row_points(D, n, rows)
     order = np.full(n, len(D))

@@ -44,7 +44,7 @@ def read_delimited(source: Source, options: ReadOptions) -> Table:
         if found.num_rows == 0:
             what = f"only names of columns ({listed(names)})" if dialect.named else "no row"
             raise UnreadableError(f"{source.name} holds {what}; a row for each point is needed.")
-        columns = [_checked(column, found.column(column.name), dialect) for column in arrow_columns(found)]
+        columns = [checked_column(column, found.column(column.name), dialect) for column in arrow_columns(found)]
         remarks = list(dialect.remarks)
         if any("binary" in str(kind) for kind in found.schema.types):
             remarks.append(f"{source.name} is not all UTF-8; what is not was read as Latin-1.")
@@ -143,7 +143,7 @@ def _fields(count: int) -> str:
     return f"{count} field" + ("" if count == 1 else "s")
 
 
-def _checked(column: Column, values: Any, dialect: Dialect) -> Column:
+def checked_column(column: Column, values: Any, dialect: Dialect) -> Column:
     """Return a column of text with what is wrong with it, if most of it is numbers."""
     if column.kind != "text":
         return column

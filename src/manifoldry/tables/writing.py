@@ -112,7 +112,7 @@ def _write_text(delimiter: str) -> Callable[[Path, Array, Table, Sequence[str]],
         rows = _arrow_table(Y, table, names)
         from pyarrow import csv as arrow_csv
 
-        header = delimiter.join(_quoted(name, delimiter) for name in rows.column_names)
+        header = delimiter.join(quoted_name(name, delimiter) for name in rows.column_names)
         with part.open("wb") as file:
             file.write(header.encode("utf-8") + b"\n")  # Arrow would quote every name
             arrow_csv.write_csv(rows, file, arrow_csv.WriteOptions(include_header=False, delimiter=delimiter))
@@ -120,7 +120,8 @@ def _write_text(delimiter: str) -> Callable[[Path, Array, Table, Sequence[str]],
     return write
 
 
-def _quoted(name: str, delimiter: str) -> str:
+def quoted_name(name: str, delimiter: str) -> str:
+    """Return the name of a column for the first line of a text file, between quotes where it needs them."""
     if any(mark in name for mark in (delimiter, '"', "\n", "\r")):
         doubled = name.replace('"', '""')
         return f'"{doubled}"'

@@ -11,6 +11,7 @@ from manifoldry.apps.cli.compare import PURPOSE_NAMES, PurposeType
 from manifoldry.apps.cli.method_options import MethodCommand
 from manifoldry.apps.cli.options import (
     Reading,
+    block_options,
     json_option,
     method_option,
     reading_options,
@@ -42,6 +43,7 @@ class EmbedCommand(MethodCommand):
 @file_options
 @click.option("--n-components", type=click.IntRange(1), metavar="N", help="Dimensions of the result.  [default: 2]")
 @reading_options
+@block_options
 @seed_option
 @click.option("--n-jobs", type=int, metavar="N", help="Threads; the result does not depend on it.  [default: all]")
 @json_option
@@ -53,6 +55,8 @@ def embed(  # noqa: PLR0913
     files: FileOptions,
     n_components: int | None,
     reading: Reading,
+    blocks: bool | None,
+    resume: bool,
     seed: int,
     n_jobs: int | None,
     as_json: bool,
@@ -63,7 +67,8 @@ def embed(  # noqa: PLR0913
 
     FILE is a table (CSV, Parquet, Arrow, NPY, NPZ, MTX, .h5ad), a folder of images, the name of a built-in data set,
     or - for standard input. Without --method several methods are compared and the best is taken. Ctrl-C while a method
-    iterates ends the fit with what it has reached; a second one ends the program.
+    iterates ends the fit with what it has reached; a second one ends the program. Large tables are read in blocks: PCA
+    and IPA are fitted to all rows, other methods to a sample, and all rows are placed; --resume goes on after a kill.
     """
     from manifoldry.apps.embedding import embed as run_embed
     from manifoldry.apps.json_text import json_text
@@ -88,6 +93,8 @@ def embed(  # noqa: PLR0913
         n_components=n_components,
         seed=seed,
         n_jobs=n_jobs,
+        blocks=blocks,
+        resume=resume,
         command=("embed", *click.get_current_context().meta["manifoldry.arguments"]),
     )
     try:

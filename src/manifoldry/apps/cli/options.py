@@ -239,6 +239,25 @@ seed_option = click.option(
     help="Seed of everything random: the same seed gives the same result.",
 )
 
+_BLOCKS = (
+    click.option(
+        "--blocks/--no-blocks",
+        "blocks",
+        default=None,
+        help="Read the file in blocks, not whole.  [default: if it would take more than 2 GB in memory]",
+    ),
+    click.option("--resume", is_flag=True, help="Go on with a run in blocks that was interrupted or killed."),
+)
+
+
+def block_options(command: F) -> F:
+    """Add the options by which large files are read: the command gets them as ``blocks`` and ``resume``."""
+    decorated: Any = command
+    for option in reversed(_BLOCKS):
+        decorated = option(decorated)
+    return cast(F, decorated)
+
+
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document on standard output, and nothing else."
 )

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
-from manifoldry.apps.cli.options import Reading, json_option, reading_options, source_argument
+from manifoldry.apps.cli.options import Reading, block_options, json_option, reading_options, source_argument
 from manifoldry.apps.cli.output_options import coordinates_path, force_option, output_option, quiet_option
 from manifoldry.apps.outputs import STANDARD_STREAM, Outputs
+
+
+@contextmanager
+def said_at_the_end() -> Iterator[None]:
+    """Say what Ctrl-C has left, if there is something to say."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupted:
+        if str(interrupted):
+            click.echo(f"manifoldry: {interrupted}", err=True)
+        raise
 
 
 @click.command()
@@ -17,16 +30,25 @@ from manifoldry.apps.outputs import STANDARD_STREAM, Outputs
 @source_argument
 @output_option
 @reading_options
+@block_options
 @force_option
 @json_option
 @quiet_option
-def transform(
-    model: Path, source: str, output: Path | None, reading: Reading, force: bool, as_json: bool, quiet: bool
+def transform(  # noqa: PLR0913
+    model: Path,
+    source: str,
+    output: Path | None,
+    reading: Reading,
+    blocks: bool | None,
+    resume: bool,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
     """Place new rows by a model that embed has written (MODEL, a file .mfy).
 
     The columns are found by their names, in any order, and prepared as those of the model were. Ids and missing values
-    are dealt with as then, unless the options say otherwise.
+    are dealt with as then, unless the options say otherwise. Large tables are read, placed and written in blocks.
     """
     from manifoldry.apps.json_text import json_text
     from manifoldry.apps.placing import PlaceTask, place
@@ -39,8 +61,8 @@ def transform(
     printed = str(outputs.coordinates) == STANDARD_STREAM
     if printed and as_json:
         raise click.UsageError("Coordinates and JSON cannot both go to standard output: name a file by --output.")
-    with watching(shown=not (as_json or quiet)) as watch:
-        done = place(PlaceTask(model, source, outputs, reading.options), watch)
+    with watching(shown=not (as_json or quiet)) as watch, said_at_the_end():
+        done = place(PlaceTask(model, source, outputs, reading.options, blocks, resume), watch)
     if as_json:
         click.echo(json_text(done))
     elif not quiet:

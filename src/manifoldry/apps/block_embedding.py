@@ -1,0 +1,221 @@
+"""A source that is too large to be read whole: fitted and placed in blocks, judged by a sample, resumable."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from manifoldry.apps.block_preparation import prepare_blocks, with_steps
+from manifoldry.apps.block_tables import BlockTable, block_table, reason_for_blocks
+from manifoldry.apps.fitting import fit_prepared
+from manifoldry.apps.judgment import judge
+from manifoldry.apps.outputs import STANDARD_STREAM, Outputs
+from manifoldry.apps.progress import Watch
+from manifoldry.apps.record import file_digest, write_record
+from manifoldry.apps.results import fit_facts, note_written, write_model, write_report
+from manifoldry.apps.run_folder import RunFolder
+from manifoldry.apps.task import EmbedTask, Fitted
+from manifoldry.base.blockwise import fit_sample
+from manifoldry.blocks.checkpoint import files_key
+from manifoldry.blocks.local import ArrayBlocks, LocalBlocks
+from manifoldry.blocks.store import Saved, save_blocks, storable_suffix
+from manifoldry.run import Progress
+from manifoldry.tables import Table
+
+
+def in_blocks(task: Any, watch: Watch) -> bool:
+    """Tell whether the source of a task, to embed or to place, is read in blocks, and why."""
+    reason = reason_for_blocks(task.source, task.reading, task.blocks)
+    if reason is None:
+        if task.resume:
+            raise ValueError(
+                f"{task.source!r} is read whole, in one go: --resume is for files read in blocks (--blocks)."
+            )
+        return False
+    if not task.blocks:
+        watch.tell(reason)
+    return True
+
+
+@dataclass(frozen=True, eq=False)
+class BlockFitted:
+    """What was fitted to rows in blocks, the sample that it is judged by, and what the record says of the fit."""
+
+    fitted: Fitted
+    prepared: LocalBlocks
+    table: Table
+    facts: Mapping[str, Any]
+
+    def placed(self, source: BlockTable) -> LocalBlocks:
+        """Return the coordinates of all rows: those of the fit if it took all, else placed by its map."""
+        model = self.fitted.model
+        if len(model.sampled_rows_) != source.blocks.n_rows:
+            made: LocalBlocks = model.transform(self.prepared)
+            return made
+        all_rows = ArrayBlocks(model.embedding_)
+        all_rows.files = source.blocks.files
+        return all_rows
+
+
+def run_block_embedding(task: EmbedTask, watch: Watch, record: dict[str, Any]) -> None:
+    """Fit, write the model, judge and report by a sample, place all rows; ``record`` is filled on the way."""
+    outputs = task.outputs
+    folder = run_folder(outputs)
+    if not (task.resume and folder.folder.exists()):
+        outputs.refuse(task.source)
+    task.estimator()  # refuses parameters before the file is read
+    with watch.stage("read", f"opening {task.source}"):
+        source = block_table(task.source, task.reading)
+    resumed = folder.begin(_determining(task, source), resume=task.resume, overwrite=outputs.overwrite)
+    if resumed:
+        outputs = replace(outputs, overwrite=True)  # files of the run that did not end
+        task = replace(task, outputs=outputs)
+    source.blocks.checkpoint = folder.checkpoint
+    record["blocks"] = True
+    try:
+        found = fit_blocks(task, source, folder, watch)
+        _write_sample(task, source, found, record, watch)
+        with watch.stage("place", "placing all rows"):
+            saved = place_rows(outputs, source, found.placed(source), watch, resume=True)
+    except ValueError:
+        if not resumed:
+            folder.remove()  # it would end in the same way
+        raise
+    note_written("coordinates", outputs.coordinates, record)
+    record["coordinates"] |= {"rows": saved.n_rows, "sha256": saved.sha256}
+    record["source"]["rows"] = saved.n_rows
+    record["remarks"] += [f"All rows were placed at {rate(saved, watch)}."]
+    record["seconds"] = dict(watch.seconds)
+    if outputs.record is not None:
+        write_record(outputs.record, record, overwrite=outputs.overwrite)
+        record["outputs"]["record"] = {"path": outputs.record.as_posix()}
+    folder.remove()
+
+
+def placed_again(task: EmbedTask, outputs: Outputs, watch: Watch) -> str:
+    """Fit and place the rows of a recorded task once more; return the digest of the coordinates."""
+    folder = run_folder(outputs)
+    source = block_table(task.source, task.reading)
+    folder.begin(_determining(task, source), resume=False, overwrite=outputs.overwrite)
+    source.blocks.checkpoint = folder.checkpoint
+    try:
+        found = fit_blocks(task, source, folder, watch)
+        with watch.stage("place", "placing all rows"):
+            return place_rows(outputs, source, found.placed(source), watch, resume=True).sha256
+    finally:
+        folder.remove()
+
+
+def run_folder(outputs: Outputs) -> RunFolder:
+    """Return the folder of a run in blocks; refuse coordinates that cannot be written so."""
+    if outputs.coordinates is None or str(outputs.coordinates) == STANDARD_STREAM:
+        raise ValueError("Coordinates of a file read in blocks need a file of their own: name one by --output.")
+    storable_suffix(outputs.coordinates)
+    return RunFolder(outputs.coordinates)
+
+
+def _determining(task: EmbedTask, source: BlockTable) -> dict[str, Any]:
+    """Return what determines the coordinates of a run."""
+    return {
+        "source": files_key(source.blocks.files),
+        "method": task.method,
+        "parameters": dict(task.parameters),
+        "dimension": task.dimension,
+        "reading": asdict(task.reading),
+        "scale": task.scale,
+        "pca": task.pca,
+        "seed": task.seed,
+    }
+
+
+def fit_blocks(task: EmbedTask, source: BlockTable, folder: RunFolder, watch: Watch) -> BlockFitted:
+    """Fit to rows in blocks; or load the model that an earlier run has fitted."""
+    kept = folder.kept_model()
+    if kept is not None:
+        whole, facts = kept
+        steps, model = (whole.steps[:-1], whole[-1]) if hasattr(whole, "steps") else ([], whole)
+        table = source.sampled(model.sampled_rows_)
+        X = table.X
+        for _, step in steps:
+            X = step.transform(X)
+        prepared = with_steps(source.blocks, [step for _, step in steps], X, task.seed)
+        return BlockFitted(Fitted(X, steps, model), prepared, replace(table, remarks=tuple(facts["remarks"])), facts)
+    with watch.stage("prepare", "reading a sample"):
+        ready, sample, remarks = prepare_blocks(task, source.blocks, watch)
+        table = source.sampled(sample.numbers)
+    fitted = fit_prepared(task, table, ready, watch)
+    assert isinstance(ready.blocks, LocalBlocks)
+    with watch.stage("sample", "reading the sample"):
+        drawn = fit_sample(fitted.model, ready.blocks)
+        if len(drawn.numbers) != len(sample.numbers) or (drawn.numbers != sample.numbers).any():
+            table = source.sampled(drawn.numbers)
+    fitted = replace(fitted, X=drawn.rows)
+    said = f"Read in blocks, and fitted to {fitted.model.diagnostics_['fitted_to']}."
+    table = replace(table, remarks=(*source.remarks, *remarks, said))
+    facts = {**fit_facts(fitted), "remarks": list(table.remarks)}
+    folder.keep_model(fitted.whole, facts)
+    return BlockFitted(fitted, ready.blocks, table, facts)
+
+
+def _write_sample(
+    task: EmbedTask, source: BlockTable, found: BlockFitted, record: dict[str, Any], watch: Watch
+) -> None:
+    """Write what does not wait for all rows to be placed: the model, and the page by a sample."""
+    outputs = task.outputs
+    with watch.stage("digest", "reading the source once more, for the record"):
+        record |= block_source_facts(task, source, found)
+    record |= found.facts
+    with watch.stage("save", "saving the model"):
+        write_model(outputs, found.fitted, found.table, record)
+        note_written("model", outputs.model, record)
+    with watch.stage("judge", "judging the embedding"):
+        judged = judge(found.fitted, found.table, task.seed, task.n_jobs)
+        if source.blocks.n_rows != len(found.table.ids):
+            judged = replace(judged, remarks=(*judged.remarks, _judged_by(source, found)))
+        record |= judged.to_dict()
+    record["seconds"] = dict(watch.seconds)
+    with watch.stage("report", "making the report"):
+        write_report(task, found.fitted, found.table, judged, record)
+        note_written("report", outputs.report, record)
+
+
+def _judged_by(source: BlockTable, found: BlockFitted) -> str:
+    total = "all" if source.blocks.n_rows is None else f"{source.blocks.n_rows:,}"
+    return f"Figures, findings and the page are those of the {len(found.table.ids):,} sampled of {total} rows."
+
+
+def block_source_facts(task: EmbedTask, source: BlockTable, found: BlockFitted) -> dict[str, Any]:
+    """Return what a record says of a source that was read in blocks."""
+    facts = {"rows": source.blocks.n_rows, "columns": len(source.features)}
+    return {
+        "source": {"name": task.source, "kind": "file", "sha256": file_digest(Path(task.source)), **facts},
+        "features": list(source.features),
+        "reading": asdict(task.reading),
+        "remarks": list(found.table.remarks),
+        "preparation": {"scale": task.scale, "pca": task.pca},
+        "seed": task.seed,
+        "blocks": True,
+    }
+
+
+def place_rows(outputs: Outputs, source: BlockTable, placed: LocalBlocks, watch: Watch, *, resume: bool) -> Saved:
+    """Place all rows and write them; what was placed before is not placed again."""
+    began = time.perf_counter()
+    assert outputs.coordinates is not None
+    return save_blocks(
+        placed,
+        outputs.coordinates,
+        overwrite=outputs.overwrite,
+        resume=resume,
+        ids=source.row_names,
+        names=[f"y{j}" for j in range(placed.n_features)],
+        step=lambda done, total: watch.show(Progress("rows", done, total, time.perf_counter() - began)),
+    )
+
+
+def rate(saved: Saved, watch: Watch) -> str:
+    """Return how fast rows were placed and written, in words."""
+    return f"{saved.n_rows / max(watch.seconds['place'], 1e-3):,.0f} rows per second"

@@ -1,0 +1,78 @@
+"""Rows in blocks made ready for a method: scaled and projected block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from manifoldry.apps.fitting import Prepared
+from manifoldry.apps.progress import Watch
+from manifoldry.apps.task import EmbedTask
+from manifoldry.base.blockwise import BlockFit
+from manifoldry.blas import one_blas_thread
+from manifoldry.blocks.local import LocalBlocks
+from manifoldry.blocks.rows import BlockSample
+from manifoldry.run import Progress, Run
+from manifoldry.tables import preparation
+from manifoldry.values import Array
+
+
+@dataclass(frozen=True)
+class PreparedRows:
+    """Fitted steps of a preparation as a map of blocks."""
+
+    steps: Sequence[Any]
+
+    def __call__(self, rows: Array, run: Run) -> Array:  # noqa: ARG002
+        """Prepare a block of rows."""
+        with one_blas_thread(openmp=False):
+            for step in self.steps:
+                rows = step.transform(rows)
+        return rows
+
+
+def with_steps(blocks: LocalBlocks, steps: Sequence[Any], sample: Array, seed: int) -> LocalBlocks:
+    """Return blocks with steps applied; ``sample`` are some rows, or one, that they have been applied to."""
+    if not steps:
+        return blocks
+    return blocks.mapped(PreparedRows(tuple(steps)), sample.shape[1], sample.dtype, None, Run(seed))
+
+
+def prepare_blocks(task: EmbedTask, blocks: LocalBlocks, watch: Watch) -> tuple[Prepared, BlockSample, list[str]]:
+    """Fit the preparation and return rows in blocks that it is applied to, a sample, and remarks on what is of it.
+
+    Means and variances (``--scale standard``) are those of all rows, by a pass of their own; medians, quartiles and
+    principal components are those of the sample.
+    """
+    run = Run(task.seed, callback=watch.callback)
+    with run.stage("sample"):
+        sample = blocks.sample(BlockFit().n_rows, run.rng("sampled rows"), run)
+    steps = preparation(task.scale, task.pca, task.reading.missing == "impute", task.seed, X=sample.rows)
+    X = sample.rows
+    fitted: list[Any] = []
+    told: list[str] = []
+    for name, step in steps:
+        if name == "scale" and task.scale == "standard":
+            for start, rows in with_steps(blocks, fitted, X, task.seed).blocks():
+                step.partial_fit(rows)
+                watch.show(Progress("means and variances", start + len(rows), blocks.n_rows, 0.0))
+        else:
+            step.fit(X)
+            told += [SAMPLED_STEPS[name]] if name in SAMPLED_STEPS else []
+        X = step.transform(X)
+        fitted.append(step)
+    if task.scale in ("unit", "log1p") and SAMPLED_STEPS["scale"] in told:
+        told.remove(SAMPLED_STEPS["scale"])  # nothing was learned
+    remarks = (
+        [] if sample.whole or not told else [f"{', '.join(told).capitalize()} are those of {len(X):,} sampled rows."]
+    )
+    return Prepared(X, steps, with_steps(blocks, fitted, X, task.seed)), sample, remarks
+
+
+SAMPLED_STEPS = {
+    "impute": "imputed medians",
+    "scale": "medians and quartiles of the scaling",
+    "pca": "the axes of --pca",
+}
+"""What is learned from a sample, by the name of the step."""

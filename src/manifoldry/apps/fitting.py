@@ -1,0 +1,64 @@
+"""The fit of an embedding: rows prepared, the method chosen if none is named, warnings kept."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+from manifoldry.apps.advice import forewarnings
+from manifoldry.apps.choice import choose
+from manifoldry.apps.method_names import AUTO_CLASS
+from manifoldry.apps.progress import Watch
+from manifoldry.apps.task import EmbedTask, Fitted
+from manifoldry.blocks import RowBlocks
+from manifoldry.tables import Table, preparation
+from manifoldry.warnings import EmbeddingWarning
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Rows after all preparation, its fitted steps, and all rows in blocks where ``X`` is a sample of them."""
+
+    X: Any
+    steps: list[tuple[str, Any]]
+    blocks: RowBlocks | None = None
+
+
+def fit(task: EmbedTask, table: Table, watch: Watch) -> Fitted:
+    """Prepare the rows, choose the method if none is named, and fit it."""
+    X, steps = table.X, preparation(task.scale, task.pca, task.reading.missing == "impute", task.seed, X=table.X)
+    if steps:
+        with watch.stage("prepare", "preparing the columns"):
+            for _, step in steps:
+                X = step.fit_transform(X)
+    return fit_prepared(task, table, Prepared(X, steps), watch)
+
+
+def fit_prepared(task: EmbedTask, table: Table, prepared: Prepared, watch: Watch) -> Fitted:
+    """Choose the method if none is named, and fit it to prepared rows; ``table`` tells what is known of those in X."""
+    X = prepared.X
+    if X.shape[1] == 1 and task.n_components is None and "n_components" not in task.parameters:
+        task = replace(task, n_components=1)  # one column has no second dimension
+    model, choice = task.estimator(), None
+    if task.scale == "none" and task.pca is None:
+        for sentence in forewarnings(X, table.features, getattr(model, "metric", "euclidean")):
+            watch.tell(sentence)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if task.method == AUTO_CLASS[0]:
+            with watch.stage("choose", "comparing methods"):
+                choice = choose(X, table.labels, model, watch)
+            model = choice.model
+        if "callback" in model.get_params():
+            model.set_params(callback=watch.callback)
+        with watch.stage("fit", f"fitting {type(model).__name__}"):
+            model.fit(X if prepared.blocks is None else prepared.blocks)
+    if "callback" in model.get_params():
+        model.set_params(callback=None)
+    told = (
+        str(each.message)
+        for each in caught
+        if issubclass(each.category, UserWarning) and not issubclass(each.category, EmbeddingWarning)  # advice, kept
+    )
+    return Fitted(X, prepared.steps, model, choice, tuple(dict.fromkeys(told)))

@@ -19,11 +19,14 @@ import numpy as np
 
 from interpolated_digits import InterpolatedDigits
 from manifoldry import IPA, PCA, UMAP, datasets, row_blocks
+from manifoldry.neighbors.search import NeighborIndex, NeighborRule
 from manifoldry.run import Run
 from tables import Table
 
 N_BILLION, N_WORKERS = 1_000_000_000, 64
 N_STREAMED, N_PLACED, N_ASKED = 1_000_000, 100_000, 500
+SHARD_ROWS = 262_144
+"""Rows of 50 columns that are searched as one, where the graph of rows in blocks is sought."""
 COLUMNS = {"step": "", "passes": "", "fixed, CPU s": ".0f", "a row, CPU µs": ",.2f", "read, GB": ",.0f"}
 COLUMNS |= {"2 cores, hours": ",.2f", f"{N_WORKERS} workers, minutes": ",.1f", "what leaves a worker": ""}
 
@@ -44,7 +47,7 @@ def line(step: str, fixed: float, a_row: float, columns: int, passes: int, sent:
     total = a_row * N_BILLION
     return {
         "step": step,
-        "passes": str(passes),
+        "passes": f"{passes:,}",
         "fixed, CPU s": fixed,
         "a row, CPU µs": 1e6 * a_row,
         "read, GB": passes * 4 * columns * N_BILLION / 1e9,
@@ -97,12 +100,21 @@ def landmarks(X: np.ndarray, n: int, n_placed: int) -> list[dict[str, object]]:
     ]
 
 
-def all_pairs(X: np.ndarray, n: int, n_asked: int) -> list[dict[str, object]]:
-    """Measure the exact graph: a row is compared with all, so its cost grows with their number."""
-    asked = X[:n_asked]
-    seconds = cpu_seconds(lambda: nearest_of(asked, X))
-    a_row = seconds / n_asked * (N_BILLION / n)
-    return [line("15 nearest of all rows, exact", 0.0, a_row, X.shape[1], 1, "every block, to every worker")]
+def graphs(X: np.ndarray, n: int, n_asked: int) -> list[dict[str, object]]:
+    """Measure the graph of all rows, by an index of every shard and exactly: a row is sought in each of the shards."""
+    asked, run = X[-n_asked:], Run(0, 1)
+    rows = min(SHARD_ROWS, n // 2)
+    built: list[NeighborIndex] = []
+    rule = NeighborRule(15, search="approximate").resolve(rows)
+    build = cpu_seconds(lambda: built.append(NeighborIndex(X[:rows], rule, run)))
+    query = cpu_seconds(lambda: built[0].query(asked, run))
+    exact = cpu_seconds(lambda: nearest_of(asked, X))
+    by_index = build / rows + query / n_asked * (N_BILLION / rows)
+    sent, passes = "every block, to every worker", -(-N_BILLION // rows)
+    return [
+        line(f"15 nearest of all rows, by an index of each {rows:,}", 0.0, by_index, X.shape[1], passes, sent),
+        line("15 nearest of all rows, exact", 0.0, exact / n_asked * (N_BILLION / n), X.shape[1], passes, sent),
+    ]
 
 
 def nearest_of(Q: np.ndarray, X: np.ndarray) -> None:
@@ -129,7 +141,7 @@ def main() -> None:
         lambda: linear(X, n),
         lambda: patches(n),
         lambda: landmarks(X, n, n_placed),
-        lambda: all_pairs(X, n, N_ASKED),
+        lambda: graphs(X, n, N_ASKED),
     ):
         for row in part():
             print(row) if table is None else table.add(**row)

@@ -27,11 +27,12 @@ import numpy as np
 
 from interpolated_digits import BLOCK_ROWS, InterpolatedDigits, leading_columns
 from peers import peak_memory
-from tables import Table
+from tables import ROOT, Table
 
 N_THREADS = 2
 N_VOTERS, N_HELD_OUT, N_JUDGED = 15, 10_000, 1_000
 RARE_SHARE = 0.01
+FIGURE = ROOT / "docs" / "figures" / "landmarks.png"
 FIGURES = ("trustworthiness", "continuity")
 REAL_SETS = ("mnist", "fashion_mnist", "flow_cytometry", "citeseq_cbmc")
 SIZES = {"sweep": 1_000_000, "large": 10_000_000, "landmarks": (20_000, 50_000, 100_000, 200_000, 500_000)}
@@ -224,7 +225,8 @@ def real(sizes, folder: Path, stages: Stages, stored: bool) -> None:  # noqa: AR
             rows.append({"layout": name, "rows": len(X), "landmarks": m})
             kept = {"labels": votes(Y, labels), "labels, rare": rare_votes(Y, labels)}
             figures.append({**{figure: score[figure] for figure in FIGURES}, **kept})
-        draw([(f"{name}: {m:,} of {len(X):,}", Y, labels) for m, Y in layouts.items()], folder / f"{name}.png")
+        path = FIGURE if stored and name == REAL_SETS[0] else folder / f"{name}.png"
+        draw([(f"{name}: {m:,} of {len(X):,}", Y, labels) for m, Y in layouts.items()], path)
     columns = {"layout": "", **{name: COLUMNS[name] for name in ("rows", "landmarks", *FIGURES, "labels")}}
     columns |= {"labels, rare": ".4f"}
     caption = (

@@ -14,12 +14,13 @@ from helpers import DEADLINE
 from manifoldry import datasets, load
 from manifoldry.apps.block_tables import reason_for_blocks
 from manifoldry.apps.cli import main
+from manifoldry.apps.judgment import Judgment
 from manifoldry.tables import ReadOptions
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import csv, parquet  # noqa: E402
 
-N = 1500
+N = 1200
 
 PROGRAM = """
 import pathlib, sys, time
@@ -31,7 +32,7 @@ manifoldry.blocks.rows.MAX_BLOCK_ROWS = 256
 manifoldry.embedders.ipa.MAX_SAMPLE = 500
 
 def show(self, progress):
-    if progress.stage == "{stage}" and progress.done > 800:
+    if progress.stage == "{stage}" and progress.done > 700:
         pathlib.Path(".reached").touch()
         time.sleep(600)
 
@@ -47,6 +48,8 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("manifoldry.blocks.rows.MAX_BLOCK_ROWS", 256)
     monkeypatch.setattr("manifoldry.embedders.ipa.MAX_SAMPLE", 500)
+    for module in ("embedding", "block_embedding"):  # figures and findings have tests of their own, and take seconds
+        monkeypatch.setattr(f"manifoldry.apps.{module}.judge", lambda *_: Judgment(None, None))
     X = datasets.swiss_roll(N, random_state=1).X
     columns = {
         "name": [f"r{i}" for i in range(N)],
@@ -136,8 +139,22 @@ def test_small_files_in_blocks_give_what_memory_gives(folder, options):
         np.testing.assert_array_equal(found, expected)
     record = json.loads((folder / "blocks.json").read_text())
     assert record["blocks"] is True
-    assert record["resolved"]["fitted_to"] == "all 1,500 rows"
+    assert record["resolved"]["fitted_to"] == "all 1,200 rows"
     assert main(["rerun", "blocks.json", "-q"]) == 0
+
+
+def test_scaling_and_axes_of_more_rows_than_a_sample_are_those_of_all(folder, monkeypatch):
+    monkeypatch.setattr("manifoldry.apps.block_preparation.PREPARED_SAMPLE", 300)
+    options = ["--method", "ipa", "--scale", "standard", "--pca", "2", "--no-report", "--no-record", "-q"]
+    for blocks, name in (("--no-blocks", "memory"), ("--blocks", "blocks")):
+        assert (
+            main(["embed", "rows.csv", "--label", "kind", blocks, *options, "--output", f"{name}.npy", "--model", name])
+            == 0
+        )
+    X = parquet.read_table("rows.parquet").select(["a", "b", "c"]).to_pandas().to_numpy()
+    expected, found = (load(name)[:-1].transform(X) for name in ("memory", "blocks"))
+    # Rounding of sums over 1,200 rows in another order; the gap of the eigenvalues does not magnify it much.
+    np.testing.assert_allclose(found * np.sign((found * expected).sum(axis=0)), expected, atol=1e-10)
 
 
 def test_auto_chooses_by_a_sample_and_says_so(folder, monkeypatch, capsys):
@@ -197,6 +214,25 @@ def test_a_killed_transform_goes_on_and_refuses_another_model(folder, capsys):
     assert (folder / "out.parquet").read_bytes() == (folder / "whole.parquet").read_bytes()
 
 
+@pytest.mark.parametrize("command", [["embed", "rows.csv", "--no-report"], ["transform", "rows_model.mfy", "rows.csv"]])
+def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(folder, monkeypatch, capsys, command):
+    def interrupted(_, progress):
+        if progress.stage == "rows" and progress.done > 700:
+            raise KeyboardInterrupt
+
+    assert main(["embed", "rows.csv", "--method", "lpp", "--no-report", "--output", "whole.csv", "-q"]) == 0
+    method = ["--method", "lpp", "--force", "--label", "kind"] if command[0] == "embed" else []
+    arguments = [*command, *method, "--blocks", "--output", "out.csv"]
+    with monkeypatch.context() as patched:
+        patched.setattr("manifoldry.apps.progress.Watch.show", interrupted)
+        assert main(arguments) == 130
+    assert "The same command with --resume goes on." in capsys.readouterr().err
+    assert len(list((folder / "out.csv.parts").glob("0*.npy"))) == 3
+    assert main([*arguments, "--resume"]) == 0
+    assert not (folder / "out.csv.parts").exists()
+    assert len((folder / "out.csv").read_text().splitlines()) == N + 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -222,7 +258,7 @@ def test_the_size_in_memory_decides(folder, monkeypatch):
     np.save("rows.npy", np.ones((N, 3), dtype=np.float32))
     sources = ("rows.csv", "rows.parquet", "rows.npy")
     assert not any(reason_for_blocks(name, ReadOptions(), None) for name in sources)
-    monkeypatch.setattr("manifoldry.apps.block_tables.MAX_WHOLE_BYTES", 30_000)
+    monkeypatch.setattr("manifoldry.apps.block_tables.MAX_WHOLE_BYTES", 20_000)
     for name in sources:
         assert "more than 0 MB: it is read in blocks" in reason_for_blocks(name, ReadOptions(), None)
         assert reason_for_blocks(name, ReadOptions(), False) is None

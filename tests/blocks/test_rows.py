@@ -1,5 +1,7 @@
 """Rows in blocks: the same rows, sums and samples however they come."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -8,7 +10,7 @@ import manifoldry
 from manifoldry.blocks import as_blocks, row_blocks
 from manifoldry.blocks.reduction import Pairwise, merge_levels
 from manifoldry.blocks.rows import rows_per_block
-from manifoldry.blocks.sampling import drawn_rows
+from manifoldry.blocks.sampling import KeyedRows, drawn_rows
 from manifoldry.run import Run
 
 da = pytest.importorskip("dask.array")
@@ -55,6 +57,19 @@ def test_samples_are_the_same_rows_in_every_form(X):
         np.testing.assert_array_equal(sample.numbers, samples["array"].numbers)
         np.testing.assert_array_equal(sample.rows, X[sample.numbers])
         assert (sample.n_rows, sample.whole) == (1000, False)
+
+
+def test_drawing_a_sample_holds_little_more_than_twice_its_rows():
+    drawn, rng = KeyedRows(10_000), np.random.default_rng(0)
+    tracemalloc.start()
+    for block in range(100):
+        drawn.add(rng.random(1000), np.full((1000, 100), block, dtype=np.float32))
+    rows = drawn.rows
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_array_equal(rows[:, 0], drawn.numbers // 1000)
+    # Twice the rows before the smallest keys are kept, two blocks, and keys and numbers: 16 bytes to a row's 400.
+    assert peak < 3 * rows.nbytes
 
 
 def test_a_sample_of_more_rows_than_there_are_is_all_of_them(X):

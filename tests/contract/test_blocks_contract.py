@@ -93,13 +93,10 @@ def test_every_form_of_blocks_gives_the_same_bits(card):
         np.testing.assert_allclose(placed, whole, rtol=0, atol=1e-9 * np.abs(whole).max())
 
 
-@among([card for card in FITTED if hasattr(card.cls, "transform")])
+@among([card for card in FITTED if card.name in ("IPA", "LPP", "NMF", "PCA", "UMAP")])
 def test_fit_transform_places_all_rows(card):
-    model = fitted(card)
-    if getattr(model, "n_iter_", 0) > 100 or card is AUTO:
-        pytest.skip("another long fit would show the same")
     placed = gathered(make(card).fit_transform(stream()))
-    np.testing.assert_array_equal(placed, gathered(model.transform(stream())))
+    np.testing.assert_array_equal(placed, gathered(fitted(card).transform(stream())))
 
 
 def test_maps_go_to_other_processes(tmp_path):
@@ -158,11 +155,9 @@ def test_kernels_of_all_pairs_are_refused(cls):
         cls(kernel="precomputed").fit(stream())
 
 
-@among(FITTED)
+@among([card for card in FITTED if card is not AUTO])  # saved as the method that it chose
 def test_a_model_fitted_to_blocks_is_saved(card, tmp_path):
     model = fitted(card)
-    if card is AUTO:
-        pytest.skip("saved by the method that it chose")
     model.save(tmp_path / "model.mfy")
     loaded = manifoldry.load(tmp_path / "model.mfy")
     np.testing.assert_array_equal(loaded.sampled_rows_, model.sampled_rows_)

@@ -135,7 +135,8 @@ def fit_blocks(task: EmbedTask, source: BlockTable, folder: RunFolder, watch: Wa
     """Fit to rows in blocks; or load the model that an earlier run has fitted."""
     kept = folder.kept_model()
     if kept is not None:
-        whole, facts = kept
+        whole, facts = kept[0], kept[1]["facts"]
+        source.blocks.n_rows = kept[1]["n_rows"]  # a text file is not counted again
         steps, model = (whole.steps[:-1], whole[-1]) if hasattr(whole, "steps") else ([], whole)
         table = source.sampled(model.sampled_rows_)
         X = table.X
@@ -156,7 +157,7 @@ def fit_blocks(task: EmbedTask, source: BlockTable, folder: RunFolder, watch: Wa
     said = f"Read in blocks, and fitted to {fitted.model.diagnostics_['fitted_to']}."
     table = replace(table, remarks=(*source.remarks, *remarks, said))
     facts = {**fit_facts(fitted), "remarks": list(table.remarks)}
-    folder.keep_model(fitted.whole, facts)
+    folder.keep_model(fitted.whole, {"facts": facts, "n_rows": source.blocks.n_rows})
     return BlockFitted(fitted, ready.blocks, table, facts)
 
 

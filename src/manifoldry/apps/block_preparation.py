@@ -13,9 +13,17 @@ from manifoldry.base.blockwise import BlockFit
 from manifoldry.blas import one_blas_thread
 from manifoldry.blocks.local import LocalBlocks
 from manifoldry.blocks.rows import BlockSample
+from manifoldry.embedders.wrapped import PCA
 from manifoldry.run import Progress, Run
 from manifoldry.tables import preparation
 from manifoldry.values import Array
+
+PREPARED_SAMPLE = BlockFit().n_rows
+"""Rows that medians and quartiles are taken of, and by which methods are compared: those that most fits sample, so that
+one pass does for both."""
+
+MAX_SCATTER_COLUMNS = 4096
+"""Columns up to which principal components are those of all rows: the products of all pairs of columns take 128 MB."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +50,12 @@ def with_steps(blocks: LocalBlocks, steps: Sequence[Any], sample: Array, seed: i
 def prepare_blocks(task: EmbedTask, blocks: LocalBlocks, watch: Watch) -> tuple[Prepared, BlockSample, list[str]]:
     """Fit the preparation and return rows in blocks that it is applied to, a sample, and remarks on what is of it.
 
-    Means and variances (``--scale standard``) are those of all rows, by a pass of their own; medians, quartiles and
-    principal components are those of the sample.
+    Means and variances (``--scale standard``) and principal components of not too many columns are those of all rows,
+    by a pass of their own; medians and quartiles are those of the sample.
     """
     run = Run(task.seed, callback=watch.callback)
     with run.stage("sample"):
-        sample = blocks.sample(BlockFit().n_rows, run.rng("sampled rows"), run)
+        sample = blocks.sample(PREPARED_SAMPLE, run.rng("sampled rows"), run)
     steps = preparation(task.scale, task.pca, task.reading.missing == "impute", task.seed, X=sample.rows)
     X = sample.rows
     fitted: list[Any] = []
@@ -57,6 +65,8 @@ def prepare_blocks(task: EmbedTask, blocks: LocalBlocks, watch: Watch) -> tuple[
             for start, rows in with_steps(blocks, fitted, X, task.seed).blocks():
                 step.partial_fit(rows)
                 watch.show(Progress("means and variances", start + len(rows), blocks.n_rows, 0.0))
+        elif name == "pca" and not sample.whole and X.shape[1] <= MAX_SCATTER_COLUMNS:
+            _fit_axes(step, with_steps(blocks, fitted, X, task.seed))
         else:
             step.fit(X)
             told += [SAMPLED_STEPS[name]] if name in SAMPLED_STEPS else []
@@ -69,6 +79,26 @@ def prepare_blocks(task: EmbedTask, blocks: LocalBlocks, watch: Watch) -> tuple[
     )
     return Prepared(X, steps, with_steps(blocks, fitted, X, task.seed)), sample, remarks
 
+
+def _fit_axes(step: Any, blocks: LocalBlocks) -> None:
+    """Fit scikit-learn's principal components to all rows, as ours are: theirs take no blocks."""
+    found = PCA(n_components=step.n_components, random_state=step.random_state).fit(blocks)
+    for name in AXES_STATE:
+        setattr(step, name, getattr(found, name))
+
+
+AXES_STATE = (
+    "mean_",
+    "components_",
+    "explained_variance_",
+    "explained_variance_ratio_",
+    "singular_values_",
+    "noise_variance_",
+    "n_components_",
+    "n_samples_",
+    "n_features_in_",
+)
+"""What scikit-learn's principal components know once they are fitted."""
 
 SAMPLED_STEPS = {
     "impute": "imputed medians",

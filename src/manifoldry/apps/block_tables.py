@@ -26,7 +26,7 @@ MAX_WHOLE_BYTES = 2 * 10**9
 """Bytes of a table, eight for each entry, up to which it is read whole: 2 GB, which every machine has. A fixed number:
 the same file is embedded in the same way everywhere."""
 
-BYTES_PER_ENTRY = 8
+BYTES_PER_NUMBER = 8
 """Of a number in double precision."""
 
 FOLDER_SUFFIXES = (".parquet", ".pq", ".arrow", ".feather")
@@ -137,7 +137,7 @@ def _table_bytes(path: Path, kind: str, options: ReadOptions) -> float:
     """Return about how many bytes the numbers of a file take in memory; 0 of formats that are not read in blocks."""
     if kind == "npy":
         mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-        return float(mapped.size * BYTES_PER_ENTRY) if mapped.ndim == 2 else 0.0
+        return float(mapped.size * BYTES_PER_NUMBER) if mapped.ndim == 2 else 0.0
     from manifoldry.blocks.batches import BLOCK_FORMATS, TextBatches, file_batches
 
     if kind not in BLOCK_FORMATS:
@@ -151,8 +151,8 @@ def _table_bytes(path: Path, kind: str, options: ReadOptions) -> float:
 
         metadata = parquet.read_metadata(path)
         unpacked = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
-        return float(max(unpacked, rows * len(batches.names) * BYTES_PER_ENTRY))
-    return max(rows * len(batches.names) * BYTES_PER_ENTRY, path.stat().st_size if kind == "arrow" else 0)
+        return float(max(unpacked, rows * len(batches.names) * BYTES_PER_NUMBER))
+    return max(rows * len(batches.names) * BYTES_PER_NUMBER, path.stat().st_size if kind == "arrow" else 0)
 
 
 def block_table(source: str, options: ReadOptions) -> BlockTable:

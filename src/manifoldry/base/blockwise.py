@@ -18,7 +18,7 @@ MAP_PARAMETERS = ("n_components", "metric", "metric_params", "verbose")
 """Parameters that an estimator needs to place new rows; others may be as large as the data."""
 
 MAX_SAMPLE_ENTRIES = 2**27
-"""Entries (rows times columns) that the sample of a fit has at most: a gigabyte in double precision, up to four times
+"""Entries (rows times columns) that the sample of a fit has at most: a gigabyte in double precision, up to three times
 that while it is drawn. Of rows with more than 1,342 columns fewer than 100,000 are drawn."""
 
 QUIET: dict[str, Any] = {"callback": None, "n_jobs": 1, "_sklearn_output_config": {}}

@@ -103,9 +103,10 @@ class DaskBlocks(RowBlocks):
         import dask
 
         cut = self.counted().rechunk({0: tuple(np.diff(ends, prepend=0).tolist())}, method="tasks")
-        task, made = dask.delayed(update_by_piece, pure=False), state
-        for end, piece in zip(ends, cut.to_delayed().ravel().tolist(), strict=True):
-            made = task(update, made, piece, end, self.n_features, self.dtype)
+        task = dask.delayed(FoldTask(update, self.n_features, self.dtype), pure=False)
+        step, made = dask.delayed(update_by_piece, pure=False), state
+        for end, block in zip(ends, cut.to_delayed().ravel().tolist(), strict=True):
+            made = step(task, made, block, end)
         (total,) = dask.compute(made)
         return total
 
@@ -185,6 +186,18 @@ class BlockTask:
         return self.work(rows, start, Run(self.seed, 1))
 
 
+class FoldTask:
+    """An update by a piece of rows as a task."""
+
+    def __init__(self, update: Callable[[Any, Array], Any], n_features: int, dtype: Any) -> None:
+        self.update, self.n_features, self.dtype = update, n_features, dtype
+
+    def __call__(self, state: Any, block: Any, end: int) -> Any:
+        """Return the state after a piece."""
+        rows = on_host(block)
+        return self.update(state, checked_rows(rows, self.n_features, self.dtype, end - rows.shape[0]))
+
+
 @dataclass(frozen=True)
 class BlockPlacement:
     """A map as a task: checks a block, and places it. Without ``block_rows`` the number of its first row is unknown."""
@@ -213,10 +226,9 @@ def share_of_block(task: BlockTask, block: Any, start: int) -> Any:
     return task(block, start)
 
 
-def update_by_piece(update: Any, state: Any, piece: Any, end: int, n_features: int, dtype: Any) -> Any:
-    """Return a state updated by a piece of rows, which ends before a row."""
-    rows = on_host(piece)
-    return update(state, checked_rows(rows, n_features, dtype, end - rows.shape[0]))
+def update_by_piece(task: FoldTask, state: Any, block: Any, end: int) -> Any:
+    """Return what an ordered pass knows after a piece of rows."""
+    return task(state, block, end)
 
 
 def rows_of_block(block: Any, start: int, numbers: IntArray, n_features: int, dtype: Any) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, count
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,10 @@ from scipy.sparse import csr_array, issparse
 
 from manifoldry.arrays import on_host
 from manifoldry.blocks.checkpoint import Checkpoint, KeptPass, array_bytes_digest, digest_of, files_key
+from manifoldry.blocks.cutting import cut_at, regrouped
 from manifoldry.blocks.reduction import Pairwise
 from manifoldry.blocks.rows import BlockSample, BlockWork, RowBlocks, S
-from manifoldry.blocks.sampling import KeyedRows, drawn_rows, skip_keys, stacked
+from manifoldry.blocks.sampling import KeyedRows, drawn_rows, skip_keys
 from manifoldry.run import Run
 from manifoldry.values import Array, IntArray
 
@@ -79,7 +80,7 @@ class LocalBlocks(RowBlocks):
 
     def fold(self, update: Callable[[S, Array], S], state: S, ends: Sequence[int]) -> S:
         """Read all rows once, in order: return what a function makes of a state by piece after piece."""
-        for piece in _cut_at((rows for _, rows in self.blocks()), ends):
+        for piece in cut_at((rows for _, rows in self.blocks()), ends):
             state = update(state, piece)
         return state
 
@@ -198,11 +199,6 @@ class IteratorBlocks(LocalBlocks):
         self.feature_names = None if names is None else tuple(map(str, names))
         self._left = chain([first], self._left)
 
-    @property
-    def reads_once(self) -> bool:
-        """Whether this is an iterator, and no function that returns one."""
-        return self._again is None
-
     def _read(self, first: int) -> Iterator[Array]:
         left, self._left = self._left, None
         if left is None:
@@ -246,11 +242,6 @@ class MappedBlocks(LocalBlocks):
     @n_rows.setter
     def n_rows(self, value: int | None) -> None:
         self.source.n_rows = value
-
-    @property
-    def reads_once(self) -> bool:
-        """Whether the source can be read only once."""
-        return self.source.reads_once
 
     def identity(self) -> str:
         """Return what is known of the rows of the source without reading them."""
@@ -300,29 +291,6 @@ def refuse_columns(rows: Array, n_features: int, start: int) -> None:
         raise ValueError(
             f"All blocks need the same columns; there are {rows.shape[1]} from row {start:,} on, {n_features} before."
         )
-
-
-def regrouped(pieces: Iterable[Array], block_rows: int) -> Iterator[Array]:
-    """Yield the rows of consecutive pieces in blocks of ``block_rows``, the last with what is left."""
-    return _cut_at(pieces, count(block_rows, block_rows))
-
-
-def _cut_at(pieces: Iterable[Array], ends: Iterable[int]) -> Iterator[Array]:
-    """Yield the rows of consecutive pieces in others, which end before the rows ``ends`` or with the last row."""
-    held: list[Array] = []
-    coming = iter(ends)
-    start, end = 0, next(coming, None)
-    for piece in pieces:
-        at = 0
-        while piece.shape[0] - at:
-            taken = piece[at:] if end is None else piece[at : at + end - start]
-            held.append(taken)
-            at, start = at + taken.shape[0], start + taken.shape[0]
-            if start == end:
-                yield stacked(held)
-                held, end = [], next(coming, None)
-    if held:
-        yield stacked(held)
 
 
 def checked_rows(

@@ -130,7 +130,7 @@ def some_rows(X: Any, size: int, run: Run, metric: Any = "euclidean") -> BlockSa
     blocks = row_blocks(X)
     size = min(size, max(MIN_SAMPLED_ROWS, MAX_SAMPLED_ENTRIES // blocks.n_features))
     with run.stage("sample"):
-        return blocks.sample(size, run.rng("sampled rows"))
+        return blocks.sample(size, run.rng("sampled rows"), run)
 
 
 def entries_of(values: Any, sample: BlockSample, name: str) -> Any:

@@ -76,11 +76,6 @@ class RowBlocks(ABC):
     feature_names: tuple[str, ...] | None = None
 
     @property
-    def reads_once(self) -> bool:
-        """Whether the rows can be read only once: those of an iterator."""
-        return False
-
-    @property
     def block_rows(self) -> int:
         """Rows of every block but the last: it depends on the number of columns alone."""
         return rows_per_block(self.n_features)

@@ -82,8 +82,11 @@ class KeyedRows:
             return
         kept = np.sort(np.argsort(self._keys, kind="stable")[: self.size])
         self._keys, self._numbers = self._keys[kept], self._numbers[kept]
-        if self._rows:
-            self._rows = [stacked(self._rows)[kept]]
+        if self._rows:  # part by part: there are never much more than twice the rows
+            cuts = np.cumsum([0, *(part.shape[0] for part in self._rows)])
+            ends = np.searchsorted(kept, cuts)
+            taken = [self._rows.pop(0)[kept[ends[i] : ends[i + 1]] - cuts[i]] for i in range(len(cuts) - 1)]
+            self._rows = [stacked(taken)]
 
     @property
     def numbers(self) -> IntArray:

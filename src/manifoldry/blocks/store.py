@@ -9,14 +9,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from manifoldry.atomic import new_file, refuse_existing
-from manifoldry.blocks.local import LocalBlocks, regrouped
+from manifoldry.blocks.cutting import regrouped
 from manifoldry.values import Array
+
+if TYPE_CHECKING:
+    from manifoldry.blocks.local import LocalBlocks
 
 ROWS_TOGETHER = 2**20
 """Rows of a row group of a Parquet file: pyarrow's own number, so that a small file has the same bytes as otherwise."""

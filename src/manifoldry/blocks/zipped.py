@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, hstack, issparse
 
-from manifoldry.blocks.local import ArrayBlocks, LocalBlocks, regrouped
+from manifoldry.blocks.cutting import regrouped
+from manifoldry.blocks.local import ArrayBlocks, LocalBlocks
 from manifoldry.blocks.rows import RowBlocks
 from manifoldry.values import Array
 
@@ -42,19 +43,29 @@ class ZippedBlocks(LocalBlocks):
         self.n_rows = next((source.n_rows for source in sources if source.n_rows is not None), None)
         self.dtype = np.result_type(*(source.dtype for source in sources))
 
-    @property
-    def reads_once(self) -> bool:
-        """Whether one of the tables can be read only once."""
-        return any(source.reads_once for source in self.sources)
+        self.once = any(source.once for source in sources)
+        self.checkpoint = next((source.checkpoint for source in sources if source.checkpoint is not None), None)
+
+    def key(self) -> str | None:
+        """Return what the rows of all tables are known by; None if that cannot be told."""
+        keys = [source.key() for source in self.sources]
+        return None if None in keys else " ".join(map(str, keys))
 
     def _read(self, first: int) -> Iterator[Array]:
-        parts = [regrouped((rows for _, rows in source.blocks(first)), self.block_rows) for source in self.sources]
+        parts = [_from(source, first, self.block_rows) for source in self.sources]
         start = first
         for rows in zip_longest(*parts):
             lengths = {0 if part is None else part.shape[0] for part in rows}
             _refuse_lengths({start + length for length in lengths})
             start += lengths.pop()
             yield _beside(rows)
+
+
+def _from(source: LocalBlocks, first: int, block_rows: int) -> Iterator[Array]:
+    """Yield the rows of a table from row ``first`` on in blocks."""
+    begin = first - first % source.block_rows
+    rows = (rows[max(0, first - start) :] for start, rows in source.blocks(begin))
+    return regrouped(rows, block_rows)
 
 
 def _beside(parts: tuple[Array, ...]) -> Array:

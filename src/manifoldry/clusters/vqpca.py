@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from manifoldry.base.blockwise import BlockFit
 from manifoldry.base.estimator import estimator
 from manifoldry.clusters.alternation import Problem, best_of, compact
 from manifoldry.clusters.assignment import to_clustering
@@ -89,8 +88,6 @@ class VQPCA(Clusterer):
     n_init: PositiveInt = 10
     max_iter: PositiveInt = 100
     tol: NonNegative = 0.0
-
-    _blockwise = BlockFit(n_rows=100_000)
 
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
         problem = Problem(compact(X), min(self.n_components, *X.shape), 0.0, None, self.max_iter, self.tol)

@@ -143,14 +143,16 @@ class StressPlacement:
         Y = self.embedding
         center = Y.mean(axis=0)
         enough = STRESS_STEP_TOL * float(np.abs(Y - center).max())
+        columns = np.ascontiguousarray(Y.T)
         places = places.copy()
         moving = np.arange(len(places))
         for _ in range(MAX_STRESS_STEPS):
             here = places[moving]
             distance = cdist(here, Y)
             ratio = np.divide(wanted[moving], distance, out=np.zeros_like(distance), where=distance > 0)
-            # einsum, not a matrix product, whose rounding would depend on how many points are placed together.
-            pulled = np.einsum("ij,jc->ic", ratio, Y)
+            # einsum, not a matrix product, whose rounding would depend on how many points are placed together; column
+            # by column, which takes a third of the time.
+            pulled = np.stack([np.einsum("ij,j->i", ratio, column) for column in columns], axis=1)
             there = center + (ratio.sum(axis=1)[:, None] * here - pulled) / len(Y)
             places[moving] = there
             moving = moving[np.abs(there - here).max(axis=1) > enough]

@@ -22,7 +22,7 @@ PASS_DISTANCES = 2**19
 DATA, EMBEDDING, PRINCIPAL = range(3)
 """The spaces, by their place in lists: of the rows, of the layout that is scored, and of their principal components."""
 
-LAYOUTS = EMBEDDING, PRINCIPAL
+SCORED_LAYOUTS = EMBEDDING, PRINCIPAL
 
 
 @dataclass(frozen=True)
@@ -94,11 +94,23 @@ class NearRows:
 
 
 @dataclass(frozen=True)
+class LayoutSums:
+    """Sums over rows for each sampled point and one layout: `pair_sums`, `correlation_sums`, distances by class."""
+
+    pairs: FloatArray
+    products: FloatArray
+    classes: FloatArray
+
+    def __add__(self, other: LayoutSums) -> LayoutSums:
+        return LayoutSums(self.pairs + other.pairs, self.products + other.products, self.classes + other.classes)
+
+
+@dataclass(frozen=True)
 class FirstShare:
     """What a block adds to the first pass: the nearest in every space, and sums of each sampled point by layout."""
 
     near: tuple[NearRows, ...]
-    sums: tuple[dict[str, FloatArray], ...]
+    sums: tuple[LayoutSums, ...]
 
 
 @dataclass(frozen=True)
@@ -122,13 +134,13 @@ class FirstPass:
 
         def work(lo: int, hi: int, away: list[FloatArray]) -> FirstShare:
             near = tuple(_near(away, space, k, start) for space in range(len(away)))
-            sums = [self._sums(away, layout) for layout in LAYOUTS]
-            for found, layout in zip(sums, LAYOUTS, strict=True):
+            by_class = np.zeros((len(SCORED_LAYOUTS), hi - lo, self.n_classes))
+            for layout in SCORED_LAYOUTS:
                 if self.n_classes:
                     distances = np.where(np.isfinite(away[layout]), away[layout], 0.0)
-                    found["classes"] = np.zeros((hi - lo, self.n_classes))
-                    found["classes"][:, present] = np.add.reduceat(np.take(distances, order, axis=1), starts, axis=1)
-            return FirstShare(near, tuple(sums))
+                    sums = np.add.reduceat(np.take(distances, order, axis=1), starts, axis=1)
+                    by_class[layout - 1][:, present] = sums
+            return FirstShare(near, tuple(self._sums(away, layout, by_class[layout - 1]) for layout in SCORED_LAYOUTS))
 
         return _joined(self.spaces.over_groups(here, start, run, work))
 
@@ -140,13 +152,12 @@ class FirstPass:
             )
             for space, (a, b) in enumerate(zip(first.near, second.near, strict=True))
         )
-        both = zip(first.sums, second.sums, strict=True)
-        return FirstShare(near, tuple({name: a[name] + b[name] for name in a} for a, b in both))
+        return FirstShare(near, tuple(a + b for a, b in zip(first.sums, second.sums, strict=True)))
 
-    def _sums(self, away: list[FloatArray], layout: int) -> dict[str, FloatArray]:
+    def _sums(self, away: list[FloatArray], layout: int, by_class: FloatArray) -> LayoutSums:
         pilot, about = self.scales[layout - 1]
         x, y = away[DATA], away[layout]
-        return {"sums": pair_sums(x, y, pilot), "products": correlation_sums(x, y, about)}
+        return LayoutSums(pair_sums(x, y, pilot), correlation_sums(x, y, about), by_class)
 
 
 @dataclass(frozen=True)
@@ -221,7 +232,7 @@ def _joined(groups: list[FirstShare]) -> FirstShare:
         for parts in zip(*(group.near for group in groups), strict=True)
     )
     sums = tuple(
-        {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        LayoutSums(*(np.concatenate([getattr(part, name) for part in parts]) for name in vars(parts[0])))
         for parts in zip(*(group.sums for group in groups), strict=True)
     )
     return FirstShare(near, sums)

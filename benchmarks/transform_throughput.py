@@ -36,6 +36,8 @@ FITTED_ROWS = 5_000, 1_000, 300
 """Rows of the fit, and what is tried after a fit that does not end."""
 SMALL_FITS = {"MDS": 2_000, "NonmetricMDS": 1_000, "EAT": 300, "MVU": 300}
 """Rows with which those begin of which it is known that more take minutes."""
+SETTINGS = {name: {"n_components": 2} for name in ("GaussianRandomProjection", "SparseRandomProjection")}
+"""By themselves these want more dimensions than there are columns."""
 MAX_FIT_SECONDS = 30
 """Seconds of the processor, also for placing."""
 MAX_PLACING_SECONDS = 2.0
@@ -78,7 +80,7 @@ def rows_for(name: str, folder: Path) -> np.ndarray:
 
 def fit(name: str, n: int, folder: Path) -> dict[str, Any]:
     """Fit a method to n rows, and write its map."""
-    model = getattr(manifoldry, name)(**({"n_jobs": 1} if hasattr(getattr(manifoldry, name), "n_jobs") else {}))
+    model = getattr(manifoldry, name)(**SETTINGS.get(name, {}))
     model.fit(rows_for(name, folder)[:n])
     call = "transform" if hasattr(model, "transform") and name in _names(manifoldry.methods()) else "predict"
     if not hasattr(model, call):

@@ -167,13 +167,12 @@ def run(names: list[str], sizes: tuple[int, ...]) -> None:
     with tempfile.TemporaryDirectory() as place_of_maps:
         folder = Path(place_of_maps)
         source = in_new_process(write_rows, folder)["source"]
-        table = Table(
-            "transform_throughput",
+        caption = (
             f"New rows placed by one core: methods fitted to rows of {N_COLUMNS} principal components of {source} in "
             "single precision, then only the map, read by another process, whose peak memory (with the imports) is "
-            "given. Seconds are those of the processor.",
-            COLUMNS,
+            "given. Seconds are those of the processor."
         )
+        table = Table("transform_throughput", caption, COLUMNS)
         for name in names:
             found = measured(name, sizes, folder)
             if "error" in found:

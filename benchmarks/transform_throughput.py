@@ -4,25 +4,25 @@
 
 Each method is fitted in a process of its own to 5,000 rows of 50 principal components of MNIST in single precision
 (of images of digits that come with scikit-learn, with noise, when the folder has no mnist.npz), or to fewer where that
-takes more than 90 seconds of the processor. Only the map goes on, as it would to a worker: a second process reads it
+takes more than 30 seconds of the processor. Only the map goes on, as it would to a worker: a second process reads it
 and places other rows in pieces, with one thread, for some seconds of the processor. ``--quick`` fits 500 rows.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
+import multiprocessing
 import pickle
 import resource
-import subprocess
-import sys
 import tempfile
 import time
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 import manifoldry
 from manifoldry import datasets
@@ -36,12 +36,13 @@ FITTED_ROWS = 5_000, 1_000, 300
 """Rows of the fit, and what is tried after a fit that does not end."""
 SMALL_FITS = {"MDS": 2_000, "NonmetricMDS": 1_000, "EAT": 300, "MVU": 300}
 """Rows with which those begin of which it is known that more take minutes."""
-MAX_FIT_SECONDS = 90
-"""Seconds of the processor; a machine that is shared may take ten times as long."""
+SETTINGS = {name: {"n_components": 2} for name in ("GaussianRandomProjection", "SparseRandomProjection")}
+"""By themselves these want more dimensions than there are columns."""
+MAX_FIT_SECONDS = 30
+"""Seconds of the processor, also for placing."""
 MAX_PLACING_SECONDS = 2.0
 """Seconds of the processor after which no further piece is placed."""
 MIN_PIECE, MAX_PIECE = 32, 4096
-ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 COLUMNS = {
     "method": "",
     "call": "",
@@ -53,8 +54,8 @@ COLUMNS = {
 }
 
 
-def rows_of_digits() -> tuple[np.ndarray, str]:
-    """Return shuffled rows of the leading columns of images of digits, and what they are."""
+def write_rows(folder: Path) -> dict[str, Any]:
+    """Write shuffled rows of the leading columns of images of digits; return what they are."""
     from sklearn.decomposition import PCA
 
     rng = np.random.default_rng(0)
@@ -67,7 +68,8 @@ def rows_of_digits() -> tuple[np.ndarray, str]:
             "digits with noise",
         )
     Z = PCA(N_COLUMNS, random_state=0).fit_transform(X).astype(np.float32)
-    return Z[rng.permutation(len(Z))], name
+    np.save(folder / "rows.npy", Z[rng.permutation(len(Z))])
+    return {"source": name}
 
 
 def rows_for(name: str, folder: Path) -> np.ndarray:
@@ -78,8 +80,7 @@ def rows_for(name: str, folder: Path) -> np.ndarray:
 
 def fit(name: str, n: int, folder: Path) -> dict[str, Any]:
     """Fit a method to n rows, and write its map."""
-    resource.setrlimit(resource.RLIMIT_CPU, (MAX_FIT_SECONDS, MAX_FIT_SECONDS))
-    model = getattr(manifoldry, name)()
+    model = getattr(manifoldry, name)(**SETTINGS.get(name, {}))
     model.fit(rows_for(name, folder)[:n])
     call = "transform" if hasattr(model, "transform") and name in _names(manifoldry.methods()) else "predict"
     if not hasattr(model, call):
@@ -113,22 +114,29 @@ def _names(cards: Any) -> list[str]:
     return [card.name for card in cards]
 
 
-def in_new_process(*words: str) -> dict[str, Any]:
-    """Run a part of this script on one thread; return what it prints, or what went wrong."""
-    command = [sys.executable, "-W", "ignore", __file__, *words]
-    settings = {"capture_output": True, "text": True, "timeout": 10 * MAX_FIT_SECONDS, "check": False}
+def in_new_process(part: Callable[..., dict[str, Any]], *words: Any) -> dict[str, Any]:
+    """Run a part in a process that has imported all and computed nothing, on one thread; return what went wrong too."""
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_answer, args=(theirs, part, words))
+    process.start()
+    theirs.close()
     try:
-        done = subprocess.run(command, env={**os.environ, **ONE_THREAD}, **settings)
-    except subprocess.TimeoutExpired:
-        return {"error": f"not finished after {10 * MAX_FIT_SECONDS} s"}
-    if done.returncode:
-        return {
-            "error": (done.stderr.strip().splitlines() or [f"not finished after {MAX_FIT_SECONDS} s of the processor"])[
-                -1
-            ][:120]
-        }
-    answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+        answer: dict[str, Any] = ours.recv()
+    except EOFError:
+        answer = {"error": f"not finished after {MAX_FIT_SECONDS} s of the processor"}
+    process.join()
     return answer
+
+
+def _answer(pipe: Any, part: Callable[..., dict[str, Any]], words: tuple[Any, ...]) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (MAX_FIT_SECONDS, MAX_FIT_SECONDS))
+    warnings.simplefilter("ignore")
+    with threadpool_limits(1):
+        try:
+            pipe.send(part(*words))
+        except Exception as error:  # whatever a method says of these rows belongs into the table
+            pipe.send({"error": f"{type(error).__name__}: {error}"[:120]})
 
 
 def measured(name: str, sizes: tuple[int, ...], folder: Path) -> dict[str, Any]:
@@ -136,45 +144,35 @@ def measured(name: str, sizes: tuple[int, ...], folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     most = SMALL_FITS.get(name, sizes[0])
     for n in dict.fromkeys(min(n, most) for n in sizes):
-        found = in_new_process("--fit", name, str(n), str(folder))
+        found = in_new_process(fit, name, n, folder)
         if "error" not in found:
-            return found | in_new_process("--place", name, str(folder))
+            return found | in_new_process(place, name, folder)
         if "has no map" in found["error"]:
             break
     return found
 
 
 def main() -> None:
-    """Measure all methods, or run one part."""
+    """Measure all methods."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--methods", nargs="+")
-    parser.add_argument("--fit", nargs=3)
-    parser.add_argument("--place", nargs=2)
     options = parser.parse_args()
-    if options.fit:
-        name, n, folder = options.fit
-        print(json.dumps(fit(name, int(n), Path(folder))))
-    elif options.place:
-        print(json.dumps(place(options.place[0], Path(options.place[1]))))
-    else:
-        names = options.methods or [*_names(manifoldry.methods()), *_names(manifoldry.clusterings())]
-        run(names, (500, *FITTED_ROWS[2:]) if options.quick else FITTED_ROWS)
+    names = options.methods or [*_names(manifoldry.methods()), *_names(manifoldry.clusterings())]
+    run(names, (500, *FITTED_ROWS[2:]) if options.quick else FITTED_ROWS)
 
 
 def run(names: list[str], sizes: tuple[int, ...]) -> None:
     """Store the table of these methods, the fastest first."""
     with tempfile.TemporaryDirectory() as place_of_maps:
         folder = Path(place_of_maps)
-        Z, source = rows_of_digits()
-        np.save(folder / "rows.npy", Z)
-        table = Table(
-            "transform_throughput",
+        source = in_new_process(write_rows, folder)["source"]
+        caption = (
             f"New rows placed by one core: methods fitted to rows of {N_COLUMNS} principal components of {source} in "
             "single precision, then only the map, read by another process, whose peak memory (with the imports) is "
-            "given. Seconds are those of the processor.",
-            COLUMNS,
+            "given. Seconds are those of the processor."
         )
+        table = Table("transform_throughput", caption, COLUMNS)
         for name in names:
             found = measured(name, sizes, folder)
             if "error" in found:

@@ -199,7 +199,7 @@ def test_nothing_is_gathered_without_a_word():
         lambda X: manifoldry.build_report(X, {"PCA": model.embedding_}),
         manifoldry.MDS(metric="precomputed").fit,
     ):
-        with pytest.raises(ValueError, match="not in memory|takes rows in memory|all pairs in memory"):
+        with pytest.raises(ValueError, match=r"not in memory|takes rows in memory|all pairs in memory"):
             call(rows)
     np.testing.assert_allclose(model.score_samples(rows).compute(), model.score_samples(ROLL), atol=1e-9)
 

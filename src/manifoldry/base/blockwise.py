@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn import get_config
 
-from manifoldry.blocks import BlockSample, RowBlocks
+from manifoldry.blocks import BlockSample, RowBlocks, entries_of
 from manifoldry.run import Run
 from manifoldry.values import Array
 
@@ -73,7 +73,7 @@ def fit_sample(model: Any, blocks: RowBlocks) -> BlockSample:
 
 def sampled_targets(y: Any, sample: BlockSample) -> Any:
     """Return the targets of the sampled rows."""
-    return sample.entries(y, "y")
+    return entries_of(y, sample, "y")
 
 
 def keep_sample(model: Any, blocks: RowBlocks, sample: BlockSample) -> None:

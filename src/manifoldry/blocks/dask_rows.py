@@ -16,7 +16,7 @@ import numpy as np
 from manifoldry.arrays import on_host
 from manifoldry.blocks.local import checked_rows, kept_dtype
 from manifoldry.blocks.reduction import merge_levels
-from manifoldry.blocks.rows import BlockSample, BlockWork, RowBlocks, S
+from manifoldry.blocks.rows import BlockSample, BlockWork, RowBlocks, S, refuse_targets
 from manifoldry.blocks.sampling import drawn_rows, stacked
 from manifoldry.run import Run
 from manifoldry.values import Array, IntArray
@@ -40,6 +40,17 @@ def dask_blocks(X: Any) -> RowBlocks:
         f"A Dask array of two dimensions or a Dask data frame is needed; got a {kind}: make one of it "
         "(Bag.to_dataframe, dask.array.from_delayed, dask.dataframe.from_delayed)."
     )
+
+
+def dask_entries(y: Any, sample: BlockSample, name: str) -> Array:
+    """Return the sampled entries of a Dask array or series with one entry a row: only these leave the workers."""
+    if _is_frame(y):
+        y = y.to_dask_array(lengths=True)
+    elif any(math.isnan(size) for size in y.shape):
+        y = y.copy().compute_chunk_sizes()
+    refuse_targets(y.shape, sample.n_rows, name)
+    entries: Array = y[sample.numbers].compute()
+    return entries
 
 
 class DaskBlocks(RowBlocks):

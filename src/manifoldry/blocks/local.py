@@ -278,8 +278,9 @@ def as_rows(block: Any, start: int) -> Array:
     rows = rows.tocsr() if issparse(rows) else np.asarray(rows)
     if rows.ndim != 2 or rows.dtype.kind not in "fiub":
         kind = f"shape {rows.shape}" if rows.ndim != 2 else f"entries of type {rows.dtype}"
+        advice = ": pass list(X) of an iterator of single rows" if rows.ndim == 1 else ""
         raise ValueError(
-            f"Every block must be a table of numbers, one row per point; got {kind} from row {start:,} on."
+            f"Every block must be a table of numbers, one row per point; got {kind} from row {start:,} on{advice}."
         )
     return rows
 

@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 from manifoldry import check
 from manifoldry.blocks.checkpoint import Checkpoint
 from manifoldry.blocks.local import ArrayBlocks, IteratorBlocks, LocalBlocks
-from manifoldry.blocks.rows import BlockSample, RowBlocks
+from manifoldry.blocks.rows import BlockSample, RowBlocks, refuse_targets
 from manifoldry.run import Run
 
 MAX_SAMPLED_ENTRIES, MIN_SAMPLED_ROWS = 2**24, 1000
@@ -99,12 +99,7 @@ def _opened(source: Any, columns: Iterable[str] | None, n_rows: int | None, miss
 
 def in_blocks(X: Any) -> bool:
     """Tell whether input is rows in blocks, an iterator of such, or anything of Dask: a table that is not in memory."""
-    return isinstance(X, RowBlocks) or is_collection(X) or _of_pyarrow(X) or _is_iterator(X)
-
-
-def is_collection(X: Any) -> bool:
-    """Tell whether input is a collection of Dask, of any kind."""
-    return type(X).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(X, "__dask_graph__")
+    return isinstance(X, RowBlocks) or is_dask(X) or _of_pyarrow(X) or _is_iterator(X)
 
 
 def _is_iterator(X: Any) -> bool:
@@ -115,7 +110,7 @@ def as_blocks(X: Any) -> RowBlocks | None:
     """Return input of an estimator that is to be read in blocks as such, None for tables in memory."""
     if isinstance(X, RowBlocks):
         return X
-    if is_collection(X):
+    if is_dask(X):
         from manifoldry.blocks.dask_rows import dask_blocks
 
         return dask_blocks(X)
@@ -136,6 +131,23 @@ def some_rows(X: Any, size: int, run: Run, metric: Any = "euclidean") -> BlockSa
     size = min(size, max(MIN_SAMPLED_ROWS, MAX_SAMPLED_ENTRIES // blocks.n_features))
     with run.stage("sample"):
         return blocks.sample(size, run.rng("sampled rows"), run)
+
+
+def entries_of(values: Any, sample: BlockSample, name: str) -> Any:
+    """Return those of one entry a row that belong to sampled rows, None of None; of Dask only these are gathered."""
+    if values is None:
+        return None
+    if is_dask(values):
+        from manifoldry.blocks.dask_rows import dask_entries
+
+        return dask_entries(values, sample, name)
+    refuse_targets(np.shape(values), sample.n_rows, name)
+    return np.asarray(values)[sample.numbers]
+
+
+def is_dask(X: Any) -> bool:
+    """Tell whether something is a collection of Dask, without loading it."""
+    return type(X).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(X, "__dask_graph__")
 
 
 def _file_blocks(path: Path, columns: Iterable[str] | None, missing: Any) -> RowBlocks:

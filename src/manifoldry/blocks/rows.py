@@ -9,7 +9,6 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from manifoldry.blocks.entries import listed_entries
 from manifoldry.run import Run
 from manifoldry.values import Array, IntArray
 
@@ -50,10 +49,6 @@ class BlockSample:
         return (
             f"all {self.n_rows:,} rows" if self.whole else f"a sample of {len(self.numbers):,} of {self.n_rows:,} rows"
         )
-
-    def entries(self, values: Any, name: str) -> Any:
-        """Return the entries of these rows of a list of one for each row; None stays None."""
-        return None if values is None else listed_entries(values, self.numbers, self.n_rows, name)
 
 
 class RowBlocks(ABC):
@@ -110,6 +105,12 @@ class RowBlocks(ABC):
     def __repr__(self) -> str:
         rows = "rows not counted yet" if self.n_rows is None else f"{self.n_rows:,} rows"
         return f"{type(self).__name__}({rows}, {self.n_features} columns, {self.dtype})"
+
+
+def refuse_targets(shape: tuple[int, ...], n_rows: int, name: str) -> None:
+    """Refuse targets, by their name, that are not one for each row."""
+    if tuple(shape[:1]) != (n_rows,):
+        raise ValueError(f"{name} must have one entry for each of the {n_rows:,} rows; got shape {tuple(shape)}.")
 
 
 def rows_per_block(n_features: int) -> int:

@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 from sklearn.base import clone
 
 from manifoldry import check
-from manifoldry.blocks import some_rows
+from manifoldry.blocks import entries_of, some_rows
 from manifoldry.choosing.budget import Clock, growth, refusal
 from manifoldry.choosing.candidates import Candidate, baseline_name, candidates, checked_methods
 from manifoldry.choosing.comparison import ComparedMethod, Comparison, SkippedMethod
@@ -104,7 +104,7 @@ def compare(  # noqa: PLR0913
     run = Run(random_state, n_jobs, callback=callback)
     sample = some_rows(X, N_RANKED_ROWS, run, metric)
     if sample is not None:
-        X, labels = sample.rows, sample.entries(labels, "labels")
+        X, labels = sample.rows, entries_of(labels, sample, "labels")
     points = checked_input(X, metric)
     d = target_dimension(chosen, n_components, points.shape[0])
     task = ComparisonTask(

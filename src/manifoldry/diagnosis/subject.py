@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array
 from manifoldry import check
 from manifoldry.base.estimator import CONVERSION_ERRORS
 from manifoldry.base.rows import as_table, name_bad_entry
-from manifoldry.blocks import in_blocks, row_blocks, some_rows
+from manifoldry.blocks import entries_of, in_blocks, row_blocks, some_rows
 from manifoldry.diagnosis.outline import Outline, outline_of
 from manifoldry.diagnosis.sheet import N_PLANE_NEIGHBORS, along_surface
 from manifoldry.dimension import Consensus, UndecidedError, consensus
@@ -270,7 +270,7 @@ def take(X: Any, n_neighbors: Any, metric: Any, labels: Any, run: Run, names: Se
     sample = some_rows(X, MAX_DIAGNOSED_POINTS, run, metric)
     if sample is not None:
         names = X.feature_names if names is None else names
-        X, labels = sample.rows, sample.entries(labels, "labels")
+        X, labels = sample.rows, entries_of(labels, sample, "labels")
     table = as_table(X)
     called = _names(table, names)
     rows = _numbers(table)

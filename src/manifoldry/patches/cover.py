@@ -106,10 +106,13 @@ class VoronoiCover:
         wide = self.neighbors.shape[1] * (X.shape[1] if X.shape[1] <= MAX_TREE_COLUMNS else 1) + self.n_patches
         blocks = run.ranges(len(X), max(1, BLOCK_ENTRIES // wide))
         tree = cKDTree(self.centers) if X.shape[1] <= MAX_TREE_COLUMNS else None
+        steps = None if tree is None else self.centers[self.neighbors] - self.centers[:, None]
         reach = self.overlap * self._spacing()
 
         def work(lo: int, hi: int) -> Membership:
-            return self._block(np.asarray(X[lo:hi], dtype=float), tree, reach)
+            rows = np.asarray(X[lo:hi], dtype=float)
+            near, excess = self._by_products(rows) if steps is None else self._by_tree(rows, tree, steps)
+            return self._weighted(near, excess, reach)
 
         return Membership.joined(run.map(work, blocks, blas=True))
 
@@ -120,22 +123,34 @@ class VoronoiCover:
         mean = squares.sum(axis=1) / np.maximum(count, 1)
         return np.where(mean > 0, mean, 1.0)
 
-    def _block(self, X: FloatArray, tree: cKDTree | None, reach: FloatArray) -> Membership:
-        if tree is None:
-            squares = np.square(self.centers).sum(axis=1) - 2 * (X @ self.centers.T)  # without |x|^2, the same for all
-            near = np.argmin(squares, axis=1)
-            others = self.neighbors[near]
-            excess = np.take_along_axis(squares, others, axis=1) - squares[np.arange(len(X)), near][:, None]
-        else:
-            least, near = tree.query(X)
-            others = self.neighbors[near]
-            excess = np.square(X[:, None] - self.centers[others]).sum(axis=2) - np.square(least)[:, None]
+    def _by_products(self, X: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return the nearest center of each row, and by how much squared distances to its neighbors are larger."""
+        squares = np.square(self.centers).sum(axis=1) - 2 * (X @ self.centers.T)  # without |x|^2, the same for all
+        near = np.argmin(squares, axis=1)
+        excess = np.take_along_axis(squares, self.neighbors[near], axis=1) - squares[np.arange(len(X)), near][:, None]
+        return near, excess
+
+    def _by_tree(self, X: FloatArray, tree: Any, steps: FloatArray) -> tuple[IntArray, FloatArray]:
+        r"""Return the same for few columns, by the ``steps`` (c, w, d) from every center to its neighbors.
+
+        With a the way from the nearest center, and s a step, it is :math:`|a - s|^2 - |a|^2 = |s|^2 - 2 a \cdot s`.
+        """
+        near = tree.query(X)[1]
+        away = X - self.centers[near]
+        excess = np.square(steps).sum(axis=2)[near]
+        for column in range(X.shape[1]):
+            excess -= away[:, column, None] * (2 * steps[:, :, column])[near]
+        return near, excess
+
+    def _weighted(self, near: IntArray, excess: FloatArray, reach: FloatArray) -> Membership:
+        """Return the patches of rows by their nearest centers and what the neighbors of these are farther away."""
+        n, others = len(near), self.neighbors[near]
         share = np.maximum(excess / reach[others], 0.0)
         inside = (share < 1) & (others != near[:, None])
         weight = np.ones_like(share) if self.even else np.square(1 - share)
-        rows, slots = np.nonzero(np.column_stack([np.ones(len(X), dtype=bool), inside & (weight > 0)]))
+        rows, slots = np.nonzero(np.column_stack([np.ones(n, dtype=bool), inside & (weight > 0)]))
         patches = np.column_stack([near, others])[rows, slots]
-        return Membership(rows, patches, np.column_stack([np.ones(len(X)), weight])[rows, slots], len(X))
+        return Membership(rows, patches, np.column_stack([np.ones(n), weight])[rows, slots], n)
 
 
 @dataclass(frozen=True)

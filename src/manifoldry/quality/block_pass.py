@@ -22,7 +22,7 @@ PASS_DISTANCES = 2**19
 DATA, EMBEDDING, PRINCIPAL = range(3)
 """The spaces, by their place in lists: of the rows, of the layout that is scored, and of their principal components."""
 
-LAYOUTS = EMBEDDING, PRINCIPAL
+SCORED_LAYOUTS = EMBEDDING, PRINCIPAL
 
 
 @dataclass(frozen=True)
@@ -134,13 +134,13 @@ class FirstPass:
 
         def work(lo: int, hi: int, away: list[FloatArray]) -> FirstShare:
             near = tuple(_near(away, space, k, start) for space in range(len(away)))
-            by_class = np.zeros((len(LAYOUTS), hi - lo, self.n_classes))
-            for layout in LAYOUTS:
+            by_class = np.zeros((len(SCORED_LAYOUTS), hi - lo, self.n_classes))
+            for layout in SCORED_LAYOUTS:
                 if self.n_classes:
                     distances = np.where(np.isfinite(away[layout]), away[layout], 0.0)
                     sums = np.add.reduceat(np.take(distances, order, axis=1), starts, axis=1)
                     by_class[layout - 1][:, present] = sums
-            return FirstShare(near, tuple(self._sums(away, layout, by_class[layout - 1]) for layout in LAYOUTS))
+            return FirstShare(near, tuple(self._sums(away, layout, by_class[layout - 1]) for layout in SCORED_LAYOUTS))
 
         return _joined(self.spaces.over_groups(here, start, run, work))
 

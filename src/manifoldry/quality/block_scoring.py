@@ -17,7 +17,7 @@ from manifoldry.neighbors.pairwise import listed_distances, sample_rows
 from manifoldry.quality.block_pass import (
     DATA,
     EMBEDDING,
-    LAYOUTS,
+    SCORED_LAYOUTS,
     FirstPass,
     FirstShare,
     SampledSpaces,
@@ -95,8 +95,8 @@ class BlockScore:
         pairs = [self._drawn_pairs(rows[space], space) for space in range(len(rows))]
         data = {"lengths": near.near[DATA].lengths[:, :, DATA], "before": pairs[DATA][0]}
         found = []
-        for i, layout in enumerate(LAYOUTS):
-            statistics = self._statistics(near, layout) | {"x_in_y": ranks[i], "y_in_x": ranks[len(LAYOUTS) + i]}
+        for i, layout in enumerate(SCORED_LAYOUTS):
+            statistics = self._statistics(near, layout) | {"x_in_y": ranks[i], "y_in_x": ranks[len(SCORED_LAYOUTS) + i]}
             statistics |= {"after": pairs[layout][0], "triplets": order_sums(pairs[DATA][1], pairs[layout][1])}
             scored = Layout(self.task, NO_PLACES, data, statistics, None, bent[i], errors=layout == EMBEDDING)
             found.append(scored.figures())
@@ -108,17 +108,17 @@ class BlockScore:
         """Return the nearest of the sampled points and sums; their ranks; and the distortions of both layouts."""
         task, run = self.task, self.task.run
         n_classes = 0 if task.known is None else task.known.n_classes
-        first = FirstPass(self.spaces, task.n_neighbors, n_classes, [self._scales(rows, i) for i in LAYOUTS])
+        first = FirstPass(self.spaces, task.n_neighbors, n_classes, [self._scales(rows, i) for i in SCORED_LAYOUTS])
         with run.stage("nearest rows"):
             near = self.blocks.reduce(first, first.merge, run)
         in_x = near.near[DATA]
         bends = bool(task.wanted & DISTORTION_FIGURES)
         wanted = np.unique(np.concatenate([task.rows, in_x.numbers.ravel()])) if bends else task.rows[:0]
-        candidates = [(i, in_x) for i in LAYOUTS] + [(DATA, near.near[i]) for i in LAYOUTS]
+        candidates = [(i, in_x) for i in SCORED_LAYOUTS] + [(DATA, near.near[i]) for i in SCORED_LAYOUTS]
         second = SecondPass(self.spaces, tuple(candidates), wanted)
         with run.stage("ranks"):
             total = self.blocks.reduce(second, SecondShare.merge, run)
-        bent: list[LocalDistortion | None] = [None] * len(LAYOUTS)
+        bent: list[LocalDistortion | None] = [None] * len(SCORED_LAYOUTS)
         if bends:
             bent = self._distortions(in_x.numbers, total)
         return near, second.ranks(total), bent
@@ -166,7 +166,7 @@ class BlockScore:
     def _distortions(self, near: IntArray, total: SecondShare) -> list[LocalDistortion | None]:
         rows = self.spaces.split(total.rows)[0]
         own, others = (np.searchsorted(total.numbers, numbers) for numbers in (self.task.rows, near))
-        layouts = [rows[layout] for layout in LAYOUTS]
+        layouts = [rows[layout] for layout in SCORED_LAYOUTS]
         return [*distortions_of(rows[DATA], layouts, own, others, self.task.metric, self.task.run)]
 
     def _heading(self) -> str:

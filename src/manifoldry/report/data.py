@@ -9,16 +9,16 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from manifoldry import check
-from manifoldry.arrays import refuse_blocks, refuse_iterator
+from manifoldry.arrays import on_host, refuse_iterator
 from manifoldry.report.layouts import GivenLayout, last_step
 from manifoldry.values import IntArray
 
 
 def as_data(X: Any) -> Any:
     """Return the data as an array of numbers or a sparse matrix; what may hold NaN is refused later."""
+    X = on_host(X)
     if issparse(X):
         return csr_array(X)
-    refuse_blocks(X, "X")
     refuse_iterator(X, "X")
     try:
         table = np.asarray(X)

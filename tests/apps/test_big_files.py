@@ -95,12 +95,14 @@ def test_a_run_killed_while_fitting_and_while_placing_goes_on_to_the_same_bytes(
     kept = folder / "out.csv.parts" / "passes"
     assert names() >= {"out.csv.parts"}
     assert not (folder / "out.csv").exists()
-    assert len(list(kept.glob("*.npz"))) >= 2  # the sample, and overlaps of some blocks
+    begun = {path.name for path in kept.glob("*.npz")}
+    assert len(begun) >= 2  # the sample, and overlaps of some blocks
     assert main([*arguments, "--method", "pca", "--resume"]) == 2
     assert "was another one (by its method" in capsys.readouterr().err
     assert main(arguments) == 2
     assert "--resume goes on with it" in capsys.readouterr().err
     killed([*arguments, "--resume"], "rows")
+    assert {path.name for path in kept.glob("*.npz")} == begun  # another process knows the passes by the same names
     model = folder / "out.csv.parts" / "model.mfy"
     assert len(list(model.parent.glob("0*.npy"))) >= 3
     fitted_at = model.stat().st_mtime_ns

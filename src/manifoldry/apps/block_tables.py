@@ -12,12 +12,12 @@ import numpy as np
 from manifoldry.apps.outputs import STANDARD_STREAM
 from manifoldry.blocks.local import LocalBlocks
 from manifoldry.blocks.open import npy_blocks
-from manifoldry.blocks.store import RowNames
+from manifoldry.blocks.store import RowNames, row_numbers
 from manifoldry.tables import ReadOptions, Table
 from manifoldry.tables.assemble import ROW_NUMBER
 from manifoldry.tables.column import Column
 from manifoldry.tables.formats import FORMATS, find_format
-from manifoldry.tables.refusals import UnreadableError, counted, sized
+from manifoldry.tables.refusals import UnreadableError, counted, refusing, sized
 from manifoldry.tables.roles import Roles, assign_roles
 from manifoldry.tables.source import find_source
 from manifoldry.values import Array, IntArray
@@ -71,7 +71,7 @@ class BlockTable:
             yield from self.blocks.ids(self.id)
         else:
             assert self.blocks.n_rows is not None
-            yield np.arange(self.blocks.n_rows)
+            yield from row_numbers(self.blocks.n_rows)
 
     def sampled(self, numbers: IntArray) -> Table:
         """Return some rows, by their numbers, as a table with what is known of them."""
@@ -136,7 +136,8 @@ def _may_be_large(source: str) -> bool:
 def _table_bytes(path: Path, kind: str, options: ReadOptions) -> float:
     """Return about how many bytes the numbers of a file take in memory; 0 of formats that are not read in blocks."""
     if kind == "npy":
-        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+        with refusing(path.name, FORMATS["npy"]):
+            mapped = np.load(path, mmap_mode="r", allow_pickle=False)
         return float(mapped.size * BYTES_PER_NUMBER) if mapped.ndim == 2 else 0.0
     from manifoldry.blocks.batches import BLOCK_FORMATS, TextBatches, file_batches
 

@@ -12,6 +12,7 @@ from manifoldry.blocks.batches import Batches, ReaderBatches, refuse_unknown
 from manifoldry.blocks.local import LocalBlocks, checked_rows
 from manifoldry.blocks.rows import BlockSample
 from manifoldry.blocks.sampling import drawn_rows, stacked
+from manifoldry.blocks.store import row_numbers
 from manifoldry.run import Run
 from manifoldry.tables.arrow_columns import arrow_columns
 from manifoldry.tables.column import Column
@@ -132,7 +133,7 @@ class ArrowBlocks(LocalBlocks):
         """Yield what names the rows that are kept: the entries of a column, or their numbers in the source, from 0."""
         if name is None and self.missing != "drop":
             assert self.n_rows is not None  # all was read before
-            yield from (np.arange(lo, min(lo + 2**16, self.n_rows)) for lo in range(0, self.n_rows, 2**16))
+            yield from row_numbers(self.n_rows)
             return
         names = [] if name is None else [name]
         for start, batch, kept in self._beside(names, [each for each in names if each in self.batches.whole_numbers]):

@@ -44,6 +44,11 @@ class Saved:
     sha256: str
 
 
+def row_numbers(n: int) -> Iterator[Array]:
+    """Yield the numbers of n rows, from 0, some at a time."""
+    return (np.arange(lo, min(lo + ROWS_TOGETHER, n)) for lo in range(0, n, ROWS_TOGETHER))
+
+
 def parts_folder(path: str | os.PathLike[str]) -> Path:
     """Return the folder of the parts of a file.
 

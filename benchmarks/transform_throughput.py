@@ -34,7 +34,11 @@ from tables import Table
 N_COLUMNS = 50
 FITTED_ROWS = 5_000, 1_000, 300
 """Rows of the fit, and what is tried after a fit that does not end."""
-SMALL_FITS = {"MDS": 2_000, "NonmetricMDS": 1_000, "EAT": 300, "MVU": 300}
+SMALL_FITS = {
+    **dict.fromkeys(("EAT", "MVU"), 300),
+    **dict.fromkeys(("FastMVU", "LandmarkMVU", "NonmetricMDS", "SNE", "SparsePCA"), 1_000),
+    "MDS": 2_000,
+}
 """Rows with which those begin of which it is known that more take minutes."""
 SETTINGS = {name: {"n_components": 2} for name in ("GaussianRandomProjection", "SparseRandomProjection")}
 """By themselves these want more dimensions than there are columns."""

@@ -7,6 +7,7 @@ rows make a shard.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -125,13 +126,14 @@ def near_by_all_pairs(queries: FloatArray, points: FloatArray, own: IntArray, k:
     step = max(1, MAX_PRODUCT_DISTANCES // len(points))
     for lo in range(0, len(queries), step):
         some, sums = _centered(queries[lo : lo + step], center)
-        away = sums[:, None] + squares - 2.0 * (some @ centered.T)
+        away = some @ centered.T
+        away *= -2.0
+        away += squares
+        away += sums[:, None]
         _leave_out(away, own[lo : lo + step])
         far = np.maximum(np.sqrt(sums), reach)
         rounding = 8 * points.shape[1] * np.finfo(np.float64).eps * far * (far + offset)
-        last = min(k, len(points)) - 1
-        bound = np.partition(away, last, axis=1)[:, last] + 2 * rounding
-        rows, columns = np.nonzero((away <= bound[:, None]) & np.isfinite(away))
+        rows, columns = _candidates(away, min(k, len(points)), 2 * rounding)
         lengths = _lengths(queries, points, lo + rows, columns)
         order = np.lexsort((columns, lengths, rows))
         rank = np.arange(len(rows)) - np.searchsorted(rows, np.arange(len(some)))[rows]
@@ -145,6 +147,20 @@ def _centered(rows: FloatArray, center: FloatArray) -> tuple[FloatArray, FloatAr
     """Return rows without the center, in double precision, and their squared lengths."""
     centered = np.subtract(rows, center, dtype=np.float64)
     return centered, np.einsum("ij,ij->i", centered, centered)
+
+
+def _candidates(away: FloatArray, k: int, slack: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return rows and columns of the finite entries that exceed the k-th least of their row by at most its slack."""
+    b, n = away.shape
+    # The k-th least of some columns is no less than that of all; the stride is that of `pairwise.nearest`.
+    stride = max(1, isqrt(n // (6 * k)))
+    bound = np.partition(away[:, ::stride], k - 1, axis=1)[:, k - 1] + slack
+    rows, columns = np.divmod(np.flatnonzero(away <= bound[:, None]), n)
+    entries = away[rows, columns]
+    order = np.lexsort((entries, rows))
+    last = entries[order[np.searchsorted(rows, np.arange(b)) + k - 1]] + slack
+    kept = (entries <= last[rows]) & np.isfinite(entries)
+    return rows[kept], columns[kept]
 
 
 def _leave_out(away: FloatArray, own: IntArray) -> None:

@@ -89,7 +89,7 @@ def fit(name: str, n: int, folder: Path) -> dict[str, Any]:
     call = "transform" if hasattr(model, "transform") and name in _names(manifoldry.methods()) else "predict"
     if not hasattr(model, call):
         return {"error": "has no map of new rows"}
-    shipped = pickle.dumps(ShippedMap(model._map_alone(call), call))
+    shipped = pickle.dumps(ShippedMap(model._map_alone(call), call, model._output_of(call)[1]))
     (folder / f"{name}.map").write_bytes(shipped)
     return {"call": call, "n": n, "bytes": len(shipped)}
 

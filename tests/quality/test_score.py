@@ -12,7 +12,8 @@ from scipy.stats import pearsonr, spearmanr
 
 from manifoldry import quality, score
 from manifoldry.neighbors.pairwise import sample_rows
-from manifoldry.quality.scoring import Asked, score_layouts
+from manifoldry.quality.asked import Asked
+from manifoldry.quality.scoring import score_layouts
 from manifoldry.quality.table import GROUPS, TABLE
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -14,6 +14,7 @@ from manifoldry.blocks import BlockSample, RowBlocks, as_blocks, row_blocks
 from manifoldry.blocks.local import LocalBlocks
 from manifoldry.blocks.zipped import zipped_blocks
 from manifoldry.neighbors.pairwise import listed_distances, sample_rows
+from manifoldry.quality.asked import Asked, scored_size
 from manifoldry.quality.block_pass import (
     DATA,
     EMBEDDING,
@@ -35,7 +36,6 @@ from manifoldry.quality.figures import (
 from manifoldry.quality.labels import Labeled, read_labels, silhouettes
 from manifoldry.quality.ranks import chosen_neighbors, require_below_half
 from manifoldry.quality.row_pass import N_RANKED_PAIRS, N_ROW_TRIPLETS, Statistics
-from manifoldry.quality.scoring import Asked, scored_size
 from manifoldry.quality.shepard import pair_columns
 from manifoldry.quality.table import TABLE, Score
 from manifoldry.quality.triplets import draw_triplets, order_sums

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +13,8 @@ from manifoldry.blocks import in_blocks
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.pairwise import as_pair, as_points, sample_rows
+from manifoldry.quality.asked import Asked, scored_size
+from manifoldry.quality.block_scoring import score_blocks
 from manifoldry.quality.distortion import LocalDistortion, distortions_of, tangent_dimension
 from manifoldry.quality.figures import DISTORTION_FIGURES, LABEL_FIGURES, TRUTH_FIGURES, Layout, PathLengths, Task
 from manifoldry.quality.labels import read_labels
@@ -24,12 +25,6 @@ from manifoldry.quality.table import TABLE, Score
 from manifoldry.run import Run
 from manifoldry.solve.scaling import classical_scaling
 from manifoldry.values import FloatArray, IntArray, NeighborGraph
-
-MAX_WHOLE_SCORE = 3000
-"""Points up to which a score uses all of them by default: a second or two."""
-
-N_SCORED_POINTS = 1000
-"""Points sampled beyond: each is compared with all others, and a share comes with a standard error below 0.016."""
 
 MAX_GEODESIC_SOURCES, MAX_SCORED_LENGTHS = 200, 7_000_000
 """Points from which paths are followed, and lengths of paths: 100 points of 70,000, whose lengths take 60 MB."""
@@ -105,22 +100,8 @@ def score(  # noqa: PLR0913
     """
     asked = Asked(labels, truth, n_neighbors, metric, sample, figures)
     if in_blocks(X) or in_blocks(Y):
-        from manifoldry.quality.block_scoring import score_blocks
-
         return score_blocks(X, Y, asked, random_state, n_jobs)
     return score_layouts(X, [Y], asked, random_state, n_jobs)[0]
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is asked of a score, by the names of the arguments of `score`."""
-
-    labels: Any = None
-    truth: Any = None
-    n_neighbors: int | Literal["auto"] = "auto"
-    metric: str = "euclidean"
-    sample: int | str | None = "auto"
-    figures: Collection[str] | None = None
 
 
 def score_layouts(
@@ -239,14 +220,6 @@ def principal_components(X: Any, n_components: int) -> FloatArray:
     count = min(n_components, min(X.shape) - sparse)
     scores = PCA(count, svd_solver="arpack" if sparse else "auto", random_state=0).fit_transform(X)
     return np.pad(scores, ((0, 0), (0, n_components - count)))
-
-
-def scored_size(sample: int | str | None, n: int) -> int | None:
-    """Return how many of n points are scored, None for all."""
-    if sample is None or not isinstance(sample, str):
-        return sample
-    check.choice("sample", sample, ("auto",))
-    return N_SCORED_POINTS if n > MAX_WHOLE_SCORE else None
 
 
 def _possible(X: Any, p: int, metric: str, k: int, *, labeled: bool, true: bool) -> frozenset[str]:

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
-from manifoldry.quality.scoring import Asked, score_layouts
+from manifoldry.quality.asked import Asked
+from manifoldry.quality.scoring import score_layouts
 from manifoldry.quality.table import GROUPS, TABLE, Score
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, NeighborGraph

@@ -26,7 +26,7 @@ from manifoldry.run import Progress
 from manifoldry.tables import Table
 
 
-def in_blocks(task: Any, watch: Watch) -> bool:
+def reads_in_blocks(task: Any, watch: Watch) -> bool:
     """Tell whether the source of a task, to embed or to place, is read in blocks, and why."""
     reason = reason_for_blocks(task.source, task.reading, task.blocks)
     if reason is None:

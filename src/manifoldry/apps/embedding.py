@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from manifoldry.apps.block_embedding import in_blocks, run_block_embedding
+from manifoldry.apps.block_embedding import reads_in_blocks, run_block_embedding
 from manifoldry.apps.fitting import fit
 from manifoldry.apps.judgment import judge
 from manifoldry.apps.progress import Watch
@@ -32,7 +32,7 @@ def embed(task: EmbedTask, watch: Watch) -> dict[str, Any]:
         After Ctrl-C, with a sentence on what was written.
     """
     record: dict[str, Any] = {**new_record(task.command), "outputs": {}}
-    run = run_block_embedding if in_blocks(task, watch) else run_embedding
+    run = run_block_embedding if reads_in_blocks(task, watch) else run_embedding
     try:
         run(task, watch, record)
     except KeyboardInterrupt:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from manifoldry.apps.block_embedding import in_blocks, place_rows, rate, run_folder
+from manifoldry.apps.block_embedding import place_rows, rate, reads_in_blocks, run_folder
 from manifoldry.apps.block_preparation import PreparedRows, with_steps
 from manifoldry.apps.block_tables import BlockTable, block_table
 from manifoldry.apps.outputs import STANDARD_STREAM, Outputs
@@ -38,7 +38,7 @@ class PlaceTask:
 def place(task: PlaceTask, watch: Watch) -> dict[str, Any]:
     """Place new rows and write their coordinates; return what was done, for the screen."""
     task.outputs.refuse(task.source)
-    if in_blocks(task, watch):
+    if reads_in_blocks(task, watch):
         return place_blocks(task, watch)
     refuse_coordinates(task.outputs, task.source)
     with watch.stage("load", f"loading {task.model}"):

@@ -76,11 +76,23 @@ def agreement(model):
     return ROUNDING
 
 
-@parametrize_with_checks([card.cls() for card in OWN if card is not AUTO] + [make(card) for card in CARDS])
+SLOW_DEFAULTS = (manifoldry.LandmarkMVU, manifoldry.TesseraMap)
+"""Methods whose checks with default parameters take a minute and a half together; those with fewer starts do not."""
+
+DEFAULTS = [card.cls for card in OWN if card is not AUTO and card.cls not in SLOW_DEFAULTS]
+
+
+@parametrize_with_checks([cls() for cls in DEFAULTS] + [make(card) for card in CARDS])
 def test_scikit_learn_checks(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", manifoldry.DisconnectedWarning)
         check(estimator)
+
+
+@pytest.mark.heavy
+@parametrize_with_checks([cls() for cls in SLOW_DEFAULTS])
+def test_scikit_learn_checks_of_slow_defaults(estimator, check):
+    test_scikit_learn_checks(estimator, check)
 
 
 @each

@@ -131,7 +131,7 @@ def test_an_embedding_computed_when_it_is_read():
         ({"truth": np.zeros((N, 2))}, "truth is compared with all rows in memory"),
         ({"metric": "precomputed"}, "metric='precomputed' needs more than single rows"),
         ({"labels": [None] + ["a", "b"] * 449 + ["a"]}, "need a label each; 1 of 900 have none"),
-        ({"labels": da.zeros(N)}, "labels is not in memory"),
+        ({"labels": da.zeros(N)}, r"got a Dask Array: pass labels.compute\(\)"),
         ({"labels": ["a", "b"]}, "at least two classes"),
         ({"figures": ["r_nx_auc"]}, "'r_nx_auc' needs all rows in memory"),
         ({"figures": ["silhouette"]}, "'silhouette' needs labels"),

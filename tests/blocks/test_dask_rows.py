@@ -160,7 +160,7 @@ def test_nullable_columns_of_a_parquet_file(tmp_path, backend):
 def test_rows_that_are_not_finite_are_named():
     X = ROLL.copy()
     X[417, 1] = np.inf
-    with pytest.raises(ValueError, match="Row 417 has NaN"):
+    with pytest.raises(ValueError, match="Row 417 has NaN or infinity; finite"):
         manifoldry.PCA().fit(ROLL).transform(da.from_array(X, chunks=(100, 3))).compute()
 
 
@@ -232,3 +232,27 @@ def test_targets_are_sampled():
     assert max(source.asked) <= 100
     with pytest.raises(ValueError, match="one entry for each of the 600"):
         manifoldry.UMAP().fit(rows, targets[:-1])
+
+
+def test_targets_of_a_parquet_file(tmp_path):
+    """Dask reads small files as one part where few columns are asked for, so parts of ``y`` are not those of ``X``."""
+    pytest.importorskip("pyarrow")
+    table = pd.DataFrame(ROLL, columns=list("abc")).assign(kind=np.where(ROLL[:, 1] > 10, "far", "near"))
+    for column in range(20):
+        table[f"other{column}"] = np.arange(600.0)
+    for number in range(6):
+        table[number * 100 : number * 100 + 100].to_parquet(tmp_path / f"{number}.parquet")
+    frame = dd.read_parquet(tmp_path)
+    model = manifoldry.UMAP(n_epochs=5).fit(frame[list("abc")], frame.kind)
+    np.testing.assert_array_equal(
+        model.embedding_, manifoldry.UMAP(n_epochs=5).fit(table[list("abc")], table.kind).embedding_
+    )
+
+
+@pytest.mark.parametrize("method", ["PCA", "UMAP"])
+def test_a_table_as_output_is_refused_before_the_fit(method):
+    source = CountedRows(ROLL)
+    model = getattr(manifoldry, method)().set_output(transform="pandas")
+    with pytest.raises(ValueError, match="would gather all rows"):
+        model.fit_transform(da.from_array(source, chunks=(100, 3), asarray=False, name=False))
+    assert not any(source.asked)  # Dask asks for no rows, to see their type

@@ -54,7 +54,8 @@ def draw_sample(model: Any, blocks: RowBlocks, size: int, run: Run) -> BlockSamp
     if model._blockwise.kind == "no":
         raise ValueError(
             f"{name} cannot be fitted to rows in blocks: {model._blockwise.instead} Or fit a sample and place the "
-            "others: model.fit(blocks.sample(2000, numpy.random.default_rng(0)).rows), then model.transform(blocks)."
+            "others: model.fit(manifoldry.row_blocks(X).sample(300, numpy.random.default_rng(0)).rows), then "
+            "model.transform(X)."
         )
     with run.stage("sample"):
         return blocks.sample(bounded_size(size, blocks.n_features), run.rng("sampled rows"), run)
@@ -153,7 +154,7 @@ def _as_sent(value: Any) -> Any:
 
 
 def _refuse_columns(model: Any, method: str, blocks: RowBlocks) -> None:
-    """Refuse blocks of other columns, and an output that would have to be gathered."""
+    """Refuse blocks of other columns than those of the fit, and an output that would have to be gathered."""
     wanted = model._output_of("transform")[0] if method == "inverse_transform" else model.n_features_in_
     if blocks.n_features != wanted:
         raise ValueError(
@@ -166,6 +167,11 @@ def _refuse_columns(model: Any, method: str, blocks: RowBlocks) -> None:
                 "The columns of these blocks are not those of the fit, or in another order: "
                 f"{blocks.feature_names[:5]} instead of {tuple(fitted[:5])}."
             )
+    refuse_output(model)
+
+
+def refuse_output(model: Any) -> None:
+    """Refuse an output that would have to be gathered."""
     config = getattr(model, "_sklearn_output_config", {}).get("transform") or get_config()["transform_output"]
     if config not in (None, "default"):
         raise ValueError(

@@ -19,17 +19,13 @@ from manifoldry.base.blockwise import (
     draw_sample,
     keep_sample,
     map_blocks,
+    refuse_output,
     sampled_targets,
 )
 from manifoldry.base.estimator import estimator, fitted, validated_places, validated_rows
 from manifoldry.base.look import keep_advice, repr_with_advice
 from manifoldry.base.notebook import embedding_html
-from manifoldry.base.sklearn_bases import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    available_if,
-)
+from manifoldry.base.sklearn_bases import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, available_if
 from manifoldry.base.suggestion import by_dimension
 from manifoldry.blas import one_blas_thread
 from manifoldry.blocks import BlockSample, RowBlocks, as_blocks
@@ -146,6 +142,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         """Embed the rows of ``X`` and return their coordinates, shape (n_samples, n_components)."""
         blocks = as_blocks(X)
         if blocks is not None:
+            refuse_output(self)
             return self.fit(blocks, y).transform(blocks)
         return self.fit(X, y).embedding_
 

@@ -19,7 +19,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.arrays import on_host
-from manifoldry.base.blockwise import BlockFit, bare, draw_sample, keep_sample, map_blocks, sampled_targets
+from manifoldry.base.blockwise import (
+    BlockFit,
+    bare,
+    draw_sample,
+    keep_sample,
+    map_blocks,
+    refuse_output,
+    sampled_targets,
+)
 from manifoldry.base.estimator import validated_places, validated_rows
 from manifoldry.base.look import keep_advice, repr_with_advice
 from manifoldry.base.notebook import embedding_html
@@ -100,6 +108,7 @@ class Wrapped(TransformerMixin):
         """Fit and return the coordinates of the rows, shape (n_samples, n_components)."""
         blocks = as_blocks(X)
         if blocks is not None:
+            refuse_output(self)
             return self.fit(blocks, y).transform(blocks)
         return self.fit(X, y).embedding_
 
@@ -245,7 +254,8 @@ def _told_of_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
             return map_blocks(self, "score_samples", blocks)
         raise ValueError(
             f"{type(self).__name__}.{method.__name__} takes rows in memory; got rows in blocks: fit and "
-            "transform take them; or pass a sample, blocks.sample(2000, numpy.random.default_rng(0)).rows."
+            "transform take them; or pass a sample, manifoldry.row_blocks(X).sample(2000, "
+            "numpy.random.default_rng(0)).rows."
         )
 
     return of_rows

@@ -45,8 +45,8 @@ def dask_blocks(X: Any) -> RowBlocks:
 def dask_entries(y: Any, sample: BlockSample, name: str) -> Array:
     """Return the sampled entries of a Dask array or series with one entry a row: only these leave the workers."""
     if _is_frame(y):
-        y = y.to_dask_array(lengths=True)
-    elif any(math.isnan(size) for size in y.shape):
+        y = y.to_dask_array()  # not lengths=True: Dask may read several files as one part, and then counts others
+    if any(math.isnan(size) for size in y.shape):
         y = y.copy().compute_chunk_sizes()
     refuse_targets(y.shape, sample.n_rows, name)
     entries: Array = y[sample.numbers].compute()

@@ -312,8 +312,9 @@ def checked_rows(
         usable = np.isfinite(csr_array(rows).toarray() if issparse(rows) else rows).all(axis=1)
         first = int(np.flatnonzero(~usable)[0])
         where = start + first if numbers is None else int(numbers[first])
+        others = int((~usable).sum()) - 1
+        more = f", as have {others:,} more of its block" if others else ""
         raise ValueError(
-            f"Row {where:,} has NaN or infinity, as have {int((~usable).sum()) - 1:,} more of its block; finite "
-            "numbers are needed: drop or impute such rows."
+            f"Row {where:,} has NaN or infinity{more}; finite numbers are needed: drop or impute such rows."
         )
     return rows

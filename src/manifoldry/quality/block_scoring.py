@@ -206,6 +206,11 @@ def _opened(table: Any) -> RowBlocks:
 
 
 def _all_labeled(labels: Any) -> Labeled:
+    if hasattr(labels, "__dask_graph__"):
+        raise ValueError(
+            "labels must be in memory, one for each row, also where the rows are in blocks; got a Dask "
+            f"{type(labels).__name__}: pass labels.compute()."
+        )
     refuse_blocks(labels, "labels")
     known = read_labels(labels, len(labels))
     missing = len(labels) - len(known.points)

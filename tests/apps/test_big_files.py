@@ -280,6 +280,12 @@ def test_a_full_disk_is_told_with_how_to_go_on(folder, monkeypatch, capsys):
     assert main([*arguments, "--resume"]) == 0
 
 
+def test_the_heading_of_the_page_says_that_rows_are_sampled(folder):
+    assert main(["embed", "rows.parquet", "--blocks", "--method", "ipa", "-q", "--no-model"]) == 0
+    page = (folder / "rows_report.html").read_text(encoding="utf-8")
+    assert "<h1>rows.parquet: IPA (a sample of 500 of 1,200 rows)</h1>" in page
+
+
 def test_the_size_in_memory_decides(folder, monkeypatch):
     np.save("rows.npy", np.ones((N, 3), dtype=np.float32))
     sources = ("rows.csv", "rows.parquet", "rows.npy")

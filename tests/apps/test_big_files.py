@@ -1,5 +1,6 @@
 """Files read in blocks at the command line: as in memory, killed and resumed, refused in words."""
 
+import errno
 import json
 import os
 import signal
@@ -113,6 +114,8 @@ def test_a_run_killed_while_fitting_and_while_placing_goes_on_to_the_same_bytes(
     assert (folder / "out.csv").read_bytes() == (folder / "whole.csv").read_bytes()
     assert not (folder / "out.csv.parts").exists()
     records = [json.loads((folder / name).read_text()) for name in ("whole.json", "rows_run.json")]
+    assert records[0]["remarks"][-1].startswith("All rows were placed, at ")
+    assert f"placed, {3 * 256:,} of them by an earlier run, the others at " in records[1]["remarks"][-1]
     assert records[0]["coordinates"] == records[1]["coordinates"]
     assert records[0]["parameters"] == records[1]["parameters"]
 
@@ -254,6 +257,33 @@ def test_what_cannot_be_done_in_blocks_is_refused_in_words(folder, capsys, argum
     assert main(["embed", *arguments]) == 2
     assert words in capsys.readouterr().err
     assert names() == set()
+
+
+def test_a_method_that_cannot_is_refused_before_the_rows_are_read(folder, monkeypatch, capsys):
+    def read(*_):
+        raise AssertionError
+
+    monkeypatch.setattr("manifoldry.apps.block_embedding.block_table", read)
+    assert main(["embed", "rows.parquet", "--blocks", "--method", "mvu"]) == 2
+    assert "MVU cannot be fitted to rows in blocks" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_told_with_how_to_go_on(folder, monkeypatch, capsys):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    arguments = ["embed", "rows.parquet", "--blocks", "--method", "pca", "--no-report", "-q", "--output", "out.csv"]
+    with monkeypatch.context() as patched:
+        patched.setattr("manifoldry.apps.block_embedding.save_blocks", full)
+        assert main(arguments) == 1
+    assert "'out.csv.parts', and the same command with --resume goes on." in capsys.readouterr().err
+    assert main([*arguments, "--resume"]) == 0
+
+
+def test_the_heading_of_the_page_says_that_rows_are_sampled(folder):
+    assert main(["embed", "rows.parquet", "--blocks", "--method", "ipa", "-q", "--no-model"]) == 0
+    page = (folder / "rows_report.html").read_text(encoding="utf-8")
+    assert "<h1>rows.parquet: IPA (a sample of 500 of 1,200 rows)</h1>" in page
 
 
 def test_the_size_in_memory_decides(folder, monkeypatch):

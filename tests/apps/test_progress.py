@@ -64,6 +64,7 @@ def test_a_subclass_hears_everything_and_can_stop_a_fit():
 
 def test_a_terminal_sees_stage_bar_steps_rate_and_time_left(monkeypatch):
     terminal = attach(monkeypatch)
+    monkeypatch.setattr("manifoldry.apps.progress.MIN_RATED_SECONDS", 0.0)
     with watching() as watch:
         assert isinstance(watch, Bar)
         with watch.stage("fit", "fitting TSNE"):

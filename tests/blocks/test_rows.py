@@ -105,6 +105,24 @@ def test_sparse_rows_stay_sparse(X):
     assert sum(part.sum() for part in parts) == pytest.approx(sparse.sum(), rel=1e-4)
 
 
+@pytest.mark.parametrize("method", [manifoldry.PCA, manifoldry.IncrementalPCA, manifoldry.IPA])
+def test_an_iterator_that_would_be_read_twice_is_refused_as_soon_as_that_is_known(method, monkeypatch):
+    monkeypatch.setattr("manifoldry.blocks.rows.MAX_BLOCK_ROWS", 256)
+    taken = []
+    rng = np.random.default_rng(0)
+    blocks = (taken.append(i) or rng.standard_normal((5000, 3)) for i in range(1000))
+    with pytest.raises(ValueError, match="More than 20,000 rows are read twice by this fit"):
+        method().fit(blocks)
+    assert len(taken) <= 6
+
+
+def test_an_iterator_of_any_length_is_enough_where_nothing_is_added_up():
+    rng = np.random.default_rng(0)
+    model = manifoldry.GaussianRandomProjection(n_components=2)
+    model.fit(rng.standard_normal((5000, 3)) for _ in range(5))
+    assert model.diagnostics_["fitted_to"].startswith("all 25,000 rows")
+
+
 def test_an_iterator_is_read_once():
     blocks = as_blocks(iter([np.ones((3, 2))]))
     assert sum(len(part) for part in blocks) == 3

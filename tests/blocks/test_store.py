@@ -245,3 +245,13 @@ def test_a_killed_process_goes_on(X, tmp_path):
     whole.save(tmp_path / "whole.csv")
     assert (tmp_path / "out.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
     assert not parts.exists()
+
+
+def test_the_callback_of_the_estimator_hears_how_far_a_file_is(X, tmp_path):
+    heard = []
+    model = manifoldry.LPP(n_components=2, callback=lambda progress: heard.append(progress)).fit(X[:200])
+    heard.clear()
+    model.transform(row_blocks(X)).save(tmp_path / "y.npy")
+    assert [(step.stage, step.done, step.total) for step in heard] == [
+        ("save", min(N, done), N) for done in range(256, N + 256, 256)
+    ]

@@ -1,5 +1,7 @@
 """Data before a fit: what is wrong is found, and what is not wrong is not."""
 
+import re
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 import manifoldry
 from helpers import distances_by_differences
 from manifoldry import datasets, diagnose, dimension
+from manifoldry.base.blockwise import BlockFit
 from manifoldry.diagnosis import checks
 from surfaces import moebius, tube
 
@@ -449,3 +452,34 @@ def test_columns_are_called_by_the_names_that_are_given():
     assert "olumn 2" in diagnose(X)["constant columns"].sentence
     with pytest.raises(ValueError, match="must name each of the 3 columns; got 2 names"):
         diagnose(X, feature_names=["width", "height"])
+
+
+def with_far_rows(n=1000):
+    """Return points of a square, of which few, whose numbers are returned, lie far away in all directions."""
+    rng = np.random.default_rng(0)
+    X, far = rng.random((n, 2)), np.arange(60, n, 110)
+    angles = np.linspace(0, 2 * np.pi, len(far), endpoint=False)
+    X[far] = 30 * np.column_stack([np.cos(angles), np.sin(angles)])
+    return X, set(far.tolist())
+
+
+def named_rows(found):
+    """Return the numbers of rows that the sentence on outliers names."""
+    return set(map(int, re.findall(r"\d+", re.search(r"\(rows ([^)]*)\)", found["outliers"].sentence)[1])))
+
+
+def test_rows_are_called_by_their_numbers_among_all_that_came(monkeypatch):
+    X, far = with_far_rows()
+    incomplete = X.copy()
+    incomplete[[3, 500]] = np.nan
+    assert named_rows(diagnose(incomplete)) <= far
+    monkeypatch.setattr("manifoldry.diagnosis.subject.MAX_DIAGNOSED_POINTS", 400)
+    assert named_rows(diagnose(manifoldry.row_blocks(X))) <= far
+
+
+def test_rows_of_a_fit_to_a_sample_are_called_by_their_numbers_in_the_file(monkeypatch):
+    X, far = with_far_rows()
+    monkeypatch.setattr(manifoldry.LaplacianEigenmaps, "_blockwise", BlockFit(n_rows=400))
+    model = manifoldry.LaplacianEigenmaps(n_neighbors=8, disconnected="bridge").fit(manifoldry.row_blocks(X))
+    assert len(model.sampled_rows_) == 400
+    assert named_rows(diagnose(model, X[model.sampled_rows_])) <= far

@@ -11,6 +11,7 @@ import pytest
 from helpers import in_new_process
 from manifoldry import datasets
 from manifoldry.tables import read_table
+from manifoldry.tables.source import Source
 
 
 def test_a_missing_file_suggests_the_nearest(tmp_path):
@@ -160,3 +161,11 @@ read_table("swiss-roll")
 print(sorted({"pyarrow", "anndata", "h5py", "PIL", "pandas", "matplotlib", "numba", "sklearn"} & set(sys.modules)))
 """
     assert in_new_process(script) == "[]"
+
+
+def test_a_packed_file_is_closed_with_what_unpacks_it(tmp_path):
+    path = tmp_path / "x.csv.gz"
+    path.write_bytes(gzip.compress(b"1,2"))
+    with Source(path.name, path).unpacked() as file:
+        assert file.read() == b"1,2"
+    assert file.packed.closed

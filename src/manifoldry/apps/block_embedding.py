@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -18,12 +19,15 @@ from manifoldry.apps.record import file_digest, write_record
 from manifoldry.apps.results import fit_facts, note_written, write_model, write_report
 from manifoldry.apps.run_folder import RunFolder
 from manifoldry.apps.task import EmbedTask, Fitted
-from manifoldry.base.blockwise import fit_sample
+from manifoldry.base.blockwise import fit_sample, refuse_method
 from manifoldry.blocks.checkpoint import files_key
 from manifoldry.blocks.local import ArrayBlocks, LocalBlocks
 from manifoldry.blocks.store import Saved, save_blocks, storable_suffix
 from manifoldry.run import Progress
 from manifoldry.tables import Table
+
+DISK_IS_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+"""What the system says where nothing more can be written: with more room a run can go on."""
 
 
 def reads_in_blocks(task: Any, watch: Watch) -> bool:
@@ -66,7 +70,7 @@ def run_block_embedding(task: EmbedTask, watch: Watch, record: dict[str, Any]) -
     folder = run_folder(outputs)
     if not (task.resume and folder.folder.exists()):
         outputs.refuse(task.source)
-    task.estimator()  # refuses parameters before the file is read
+    refuse_method(task.estimator())  # and parameters, before the file is read
     with watch.stage("read", f"opening {task.source}"):
         source = block_table(task.source, task.reading)
     resumed = folder.begin(_determining(task, source), resume=task.resume, overwrite=outputs.overwrite)
@@ -84,10 +88,15 @@ def run_block_embedding(task: EmbedTask, watch: Watch, record: dict[str, Any]) -
         if not resumed:
             folder.remove()  # it would end in the same way
         raise
+    except OSError as error:
+        if error.errno not in DISK_IS_FULL:
+            raise
+        left = f"what was done is in {folder.folder.name!r}, and the same command with --resume goes on"
+        raise OSError(error.errno, f"{error.strerror}; {left}") from error
     note_written("coordinates", outputs.coordinates, record)
     record["coordinates"] |= {"rows": saved.n_rows, "sha256": saved.sha256}
     record["source"]["rows"] = saved.n_rows
-    record["remarks"] += [f"All rows were placed at {rate(saved, watch)}."]
+    record["remarks"] += [f"All rows were placed, {rate(saved, watch)}."]
     record["seconds"] = dict(watch.seconds)
     if outputs.record is not None:
         write_record(outputs.record, record, overwrite=outputs.overwrite)
@@ -218,5 +227,7 @@ def place_rows(outputs: Outputs, source: BlockTable, placed: LocalBlocks, watch:
 
 
 def rate(saved: Saved, watch: Watch) -> str:
-    """Return how fast rows were placed and written, in words."""
-    return f"{saved.n_rows / max(watch.seconds['place'], 1e-3):,.0f} rows per second"
+    """Return how fast rows were placed and written, and how many if an earlier run had placed others, in words."""
+    speed = f"{saved.n_computed / max(watch.seconds['place'], 1e-3):,.0f} rows per second"
+    earlier = saved.n_rows - saved.n_computed
+    return f"{earlier:,} of them by an earlier run, the others at {speed}" if earlier else f"at {speed}"

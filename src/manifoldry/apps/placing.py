@@ -83,7 +83,7 @@ def place_blocks(task: PlaceTask, watch: Watch) -> dict[str, Any]:
         "model": task.model.as_posix(),
         "method": type(last).__name__,
         "source": {"name": task.source, "rows": saved.n_rows, "columns": len(source.features)},
-        "remarks": [*source.remarks, f"Read in blocks, at {rate(saved, watch)}."],
+        "remarks": [*source.remarks, f"Read in blocks, and all rows placed, {rate(saved, watch)}."],
         "outputs": {name: written(path) for name, path in task.outputs.wanted()},
         "seconds": dict(watch.seconds),
     }

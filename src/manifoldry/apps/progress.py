@@ -13,6 +13,9 @@ from manifoldry.run import Progress
 REFRESHES_PER_SECOND = 8
 """How often the bar is drawn: often enough for a spinner, too seldom to cost anything."""
 
+MIN_RATED_SECONDS = 0.2
+"""Seconds of a stage from which on its rate is told: the clock begins when its first step is done."""
+
 COMPARISON_STAGE = "compare"
 """The stage whose steps are whole fits, each with stages of its own."""
 
@@ -168,9 +171,11 @@ def steps_text(done: int, total: int, seconds: float) -> str:
     --------
     >>> steps_text(50, 200, 2.0)
     '50 of 200, 25/s, 6 s left'
+    >>> steps_text(65_536, 2_000_000, 3e-5)
+    '65,536 of 2,000,000'
     """
     share = f"{done:,} of {total:,}"
-    if not done or seconds <= 0:
+    if not done or seconds <= MIN_RATED_SECONDS:
         return share
     rate = done / seconds
     return f"{share}, {rate:,.{0 if rate >= 10 else 1}f}/s, {(total - done) / rate:.0f} s left"

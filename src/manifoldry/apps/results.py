@@ -120,11 +120,13 @@ def write_report(task: EmbedTask, fitted: Fitted, table: Table, judged: Judgment
     if path is None:
         return
     shown = {**record, "source": task.source}
+    rows, all_rows = len(table.ids), record["source"]["rows"] if record.get("blocks") else len(table.ids)
+    drawn = "" if all_rows in (rows, None) else f" (a sample of {rows:,} of {all_rows:,} rows)"
     report = table_report(
         table,
         fitted.X,
         fitted.panels,
-        title=f"{table.source or task.source}: {record['method']}",
+        title=f"{table.source or task.source}: {record['method']}{drawn}",
         record=plain(shown),
         diagnosis=judged.diagnosis,
         seed=task.seed,

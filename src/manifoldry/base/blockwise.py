@@ -11,6 +11,7 @@ from scipy.sparse import issparse
 from sklearn import get_config
 
 from manifoldry.blocks import BlockSample, RowBlocks, entries_of
+from manifoldry.blocks.local import LocalBlocks
 from manifoldry.run import Run
 from manifoldry.values import Array
 
@@ -31,12 +32,14 @@ class BlockFit:
 
     ``kind`` is "whole" where a fit takes account of every row, "sample" where it takes a sample of ``n_rows`` and the
     others are only placed, "no" where that makes no sense: then ``instead`` is a sentence that says what does. A fit to
-    ``n_rows`` takes up to a minute of two cores and less than two gigabytes.
+    ``n_rows`` takes up to a minute of two cores and less than two gigabytes. ``sums`` tells whether a fit to all rows
+    adds up something over them, by a second pass.
     """
 
     kind: Literal["whole", "sample", "no"] = "sample"
     n_rows: int = 20_000
     instead: str = ""
+    sums: bool = True
 
     def __str__(self) -> str:
         return {"whole": "all rows", "sample": f"a sample of {self.n_rows:,}", "no": f"no: {self.instead}"}[self.kind]
@@ -47,6 +50,16 @@ def draw_sample(model: Any, blocks: RowBlocks, size: int, run: Run) -> BlockSamp
 
     Of very wide rows it is less, so that memory is bounded.
     """
+    refuse_method(model)
+    size = bounded_size(size, blocks.n_features)
+    if model._blockwise.kind == "whole" and model._blockwise.sums and isinstance(blocks, LocalBlocks) and blocks.once:
+        blocks.most_rows = size  # refused when there are more, not when all have been read in vain
+    with run.stage("sample"):
+        return blocks.sample(size, run.rng("sampled rows"), run)
+
+
+def refuse_method(model: Any) -> None:
+    """Refuse methods that cannot be fitted to rows in blocks."""
     name = type(model).__name__
     if getattr(model, "_pairwise", False):
         pairs = f"metric={model.metric!r}" if getattr(model, "kernel", "") != "precomputed" else "kernel='precomputed'"
@@ -57,8 +70,6 @@ def draw_sample(model: Any, blocks: RowBlocks, size: int, run: Run) -> BlockSamp
             "others: model.fit(manifoldry.row_blocks(X).sample(300, numpy.random.default_rng(0)).rows), then "
             "model.transform(X)."
         )
-    with run.stage("sample"):
-        return blocks.sample(bounded_size(size, blocks.n_features), run.rng("sampled rows"), run)
 
 
 def bounded_size(size: int, n_features: int) -> int:

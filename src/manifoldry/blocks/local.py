@@ -35,12 +35,15 @@ class LocalBlocks(RowBlocks):
         Whether the rows can be read only once.
     finite : bool
         Whether rows with NaN are refused.
+    most_rows : int, optional
+        How many rows may be read, of a pass that would need another one of more rows, and cannot have it.
     """
 
     checkpoint: Checkpoint | None = None
     files: tuple[Path, ...] = ()
     once = False
     finite = True
+    most_rows: int | None = None
 
     @abstractmethod
     def _read(self, first: int) -> Iterator[Array]:
@@ -53,9 +56,17 @@ class LocalBlocks(RowBlocks):
         """Yield every block from row ``first`` on, where one begins, with the number of its first row, checked."""
         start = first
         for rows in regrouped(self._read(first), self.block_rows):
+            self._refuse_more(start + rows.shape[0])
             yield start, checked_rows(rows, self.n_features, self.dtype, start, finite=self.finite)
             start += rows.shape[0]
         self.n_rows = start
+
+    def _refuse_more(self, n_rows: int) -> None:
+        if self.most_rows is not None and n_rows > self.most_rows:
+            raise ValueError(
+                f"More than {self.most_rows:,} rows are read twice by this fit, and an iterator of blocks can be read "
+                "only once: pass a function that returns a new iterator to row_blocks, or a file."
+            )
 
     def pieces(self, first: int = 0) -> Iterator[tuple[int, Array]]:
         """Yield the rows as they are computed at once, from row ``first`` on, with the number of the first."""
@@ -261,6 +272,13 @@ class MappedBlocks(LocalBlocks):
     def piece_rows(self) -> int:
         """Rows of every block of the source but the last."""
         return self.source.block_rows
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False, resume: bool = False) -> None:
+        """Write all rows to a file, as `LocalBlocks.save`; the callback of the estimator hears how far it is."""
+        from manifoldry.blocks.store import save_blocks
+
+        with self.run.stage("save"):
+            save_blocks(self, path, overwrite=overwrite, resume=resume, step=self.run.step)
 
     def _read(self, first: int) -> Iterator[Array]:
         for start, made in self.pieces(first - first % self.piece_rows):

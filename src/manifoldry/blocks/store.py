@@ -38,10 +38,15 @@ class RowNames:
 
 @dataclass(frozen=True)
 class Saved:
-    """What was written: rows, and the digest that `apps.record.array_digest` gives of all of them as one array."""
+    """What was written.
+
+    Rows, the digest that `apps.record.array_digest` gives of all of them as one array, and how many of the rows had not
+    been computed by an earlier run.
+    """
 
     n_rows: int
     sha256: str
+    n_computed: int
 
 
 def row_numbers(n: int) -> Iterator[Array]:
@@ -91,9 +96,9 @@ def save_blocks(
         )
     parts = Parts(parts_folder(path))
     parts.begin(blocks, overwrite=overwrite, resume=resume)
-    parts.fill(blocks, step or (lambda *_: None))
+    computed = parts.fill(blocks, step or (lambda *_: None))
     found = parts.rows()
-    saved = Saved(len(found), found.sha256())
+    saved = Saved(len(found), found.sha256(), computed)
     with new_file(path, overwrite=overwrite) as part:
         WRITERS_OF_BLOCKS[suffix](part, found, names or _names(blocks), ids)
     parts.remove()
@@ -166,18 +171,20 @@ class Parts:
                 f"{begin_anew}"
             )
 
-    def fill(self, blocks: LocalBlocks, step: Callable[[int, int | None], Any]) -> None:
-        """Write the parts that are not there yet."""
+    def fill(self, blocks: LocalBlocks, step: Callable[[int, int | None], Any]) -> int:
+        """Write the parts that are not there yet; return how many rows they have."""
         done = self._files()
         if done and len(_mapped(done[-1])) < blocks.piece_rows:
-            return  # the last one
-        count = len(done)
+            return 0  # the last one
+        count, computed = len(done), 0
         for start, made in blocks.pieces(count * blocks.piece_rows):
             rows = np.ascontiguousarray(csr_array(made).toarray() if issparse(made) else made)
             with new_file(self.folder / f"{count:08d}.npy") as part, part.open("wb") as file:
                 np.save(file, rows, allow_pickle=False)
             count += 1
+            computed += len(rows)
             step(start + len(rows), blocks.n_rows)
+        return computed
 
     def rows(self) -> StoredRows:
         """Return the rows of all parts."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,9 @@ def _after(model: Any, X: Any, labels: Any, run: Run, names: Sequence[str] | Non
             raise ValueError(
                 f"X has missing entries, and {name} was not fitted to such rows: pass what it was fitted to."
             )
+        sampled = getattr(model, "sampled_rows_", None)
+        if sampled is not None and len(sampled) == subject.n:
+            subject = replace(subject, numbers=sampled)
     Y = _layout(model, subject)
     fitted = FittedModel(model, Y, subject, run)
     with one_blas_thread(openmp=False):

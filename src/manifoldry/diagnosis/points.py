@@ -131,7 +131,7 @@ def outliers(subject: Subject) -> Iterator[Finding]:
         yield Finding("outliers", f"{len(far):,} points lie apart, with less than 1% of the variance.", len(far))
         return
     rules = share > MIN_RULED_VARIANCE
-    rows = ", ".join(str(subject.chosen[row]) for row in far[:N_ROWS_NAMED])
+    rows = ", ".join(str(subject.chosen_numbers[row]) for row in far[:N_ROWS_NAMED])
     some = f"row {rows}" if len(far) == 1 else f"rows {rows}{', ...' if len(far) > N_ROWS_NAMED else ''}"
     one = "s" if len(far) == 1 else ""
     held = f" and hold{one} {share:.0%} of the variance" if np.isfinite(share) else ""

@@ -71,6 +71,8 @@ class Subject:
         Number of rows left out because of missing entries.
     drawn : str
         Which sample ``X`` is, of rows that came in blocks.
+    numbers : ndarray of shape (n,), optional
+        Which rows these are of all that came, where some were left out or not drawn.
     """
 
     X: Any
@@ -81,6 +83,7 @@ class Subject:
     run: Run
     n_incomplete: int = 0
     drawn: str = ""
+    numbers: IntArray | None = None
 
     @property
     def n(self) -> int:
@@ -126,6 +129,11 @@ class Subject:
         if len(first) <= most:
             return first
         return np.sort(self.run.rng("diagnosed points").choice(first, most, replace=False))
+
+    @property
+    def chosen_numbers(self) -> IntArray:
+        """The numbers of the chosen points among all rows that came, to be looked up there."""
+        return self.chosen if self.numbers is None else self.numbers[self.chosen]
 
     @property
     def where(self) -> str:
@@ -298,6 +306,7 @@ def take(X: Any, n_neighbors: Any, metric: Any, labels: Any, run: Run, names: Se
         run,
         n_incomplete,
         "" if sample is None or sample.whole else sample.described,
+        complete if sample is None else sample.numbers[complete],
     )
 
 

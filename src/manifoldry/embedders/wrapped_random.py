@@ -19,7 +19,7 @@ class WrappedProjection(Wrapped):
     eps: float
 
     _spans_rows = False
-    _blockwise = BlockFit("whole")
+    _blockwise = BlockFit("whole", sums=False)
 
     def _fit_whole(self, blocks: RowBlocks, sample: BlockSample, run: Run) -> None:  # noqa: ARG002
         asked: Any = self.n_components

@@ -60,7 +60,7 @@ class Source:
         file = self.open()
         if not self.is_gzip():
             return file
-        return BoundedReader(gzip.GzipFile(fileobj=file), self.name)  # type: ignore[return-value]
+        return BoundedReader(file, self.name)  # type: ignore[return-value]
 
     def is_gzip(self) -> bool:
         """Tell whether the bytes are those of a gzip file."""
@@ -77,7 +77,7 @@ class BoundedReader(io.RawIOBase):
 
     def __init__(self, file: Any, name: str) -> None:
         super().__init__()
-        self.file, self.name = file, name
+        self.packed, self.file, self.name = file, gzip.GzipFile(fileobj=file), name
         self.limit = int(MEMORY_SHARE * available_memory())
         self.given = 0
 
@@ -99,6 +99,7 @@ class BoundedReader(io.RawIOBase):
     def close(self) -> None:
         """Close the file below too."""
         self.file.close()
+        self.packed.close()
         super().close()
 
 

@@ -40,9 +40,7 @@ SMALL_FITS = {
     "MDS": 2_000,
 }
 """Rows with which those begin of which it is known that more take minutes."""
-SETTINGS = {
-    name: {"n_components": 2} for name in ("GaussianRandomProjection", "SparsePCA", "SparseRandomProjection")
-}
+SETTINGS = {name: {"n_components": 2} for name in ("GaussianRandomProjection", "SparsePCA", "SparseRandomProjection")}
 """By themselves projections want more dimensions than there are columns, and SparsePCA fits all 50 for minutes."""
 MAX_FIT_SECONDS = 30
 """Seconds of the processor, also for placing."""

@@ -173,3 +173,8 @@ def test_the_map_goes_without_the_rows_of_the_fit():
     X = manifoldry.datasets.swiss_roll(3000).X
     model = manifoldry.IPA(n_components=2).fit(X)
     assert len(pickle.dumps(model._map_alone("transform"))) < 0.2 * len(pickle.dumps(model))
+
+
+def test_blocks_do_not_become_an_array_silently(X):
+    with pytest.raises(ValueError, match="not gathered silently: read it block by block"):
+        np.asarray(row_blocks(X))

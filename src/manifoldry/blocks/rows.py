@@ -102,6 +102,12 @@ class RowBlocks(ABC):
         ``names`` are those of the ``n_columns`` columns; 0 columns are for one number a row.
         """
 
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise ValueError(
+            f"{self!r} is not gathered silently: read it block by block, take a sample (.sample(2000, "
+            "numpy.random.default_rng(0)).rows), or numpy.concatenate(list(...)) of it if it fits in memory."
+        )
+
     def __repr__(self) -> str:
         rows = "rows not counted yet" if self.n_rows is None else f"{self.n_rows:,} rows"
         return f"{type(self).__name__}({rows}, {self.n_features} columns, {self.dtype})"

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from manifoldry.embedders.eat import EAT
     from manifoldry.embedders.fastmvu import FastMVU, LandmarkMVU
     from manifoldry.embedders.ipa import IPA
-    from manifoldry.embedders.isomap import ConformalIsomap, Isomap, KernelIsomap, LandmarkIsomap
+    from manifoldry.embedders.isomap import Isomap
+    from manifoldry.embedders.isomap_variants import ConformalIsomap, KernelIsomap, LandmarkIsomap
     from manifoldry.embedders.kernelpca import KernelPCA
     from manifoldry.embedders.laplacian import LaplacianEigenmaps
     from manifoldry.embedders.lle import LLE, ModifiedLLE, NonnegativeLLE

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from manifoldry.base.blockwise import BlockFit
 from manifoldry.base.embedder import Embedder, count_points
 from manifoldry.base.estimator import estimator, fitted
+from manifoldry.base.targets import known_classes, known_numbers
 from manifoldry.extend.umap_placement import UMAPPlacement
 from manifoldry.geometry.fuzzy import find_ab_params, fuzzy_simplicial_set, intersect_labels, intersect_targets
 from manifoldry.neighbors.lists import distinct_rows, list_neighbors
@@ -21,7 +22,7 @@ from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.initialization import Init, check_init
 from manifoldry.solve.negative_sampling import LayoutParameters, optimize_layout
-from manifoldry.values import Array, Embedding, FloatArray, IntArray
+from manifoldry.values import Embedding, FloatArray
 
 DEFAULT_NEIGHBORS = 15
 FEW_POINTS, FEW_POINTS_EPOCHS, MANY_POINTS_EPOCHS = 10_000, 500, 200
@@ -234,9 +235,9 @@ class UMAP(Embedder):
         """Return the intersection of the fuzzy set with the targets that are known, if any are."""
         n = fuzzy.shape[0]
         if self.target_metric == "categorical":
-            labels, known = _classes(y, n)
+            labels, known = known_classes(y, n)
             return intersect_labels(fuzzy, labels, known, self.target_weight) if known.any() else fuzzy
-        targets, known = _numbers(y, n)
+        targets, known = known_numbers(y, n)
         if known.sum() < 2:
             return fuzzy
         k = self._rule(n).n_neighbors if self.target_n_neighbors == "auto" else self.target_n_neighbors
@@ -252,30 +253,3 @@ def _rounded(Y: FloatArray, stretched: bool) -> FloatArray:
         low = (low + high - width) / 2
     share = (Y - low) / width
     return INITIAL_WIDTH * (np.round(INITIAL_STEPS * share) / INITIAL_STEPS - 0.5)
-
-
-def _classes(y: Any, n_points: int) -> tuple[IntArray, Array]:
-    """Return classes as numbers, and which are known: not -1, NaN or None."""
-    labels = np.asarray(y)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.shape != (n_points,):
-        raise ValueError(
-            f"Categorical targets need one class for each of the {n_points} points; got shape {labels.shape}."
-        )
-    known: Array = np.asarray((labels == labels) & (labels != -1) & (labels != np.array(None)), dtype=bool)
-    numbers = np.zeros(n_points, dtype=np.int64)
-    numbers[known] = np.unique(labels[known], return_inverse=True)[1]
-    return numbers, known
-
-
-def _numbers(y: Any, n_points: int) -> tuple[FloatArray, Array]:
-    """Return numeric targets in columns, and which rows are known: finite in all of them."""
-    try:
-        targets = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError("Numeric targets must be numbers; use target_metric='categorical' for classes.") from None
-    targets = targets.reshape(len(targets), -1) if targets.ndim else targets
-    if targets.ndim != 2 or len(targets) != n_points:
-        raise ValueError(f"Numeric targets need one row for each of the {n_points} points; got shape {np.shape(y)}.")
-    return targets, np.asarray(np.isfinite(targets).all(axis=1))

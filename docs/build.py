@@ -10,16 +10,18 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
 from manifoldry.apps.citations import bibliography
 from manifoldry.apps.docstrings import fields, sections
 from manifoldry.parameters import declared, describe
-from manifoldry.registry import Card, clusterings, methods
+from manifoldry.registry import CLUSTERINGS, METHODS, Card, clusterings, methods
 
 ROOT = Path(__file__).resolve().parent.parent
 BENCHMARK = re.compile(r"(<!-- benchmark: (\w+) -->).*?(<!-- benchmark end -->)", flags=re.DOTALL)
@@ -58,11 +60,60 @@ def pages() -> dict[Path, str]:
     texts[ROOT / "docs" / "clusterings" / "index.md"] = "\n".join(
         ["# The clusterings", "", *overview(clusters, "", "clustering"), ""]
     )
+    texts[ROOT / "docs" / "coverage.md"] = coverage_page()
     for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         text = path.read_text(encoding="utf-8")
         if BENCHMARK.search(text) or OPTIONS.search(text) or WHERE.search(text):
             texts[path] = with_blocks(with_options(with_benchmarks(text)))
     return texts
+
+
+def coverage() -> tuple[dict[str, dict[str, str]], list[dict[str, Any]]]:
+    """Return the source documents by their keys, and what they name: where, and what does it here."""
+    stored = tomllib.loads((ROOT / "docs" / "coverage.toml").read_text(encoding="utf-8"))
+    return stored["sources"], stored["method"]
+
+
+def coverage_page() -> str:
+    """Return the page of every method that the source documents name."""
+    sources, named = coverage()
+    rows = []
+    for entry in named:
+        where = [entry.get(key, "") for key in sources]
+        rows.append(f"| {entry['name']} | {', '.join(map(_linked, entry['does']))} | {' | '.join(where)} |")
+    return "\n".join(
+        [
+            "# What the source documents name, and what does it",
+            "",
+            f"Five texts stand at the beginning of this library; they name {len(named)} methods and forms of methods.",
+            "A column says in which section a text names one; none is missing.",
+            "",
+            *(f"- {source['cited']}" for source in sources.values()),
+            "",
+            f"| named | here | {' | '.join(source['short'] for source in sources.values())} |",
+            "|---" * (2 + len(sources)) + "|",
+            *rows,
+            "",
+            *(f"- {entry['name']}: {entry['note']}" for entry in named if "note" in entry),
+            "",
+            "## Beyond them",
+            "",
+            ", ".join(_linked(name) for name in beyond(named)) + ".",
+            "",
+        ]
+    )
+
+
+def beyond(named: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the methods and clusterings here that no source document names."""
+    done = {name for entry in named for name in entry["does"]}
+    return [card.name for card in (*methods(), *clusterings()) if card.name not in done]
+
+
+def _linked(name: str) -> str:
+    """Return a public name, with a link to its page if it has one."""
+    folders = {"methods": METHODS, "clusterings": CLUSTERINGS}
+    return next((f"[{name}]({folder}/{name}.md)" for folder, table in folders.items() if name in table), f"`{name}`")
 
 
 def with_benchmarks(text: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import manifoldry
 from manifoldry.registry import methods
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -129,6 +130,17 @@ def test_pages_say_what_is_true_now():
     stale = [str(path) for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     assert stale == [], "run make docs"
     assert set((ROOT / "docs" / "methods").glob("*.md")) <= set(made)
+
+
+def test_what_the_sources_name_is_here():
+    sources, named = BUILD.coverage()
+    for entry in named:
+        assert set(entry) & set(sources), f"{entry['name']} is named nowhere"
+        assert set(entry) <= {"name", "does", "note", *sources}
+        assert entry["does"], entry["name"]
+        assert set(entry["does"]) <= set(manifoldry.__all__), entry["name"]
+    names = [entry["name"] for entry in named]
+    assert len(names) == len(set(names))
 
 
 def test_pages_include_every_table_that_a_benchmark_stores_and_no_other():

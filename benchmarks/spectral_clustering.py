@@ -72,8 +72,8 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     caption = (
-        "Clusters against labels: adjusted Rand index (ARI), normalized mutual information (NMI), the normalized cut of our "
-        "graph, and the number that the eigengap suggests; seconds of the processor, one thread."
+        "Clusters against labels: adjusted Rand index (ARI), normalized mutual information (NMI), normalized cut of "
+        "our graph, and the number that the eigengap suggests; seconds of the processor, one thread."
     )
     columns = {
         "data": "",
@@ -98,6 +98,7 @@ def main() -> None:
         c = int(labels.max()) + 1
         fitted = SpectralClustering(n_clusters=c, n_neighbors=N_NEIGHBORS, n_jobs=1).fit(X)
         W, gap = fitted.affinity_matrix_, fitted.suggest_n_clusters()
+        W.indptr, W.indices = W.indptr.astype(np.int32), W.indices.astype(np.int32)  # scikit-learn takes no others
         for way, divide in WAYS.items():
             began = time.process_time()
             found = np.asarray(divide(X, c, W))

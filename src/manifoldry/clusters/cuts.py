@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,9 @@ from manifoldry.solve.eigen import smallest
 from manifoldry.solve.spectrum import MIN_CLUSTER_GAP, MIN_CURVE_SHARE, REASON_WIDTH
 from manifoldry.values import FloatArray, IntArray, Spectrum
 
+LOW_PAIR_TOL = 1e-6
+"""Residual of eigenpairs, relative to the norm: eigenvalues have twice as many digits, and clusters do not need more
+(5,000 images: 0.4 against 2.7 seconds for all digits)."""
 N_NAMED_STEPS = 3
 """Steps of the eigenvalues that are named where none is clear."""
 
@@ -47,22 +50,21 @@ def cut_value(W: csr_array, labels: IntArray, kind: LaplacianKind) -> float:
 def low_eigenpairs(W: csr_array, count: int, kind: LaplacianKind, run: Run) -> Spectrum:
     r"""Return the ``count`` lowest eigenpairs of a Laplacian, the null vectors of all components among them.
 
-    Those of the random walk solve :math:`L v = \lambda D v`, with :math:`v^T D v = 1`. A graph of more components than
-    that gives as many null vectors as it has components.
+    Those of the random walk, :math:`L v = \lambda D v` with :math:`v^T D v = 1`, are :math:`v = D^{-1/2} u` by the
+    symmetric one, to which the residuals refer. A graph of more components than ``count`` gives as many null vectors as
+    it has components.
     """
-    pencil = kind == "random_walk"
-    L = laplacian(W, "unnormalized" if pencil else kind)
-    null = L.null
-    if pencil:
-        null = null / np.sqrt(L.degrees @ null**2)
-    zeros = np.zeros(L.n_components)
-    wanted = count - L.n_components
-    if wanted <= 0:
-        return Spectrum(zeros, null, zeros, "smallest", "components")
-    found = smallest(L.matrix, wanted, B=L.degrees if pencil else None, null=null, run=run)
-    values = np.concatenate([zeros, np.maximum(found.values, 0.0)])
-    vectors = np.concatenate([null, found.vectors], axis=1)
-    return Spectrum(values, vectors, np.concatenate([zeros, found.residuals]), "smallest", found.solver)
+    L = laplacian(W, "symmetric" if kind == "random_walk" else kind)
+    zeros, wanted = np.zeros(L.n_components), count - L.n_components
+    spectrum = Spectrum(zeros, L.null, zeros, "smallest", "components")
+    if wanted > 0:
+        found = smallest(L.matrix, wanted, null=L.null, tol=LOW_PAIR_TOL, run=run)
+        values = np.concatenate([zeros, np.maximum(found.values, 0.0)])
+        vectors = np.concatenate([L.null, found.vectors], axis=1)
+        spectrum = Spectrum(values, vectors, np.concatenate([zeros, found.residuals]), "smallest", found.solver)
+    if kind == "random_walk":
+        return replace(spectrum, vectors=spectrum.vectors / np.sqrt(L.degrees)[:, None])
+    return spectrum
 
 
 @dataclass(frozen=True, repr=False)

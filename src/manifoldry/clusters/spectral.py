@@ -102,7 +102,8 @@ class SpectralClustering(Clusterer):
     affinity_matrix_ : csr_array of shape (n_samples, n_samples)
         The edge weights W.
     bound_ : float
-        Sum of the lowest ``n_clusters_`` eigenvalues: no division into so many clusters has a lower cut.
+        Sum of the lowest ``n_clusters_`` eigenvalues less their residuals: no division into so many clusters has a
+        lower cut.
     objective_, objectives_
         The normalized (or ratio) cut of the start that was kept, and of all starts.
     subspaces_, reconstruction_errors_, reconstruction_error_
@@ -185,7 +186,7 @@ class SpectralClustering(Clusterer):
             fitted={
                 "spectrum_": spectrum.head(n_found),
                 "affinity_matrix_": W,
-                "bound_": float(spectrum.values[:n_found].sum()),
+                "bound_": float(np.maximum(spectrum.values - spectrum.residuals, 0.0)[:n_found].sum()),
             },
         )
 

@@ -37,9 +37,9 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def peer(**settings):
-    from umap import UMAP as Peer
+    import umap
 
-    return Peer(random_state=0, n_jobs=1, **settings)
+    return umap.UMAP(random_state=0, n_jobs=1, **settings)
 
 
 WAYS = {

@@ -13,7 +13,9 @@ import numpy as np
 
 from manifoldry import datasets, quality
 from manifoldry.apps import demo
+from manifoldry.clusters.cuts import spectral_values
 from manifoldry.registry import Card, methods
+from manifoldry.run import Run
 
 FOLDER = Path(__file__).resolve().parent / "figures"
 POINTS = 800
@@ -70,6 +72,42 @@ def draw_overview() -> None:
     demo.draw("Swiss roll with a hole", roll, results, FOLDER / "holed_roll.png")
 
 
+def draw_cuts() -> None:
+    """Write the picture of spectral clustering: clusters above, below the eigenvalues and the gap that counts them."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    from sklearn.datasets import make_blobs, make_circles, make_moons
+
+    from manifoldry import SpectralClustering
+
+    sets = {
+        "two moons": make_moons(400, noise=0.06, random_state=0)[0],
+        "two rings": make_circles(400, factor=0.5, noise=0.05, random_state=0)[0],
+        "five blobs": make_blobs(400, centers=5, random_state=3)[0],
+        "one square": np.random.default_rng(0).uniform(size=(400, 2)),
+    }
+    figure, axes = plt.subplots(2, len(sets), figsize=(10, 4.6))
+    for (name, X), (above, below) in zip(sets.items(), axes.T, strict=True):
+        model = SpectralClustering(n_clusters="auto").fit(X)
+        found = model.suggest_n_clusters()
+        above.scatter(*X.T, c=model.labels_, s=4, cmap="tab10", vmax=9, linewidths=0)
+        above.set_aspect("equal", adjustable="datalim")
+        above.set_title(name, fontsize=9)
+        values = spectral_values(model.affinity_matrix_, 10, "symmetric", Run(0, 1))[0]
+        below.bar(
+            1 + np.arange(len(values)), values, color=["C3" if i < int(found) else "0.7" for i in range(len(values))]
+        )
+        below.set_title(f"n_clusters = {int(found)}" + ("" if found.clear else ": no gap"), fontsize=9)
+        below.set_xlabel("eigenvalue", fontsize=8)
+        for panel in (above, below):
+            panel.tick_params(labelsize=6)
+    figure.tight_layout()
+    figure.savefig(FOLDER / "spectral_clustering.png", dpi=80, metadata={"Software": None})
+    plt.close(figure)
+
+
 def main(names: list[str]) -> None:
     """Draw the named methods, or all and the overview."""
     FOLDER.mkdir(exist_ok=True)
@@ -80,6 +118,8 @@ def main(names: list[str]) -> None:
             draw(card, roll)
     if not names or "overview" in names:
         draw_overview()
+    if not names or "cuts" in names:
+        draw_cuts()
 
 
 if __name__ == "__main__":

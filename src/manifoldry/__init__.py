@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from manifoldry.clusters.ldlc import LDLC
     from manifoldry.clusters.medoids import GeodesicKMedoids
     from manifoldry.clusters.mixtures import MFA, MPPCA
+    from manifoldry.clusters.spectral import SpectralClustering
     from manifoldry.clusters.vqpca import VQPCA
     from manifoldry.clusters.wrapped import AffinityPropagation, KMeans
     from manifoldry.diagnosis import Diagnosis, Finding, diagnose
@@ -181,6 +182,7 @@ __all__ = [
     "RowBlocks",
     "SparsePCA",
     "SparseRandomProjection",
+    "SpectralClustering",
     "Spectrum",
     "Stop",
     "SymmetricSNE",

@@ -61,6 +61,7 @@ CLUSTERINGS: Mapping[str, str] = {
     "LDLC": "manifoldry.clusters.ldlc",
     "VQPCA": "manifoldry.clusters.vqpca",
     "GeodesicKMedoids": "manifoldry.clusters.medoids",
+    "SpectralClustering": "manifoldry.clusters.spectral",
     "KMeans": "manifoldry.clusters.wrapped",
     "AffinityPropagation": "manifoldry.clusters.wrapped",
     "MPPCA": "manifoldry.clusters.mixtures",

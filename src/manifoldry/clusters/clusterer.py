@@ -203,7 +203,9 @@ class Clusterer(ClusterMixin, BaseEstimator, ABC):
     def _check_parameters(self, n_points: int) -> None:
         """Refuse parameters that do not fit the data; their declared limits are checked before."""
         self._neighbor_rule().resolve(n_points)
-        check.integer("n_clusters", getattr(self, "n_clusters", 1), 1, n_points, f" for {n_points} points")
+        n_clusters = getattr(self, "n_clusters", "auto")
+        if n_clusters != "auto":
+            check.integer("n_clusters", n_clusters, 1, n_points, f" for {n_points} points")
 
     @property
     def _metric(self) -> Any:

@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
 from sklearn import cluster
-from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
 from manifoldry.base.blockwise import BlockFit
 from manifoldry.base.estimator import estimator
-from manifoldry.blas import one_blas_thread
 from manifoldry.clusters.clusterer import Clusterer, Clustering
+from manifoldry.clusters.means import Lloyd, NearestCenter, nearest_used
 from manifoldry.clusters.subspaces import AffineSubspaces, squared_distances
 from manifoldry.parameters import NonNegative, PositiveInt, Range
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.values import FloatArray, IntArray
-
-
-@dataclass(frozen=True)
-class NearestCenter:
-    """New points to the cluster whose center is nearest."""
-
-    centers: FloatArray
-
-    def __call__(self, X: FloatArray, run: Run) -> IntArray:  # noqa: ARG002
-        """Return labels of shape (n_new,)."""
-        return np.argmin(squared_distances(self.centers, X), axis=0)
+from manifoldry.values import FloatArray
 
 
 @register(
@@ -102,25 +87,14 @@ class KMeans(Clusterer):
     _blockwise = BlockFit(n_rows=100_000)
 
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
-        seeds = [int(run.rng(f"start {number}").integers(2**31 - 1)) for number in range(self.n_init)]
-        with run.stage("clusters"), run.stoppable(), warnings.catch_warnings():
-            # Fewer distinct points than clusters: n_clusters_ says so.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            done = run.map(self._start, [(X, seed) for seed in seeds], blas=True, stoppable=True)
-            done = [found for found in done if found is not None] or [self._start(X, seeds[0])]
-            objectives = np.array([objective for _, objective, _ in done])
-        centers, _, n_iter = done[int(np.argmin(objectives))]
-        used, labels = _nearest(X, centers)
+        done = Lloyd(self.n_clusters, self.n_init, self.max_iter, self.tol).starts(X, run)
+        objectives = np.array([means.inertia for means in done])
+        best = done[int(np.argmin(objectives))]
+        used, labels = nearest_used(X, best.centers)
+        centers = best.centers[used]
         subspaces = AffineSubspaces.of_clusters(X, labels, len(used), self._rank(X))
-        objective = float(np.square(X - centers[used][labels]).sum())
-        return Clustering(labels, subspaces, NearestCenter(centers[used]), objective, objectives, n_iter=n_iter)
-
-    def _start(self, X: FloatArray, seed: int) -> tuple[FloatArray, float, int]:
-        """Return centers, inertia and iterations; one thread, for scikit-learn sums in the order its threads finish."""
-        model = cluster.KMeans(self.n_clusters, n_init=1, max_iter=self.max_iter, tol=self.tol, random_state=seed)
-        with one_blas_thread(), threadpool_limits(1, user_api="openmp"):
-            model.fit(X)
-        return model.cluster_centers_, float(model.inertia_), int(model.n_iter_)
+        objective = float(np.square(X - centers[labels]).sum())
+        return Clustering(labels, subspaces, NearestCenter(centers), objective, objectives, n_iter=best.n_iter)
 
 
 @register(
@@ -214,7 +188,7 @@ class AffinityPropagation(Clusterer):
             )
             # Without any exemplar (scikit-learn has warned) the points are one cluster around their medoid.
             exemplars = np.asarray(exemplars if len(exemplars) else [np.argmax(similarities.sum(axis=1))])
-            used, labels = _nearest(X, X[exemplars])
+            used, labels = nearest_used(X, X[exemplars])
         medoids = exemplars[used]
         notes = {"preference": preference, "converged": n_iter < self.max_iter}
         return Clustering(
@@ -226,9 +200,3 @@ class AffinityPropagation(Clusterer):
             medoids=medoids,
             notes=notes,
         )
-
-
-def _nearest(X: FloatArray, centers: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return the centers that are nearest to some point, and the nearest of those for each point."""
-    used, labels = np.unique(NearestCenter(centers)(X, Run(0, 1)), return_inverse=True)
-    return used, labels

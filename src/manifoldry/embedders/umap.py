@@ -15,14 +15,15 @@ from manifoldry.base.targets import known_classes, known_numbers
 from manifoldry.extend.umap_placement import UMAPPlacement
 from manifoldry.geometry.fuzzy import find_ab_params, fuzzy_simplicial_set, intersect_labels, intersect_targets
 from manifoldry.neighbors.lists import distinct_rows, list_neighbors
-from manifoldry.neighbors.search import NeighborRule
+from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.parameters import Fraction, NonNegative, NonNegativeInt, Positive, PositiveInt
 from manifoldry.patches.start import find_start
 from manifoldry.registry import register
 from manifoldry.run import Run
+from manifoldry.solve.density import DensityGoal, log_local_radii
 from manifoldry.solve.initialization import Init, check_init
 from manifoldry.solve.negative_sampling import LayoutParameters, optimize_layout
-from manifoldry.values import Embedding, FloatArray
+from manifoldry.values import Embedding, FloatArray, NeighborGraph
 
 DEFAULT_NEIGHBORS = 15
 FEW_POINTS, FEW_POINTS_EPOCHS, MANY_POINTS_EPOCHS = 10_000, 500, 200
@@ -39,12 +40,12 @@ the epochs keep as many neighbors."""
 @register(
     family="neighbor",
     problem="descent",
-    papers=("mcinnes2018", "damrich2021"),
+    papers=("mcinnes2018", "damrich2021", "narayan2021"),
     gives=("transform", "inverse", "trace", "graph"),
     keeps="who is a neighbor of whom, and more of the arrangement of clusters than t-SNE",
-    loses="distances and densities: a layout is drawn as if the points were spread evenly over the manifold",
+    loses="distances, and densities unless densmap: a layout is drawn as if points lay evenly on the manifold",
     use_when="clusters of many points are to be seen, or made ready for a clustering, quickly and with labels if any",
-    fails_when="distances or densities are read off the map, or neighborhoods are mostly noise",
+    fails_when="distances, or densities without densmap, are read off the map, or neighborhoods are mostly noise",
     cost="O(n k) an epoch, 200 to 500 epochs, after the neighbor search: to millions of points",
     test_params={"n_components": 2, "n_neighbors": 5, "n_epochs": 200},
 )
@@ -89,6 +90,16 @@ class UMAP(Embedder):
         1 for the fuzzy union of the two ends' memberships, 0 for their intersection, between for a mixture.
     local_connectivity : float
         Number of neighbors with membership 1: :math:`\rho` is the distance to that nearest neighbor, linear in between.
+    densmap : bool
+        Whether local radii in the layout are to go with those in the data, as by densMAP: to the objective is added
+        :math:`-\lambda \sum_{ij} w_{ij}\, \mathrm{corr}(r^{data}, r)`, with :math:`r_i` the logarithms of the mean
+        squared distances along the edges, weighted by w in the data and by q in the layout.
+    dens_lambda : float
+        The weight :math:`\lambda`; with 0 the layout is UMAP's, to the bit.
+    dens_frac : float
+        Share of the epochs, the last ones, with that term.
+    dens_var_shift : float
+        Added to the variance of the layout's log radii in the correlation, so that they are not all made equal.
     target_metric : {"categorical", "numeric"}
         What ``y`` holds, if it is given: classes, or numbers whose differences matter.
     target_weight : float
@@ -119,6 +130,9 @@ class UMAP(Embedder):
         affinities.
     a_, b_ : float
         Parameters of the layout's kernel q.
+    rad_orig_, rad_emb_ : ndarray of shape (n_samples,)
+        With ``densmap``: log squared local radii of the points in the data, and in the layout by a fuzzy set of its own
+        neighbors, as umap-learn's.
     trace_ : Trace
         What the descent minimizes, at its start and end: estimated from random pairs.
     diagnostics_ : dict
@@ -126,7 +140,7 @@ class UMAP(Embedder):
 
     Notes
     -----
-    References: mcinnes2018, damrich2021.
+    References: mcinnes2018, damrich2021; the radii narayan2021.
 
     Examples
     --------
@@ -159,10 +173,16 @@ class UMAP(Embedder):
     a: Positive | None = None
     b: Positive | None = None
     unique: bool = False
+    densmap: bool = False
+    dens_lambda: NonNegative = 2.0
+    dens_frac: Fraction = 0.3
+    dens_var_shift: Positive = 0.1
 
     affinity_matrix_: csr_array = fitted()
     a_: float = fitted()
     b_: float = fitted()
+    rad_orig_: FloatArray = fitted()
+    rad_emb_: FloatArray = fitted()
 
     _takes_graphs: ClassVar[bool] = True
     _invertible: ClassVar[bool] = True
@@ -192,13 +212,18 @@ class UMAP(Embedder):
         first, inverse = distinct_rows(X)
         init = self.init if isinstance(self.init, str) else np.asarray(self.init)[first]
         embedding = self._lay_out(X[first], None if y is None else np.asarray(y)[first], init, run)
-        return replace(embedding, coordinates=embedding.coordinates[inverse])
+        spread = {
+            name: value[inverse] if name in ("rad_orig_", "rad_emb_") else value
+            for name, value in embedding.fitted.items()
+        }
+        return replace(embedding, coordinates=embedding.coordinates[inverse], fitted=spread)
 
     def _lay_out(self, X: Any, y: Any, init: Any, run: Run) -> Embedding:
         n = count_points(X)
         graph, index = list_neighbors(X, self._rule(n), run)
         with run.stage("affinities"):
             fuzzy = fuzzy_simplicial_set(graph, run, self.local_connectivity, self.set_op_mix_ratio)
+            goal = self._density_goal(graph, fuzzy)
             if y is not None:
                 fuzzy = self._intersected(fuzzy, y, run)
         if y is not None and isinstance(init, str) and init == "auto":
@@ -206,15 +231,35 @@ class UMAP(Embedder):
         start = find_start(init, X, fuzzy, self.n_components, run, metric=self.metric, otherwise="spectral")
         parameters = self._layout_parameters(n, start.shaped)
         places = start.places if start.given else _rounded(start.places, stretched=not start.shaped)
-        layout, trace = optimize_layout(places, fuzzy, parameters, run, rescale=start.shaped)
+        layout, trace = optimize_layout(places, fuzzy, parameters, run, rescale=start.shaped, density=goal)
         return Embedding(
             layout,
             graph=graph,
             trace=trace,
             extension=UMAPPlacement.of(index, layout, parameters, self.local_connectivity, graph, run),
             notes={**index.notes, "init": start.kind, "n_epochs": parameters.n_epochs},
-            fitted={"affinity_matrix_": fuzzy, "a_": parameters.a, "b_": parameters.b},
+            fitted={
+                "affinity_matrix_": fuzzy,
+                "a_": parameters.a,
+                "b_": parameters.b,
+                **self._radii(goal, layout, run),
+            },
         )
+
+    def _density_goal(self, graph: NeighborGraph, fuzzy: csr_array) -> DensityGoal | None:
+        """Return the log radii of the points, whatever their targets, and densMAP's parameters; None without it."""
+        if not self.densmap:
+            return None
+        return DensityGoal(log_local_radii(graph, fuzzy), self.dens_lambda, self.dens_frac, self.dens_var_shift)
+
+    def _radii(self, goal: DensityGoal | None, layout: FloatArray, run: Run) -> dict[str, FloatArray]:
+        if goal is None:
+            return {}
+        with run.stage("radii"):
+            rule = replace(self._rule(len(layout)), metric="euclidean", metric_params=None, search="exact")
+            graph, _ = neighbor_graph(layout.astype(np.float64), rule, run)
+            fuzzy = fuzzy_simplicial_set(graph, run, self.local_connectivity, self.set_op_mix_ratio)
+            return {"rad_orig_": goal.log_radii, "rad_emb_": log_local_radii(graph, fuzzy)}
 
     def _layout_parameters(self, n_points: int, shaped: bool) -> LayoutParameters:
         epochs = FEW_POINTS_EPOCHS if n_points <= FEW_POINTS else MANY_POINTS_EPOCHS

@@ -9,7 +9,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from manifoldry.run import Run
-from manifoldry.solve.descent import Phase, descend
+from manifoldry.solve.density import DensityGoal, DensitySampling, DensityTerm
+from manifoldry.solve.descent import Optimizer, Phase, descend
 from manifoldry.solve.initialization import best_scale
 from manifoldry.solve.order import renumbered
 from manifoldry.values import FloatArray, IntArray, Trace
@@ -159,14 +160,20 @@ def _compiled_sweep(n_dims: int) -> Any:
 
 
 def optimize_layout(
-    start: FloatArray, weights: csr_array, parameters: LayoutParameters, run: Run, *, rescale: bool = False
+    start: FloatArray,
+    weights: csr_array,
+    parameters: LayoutParameters,
+    run: Run,
+    *,
+    rescale: bool = False,
+    density: DensityGoal | None = None,
 ) -> tuple[FloatArray, Trace]:
     """Return the layout (n, d), in float32, that negative sampling leads to from ``start``, and the trace.
 
     Edges so weak that they would not be sampled once are left out. Points are renumbered, those with about as many
     samples together and then along the start, so that rows that are moved abreast take equally long. Random numbers see
     these indices too: permuted points are moved alike. With ``rescale`` the start is brought to the scale at which its
-    objective is least, as a layout that is right but for its scale.
+    objective is least, as a layout that is right but for its scale. ``density`` adds densMAP's term.
     """
     strongest = weights.data.max()
     kept = weights.copy()
@@ -181,7 +188,11 @@ def optimize_layout(
         optimizer = NegativeSampling(kept, parameters, run)
         if rescale:
             places *= np.float32(best_scale(lambda scale: optimizer.objective(scale * places, N_SCALE_BLOCKS)))
-        trace = descend(places, [Phase("layout", optimizer, parameters.n_epochs)], run)
+        whole: Optimizer = optimizer
+        if density is not None and density.strength > 0:
+            term = DensityTerm(kept, parameters.a, parameters.b, density.reordered(order), run)
+            whole = DensitySampling(optimizer, term)
+        trace = descend(places, [Phase("layout", whole, parameters.n_epochs)], run)
     layout = np.empty_like(places)
     layout[order] = places
     return layout, trace

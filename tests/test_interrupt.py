@@ -22,6 +22,7 @@ from manifoldry import (
     NonmetricMDS,
     PrincipalCurve,
     ProjectionPursuit,
+    RobustPCA,
     SymmetricSNE,
     TesseraMap,
 )
@@ -43,6 +44,7 @@ ITERATIVE = {
     EAT: ("unfolding", {}),
     TesseraMap: ("unfolding", {"n_neighbors": 6}),
     ProjectionPursuit: ("pursuit", {}),
+    RobustPCA: ("pursuit", {}),
     PrincipalCurve: ("curve", {}),
 }
 """Each iterative method, the stage from which on there is a layout to keep, and settings for few points."""

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from manifoldry.embedders.mvu import MVU
     from manifoldry.embedders.npp import NPP, ONPP
     from manifoldry.embedders.pursuit import ProjectionPursuit
+    from manifoldry.embedders.robustpca import RobustPCA
     from manifoldry.embedders.sne import SNE, SymmetricSNE
     from manifoldry.embedders.tesseramap import TesseraMap
     from manifoldry.embedders.tsne import TSNE
@@ -178,6 +179,7 @@ __all__ = [
     "ProjectionPursuit",
     "ReadOptions",
     "Report",
+    "RobustPCA",
     "RowBlocks",
     "SparsePCA",
     "SparseRandomProjection",

@@ -42,6 +42,7 @@ METHODS: Mapping[str, str] = {
     "NMF": "manifoldry.embedders.wrapped_factors",
     "GaussianRandomProjection": "manifoldry.embedders.wrapped_random",
     "SparseRandomProjection": "manifoldry.embedders.wrapped_random",
+    "RobustPCA": "manifoldry.embedders.robustpca",
     "ProjectionPursuit": "manifoldry.embedders.pursuit",
     "PrincipalCurve": "manifoldry.embedders.curve",
     "EAT": "manifoldry.embedders.eat",

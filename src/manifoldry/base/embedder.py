@@ -82,6 +82,8 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
     _invertible: ClassVar[bool] = False
     _local_inverse: ClassVar[bool] = False
     """Whether a place is led back to the rows by its neighbors in the embedding, unless the method knows better."""
+    _of_columns: ClassVar[bool] = False
+    """Whether the result is tied to the columns: it follows their order, signs and shifts, but not a rotation."""
     _blockwise: ClassVar[BlockFit] = BlockFit()
 
     def fit(self, X: Any, y: Any = None) -> Self:

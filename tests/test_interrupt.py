@@ -11,6 +11,7 @@ import pytest
 from helpers import bent_sheet, in_new_process
 from manifoldry import (
     EAT,
+    L1PCA,
     MDS,
     MVU,
     SNE,
@@ -45,6 +46,7 @@ ITERATIVE = {
     TesseraMap: ("unfolding", {"n_neighbors": 6}),
     ProjectionPursuit: ("pursuit", {}),
     RobustPCA: ("pursuit", {}),
+    L1PCA: ("directions", {}),
     PrincipalCurve: ("curve", {}),
 }
 """Each iterative method, the stage from which on there is a layout to keep, and settings for few points."""

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from manifoldry.embedders.isomap import Isomap
     from manifoldry.embedders.isomap_variants import ConformalIsomap, KernelIsomap, LandmarkIsomap
     from manifoldry.embedders.kernelpca import KernelPCA
+    from manifoldry.embedders.l1pca import L1PCA
     from manifoldry.embedders.laplacian import LaplacianEigenmaps
     from manifoldry.embedders.lle import LLE, ModifiedLLE, NonnegativeLLE
     from manifoldry.embedders.lltsa import LinearLTSA
@@ -120,6 +121,7 @@ __all__ = [
     "DPP",
     "EAT",
     "IPA",
+    "L1PCA",
     "LDLC",
     "LLE",
     "LPP",

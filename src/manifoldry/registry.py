@@ -43,6 +43,7 @@ METHODS: Mapping[str, str] = {
     "GaussianRandomProjection": "manifoldry.embedders.wrapped_random",
     "SparseRandomProjection": "manifoldry.embedders.wrapped_random",
     "RobustPCA": "manifoldry.embedders.robustpca",
+    "L1PCA": "manifoldry.embedders.l1pca",
     "ProjectionPursuit": "manifoldry.embedders.pursuit",
     "PrincipalCurve": "manifoldry.embedders.curve",
     "EAT": "manifoldry.embedders.eat",

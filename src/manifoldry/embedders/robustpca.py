@@ -32,7 +32,7 @@ MAX_ERROR_SHARE = 0.5
     keeps="the subspace of most rows, though some entries are grossly wrong",
     loses="everything curved; small noise, which is shared out between both parts",
     use_when="single entries are corrupted: salt, glare, occlusion, typing errors",
-    fails_when="errors fill whole rows or columns, or the table has no low rank under them",
+    fails_when="errors fill whole rows or columns, columns are few, or the table has no low rank under the errors",
     cost="a decomposition as for PCA per iteration, some hundred of them; three tables of memory",
     test_params={"n_components": 2},
 )

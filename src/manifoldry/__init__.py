@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from manifoldry.embedders.mds import MDS, NonmetricMDS
     from manifoldry.embedders.mvu import MVU
     from manifoldry.embedders.npp import NPP, ONPP
+    from manifoldry.embedders.probabilistic import ProbabilisticPCA
     from manifoldry.embedders.pursuit import ProjectionPursuit
     from manifoldry.embedders.robustpca import RobustPCA
     from manifoldry.embedders.sne import SNE, SymmetricSNE
@@ -177,6 +178,7 @@ __all__ = [
     "NonnegativeLLE",
     "PatchAlignment",
     "PrincipalCurve",
+    "ProbabilisticPCA",
     "Progress",
     "ProjectionPursuit",
     "ReadOptions",

@@ -44,6 +44,7 @@ METHODS: Mapping[str, str] = {
     "SparseRandomProjection": "manifoldry.embedders.wrapped_random",
     "RobustPCA": "manifoldry.embedders.robustpca",
     "L1PCA": "manifoldry.embedders.l1pca",
+    "ProbabilisticPCA": "manifoldry.embedders.probabilistic",
     "ProjectionPursuit": "manifoldry.embedders.pursuit",
     "PrincipalCurve": "manifoldry.embedders.curve",
     "EAT": "manifoldry.embedders.eat",

@@ -39,6 +39,7 @@ WITHOUT_TASKS = {
     "DPP",
     "ProjectionPursuit",
     "RobustPCA",
+    "ProbabilisticPCA",
     "L1PCA",
     "FastMVU",
 }

@@ -47,6 +47,7 @@ STATE_CLASSES: dict[str, tuple[str, ...]] = {
     "manifoldry.patches.overlaps": ("Overlaps",),
     "manifoldry.patches.stitch": ("Stitched",),
     "manifoldry.patches.unfold": ("PatchInverse", "PatchMap"),
+    "manifoldry.solve.latent_gaussian": ("LatentGaussian",),
     "manifoldry.solve.negative_sampling": ("LayoutParameters",),
     "manifoldry.solve.repulsion.barnes_hut": ("BarnesHutPotential",),
     "manifoldry.solve.repulsion.exact": ("ExactPotential",),

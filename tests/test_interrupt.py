@@ -11,6 +11,7 @@ import pytest
 from helpers import bent_sheet, in_new_process
 from manifoldry import (
     EAT,
+    L1PCA,
     MDS,
     MVU,
     SNE,
@@ -22,6 +23,7 @@ from manifoldry import (
     NonmetricMDS,
     PrincipalCurve,
     ProjectionPursuit,
+    RobustPCA,
     SymmetricSNE,
     TesseraMap,
 )
@@ -43,6 +45,8 @@ ITERATIVE = {
     EAT: ("unfolding", {}),
     TesseraMap: ("unfolding", {"n_neighbors": 6}),
     ProjectionPursuit: ("pursuit", {}),
+    RobustPCA: ("pursuit", {}),
+    L1PCA: ("directions", {}),
     PrincipalCurve: ("curve", {}),
 }
 """Each iterative method, the stage from which on there is a layout to keep, and settings for few points."""

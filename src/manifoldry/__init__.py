@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from manifoldry.embedders.isomap import Isomap
     from manifoldry.embedders.isomap_variants import ConformalIsomap, KernelIsomap, LandmarkIsomap
     from manifoldry.embedders.kernelpca import KernelPCA
+    from manifoldry.embedders.l1pca import L1PCA
     from manifoldry.embedders.laplacian import LaplacianEigenmaps
     from manifoldry.embedders.lle import LLE, ModifiedLLE, NonnegativeLLE
     from manifoldry.embedders.lltsa import LinearLTSA
@@ -53,7 +54,9 @@ if TYPE_CHECKING:
     from manifoldry.embedders.mds import MDS, NonmetricMDS
     from manifoldry.embedders.mvu import MVU
     from manifoldry.embedders.npp import NPP, ONPP
+    from manifoldry.embedders.probabilistic import ProbabilisticPCA
     from manifoldry.embedders.pursuit import ProjectionPursuit
+    from manifoldry.embedders.robustpca import RobustPCA
     from manifoldry.embedders.sne import SNE, SymmetricSNE
     from manifoldry.embedders.tesseramap import TesseraMap
     from manifoldry.embedders.tsne import TSNE
@@ -120,6 +123,7 @@ __all__ = [
     "DPP",
     "EAT",
     "IPA",
+    "L1PCA",
     "LDLC",
     "LLE",
     "LPP",
@@ -175,10 +179,12 @@ __all__ = [
     "NonnegativeLLE",
     "PatchAlignment",
     "PrincipalCurve",
+    "ProbabilisticPCA",
     "Progress",
     "ProjectionPursuit",
     "ReadOptions",
     "Report",
+    "RobustPCA",
     "RowBlocks",
     "SparsePCA",
     "SparseRandomProjection",

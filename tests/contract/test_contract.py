@@ -38,6 +38,9 @@ WITHOUT_TASKS = {
     "LPP",
     "DPP",
     "ProjectionPursuit",
+    "RobustPCA",
+    "ProbabilisticPCA",
+    "L1PCA",
     "FastMVU",
 }
 """Methods that leave all their work on few points to LAPACK, scipy and scikit-learn."""
@@ -145,6 +148,8 @@ def test_permuted_rows_permute_the_result(card):
 def test_rotation_and_shift_of_the_data_leave_the_result(card):
     X = bent_sheet(60)
     rotation, _ = np.linalg.qr(np.random.default_rng(2).standard_normal((4, 4)))
+    if getattr(card.cls, "_of_columns", False):  # by its mathematics: any order and signs of the columns, no rotation
+        rotation = np.eye(4)[[2, 0, 3, 1]] * [1.0, -1.0, -1.0, 1.0]
     moved, model = make(card).fit_transform(X @ rotation + 5.0), make(card).fit(X)
     assert same_shape(moved, model.embedding_) < agreement(model)
 

@@ -19,6 +19,7 @@ FEW = {"EAT": 40, "MVU": 40, "FastMVU": 60, "LandmarkMVU": 40, "TesseraMap": 80}
 """Methods of which more points would take long."""
 SETTINGS = {
     "NonmetricMDS": {"max_iter": 10},
+    "RobustPCA": {"max_iter": 5},
     "SparsePCA": {"max_iter": 2},
     "SNE": {"max_iter": 10},
     "SymmetricSNE": {"max_iter": 10},

@@ -82,6 +82,10 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
     _invertible: ClassVar[bool] = False
     _local_inverse: ClassVar[bool] = False
     """Whether a place is led back to the rows by its neighbors in the embedding, unless the method knows better."""
+    _of_columns: ClassVar[bool] = False
+    """Whether the result is tied to the columns: it follows their order, signs and shifts, but not a rotation."""
+    _admits_missing: ClassVar[bool] = False
+    """Whether rows may have missing entries, NaN, which the method's model then has a place for."""
     _blockwise: ClassVar[BlockFit] = BlockFit()
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -133,6 +137,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
             if run.interrupted and embedding.trace is not None:
                 embedding = replace(embedding, trace=embedding.trace.interrupted())
             self._keep(embedding, run, getattr(points, "dtype", np.dtype(float)))
+            points = self._complete(points)
             if "dimension" not in self.diagnostics_:
                 self.diagnostics_["dimension"] = self._dimension(points)
             keep_advice(self, points, run)
@@ -199,6 +204,10 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         if (found := self._measured()) is None:
             raise ValueError("Affinities have no distances to measure a dimension from; fit rows or distances.")
         return found
+
+    def _complete(self, points: Any) -> Any:
+        """Return validated input with nothing missing, as it is measured and compared after the fit."""
+        return points
 
     def _dimension(self, points: Any) -> IntrinsicDimension | None:
         """Return the measured dimension of validated input; affinities and sparse inner products have no distances."""
@@ -270,7 +279,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
             self.n_features_in_ = X.n_points
             return X
         own = reset and not self._pairwise  # n x n distances are copied only where a model keeps them
-        X = validated_rows(self, X, reset=reset, sparse=self._takes_sparse, own=own)
+        X = validated_rows(self, X, reset=reset, sparse=self._takes_sparse, own=own, missing=self._admits_missing)
         if reset:
             self._refuse_degenerate(X)
             self._refuse_unrepresentable(X)
@@ -335,6 +344,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.pairwise = self._pairwise
         tags.input_tags.sparse = self._takes_sparse
+        tags.input_tags.allow_nan = self._admits_missing
         return tags
 
 

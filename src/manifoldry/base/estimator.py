@@ -49,10 +49,13 @@ def estimator(cls: C) -> C:
     return cls
 
 
-def validated_rows(model: Any, X: Any, *, reset: bool, sparse: bool, own: bool = False, min_points: int = 2) -> Any:
+def validated_rows(
+    model: Any, X: Any, *, reset: bool, sparse: bool, own: bool = False, min_points: int = 2, missing: bool = False
+) -> Any:
     """Return ``X`` as finite numbers in two dimensions, in single or double precision; if ``own``, never the caller's.
 
-    ``reset`` is for the points of a fit, whose columns the model remembers; else those must be the same.
+    ``reset`` is for the points of a fit, whose columns the model remembers; else those must be the same. ``missing``
+    admits NaN.
     """
     table = as_table(X)
     try:
@@ -67,9 +70,11 @@ def validated_rows(model: Any, X: Any, *, reset: bool, sparse: bool, own: bool =
         )
     except (ValueError, TypeError, OverflowError) as error:
         raise _in_words(table, error, "X") from None
-    _refuse_not_finite(rows.data if issparse(rows) else rows, "X", type(model).__name__)
+    entries = rows.data if issparse(rows) else rows
+    entries = entries[~np.isnan(entries)] if missing else entries
+    _refuse_not_finite(entries, "X", type(model).__name__)
     if not reset:  # of new points it does not matter how close they are
-        check.representable_scale(rows, spread=0.0)
+        check.representable_scale(entries, spread=0.0)
     return owned(rows, X) if own else rows
 
 

@@ -1,0 +1,191 @@
+"""Robust PCA: principal component pursuit, the table as a low-rank part plus few gross errors."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from manifoldry.base import Embedder, estimator, fitted
+from manifoldry.base.blockwise import BlockFit
+from manifoldry.extend.linear import LinearInverse
+from manifoldry.extend.robust_rows import RobustProjection
+from manifoldry.geometry.neighborhoods import dense
+from manifoldry.parameters import Positive, PositiveInt
+from manifoldry.registry import register
+from manifoldry.run import Run
+from manifoldry.solve.eigen import column_signs
+from manifoldry.solve.low_rank import Pursuit, pursue
+from manifoldry.values import Certificate, Embedding, FloatArray
+
+SPARSE_TOL = 1e-3
+"""Entries of the sparse part below this share of the table's root mean square do not count as errors."""
+MAX_ERROR_SHARE = 0.5
+"""Share of entries with errors above which the sparse part is not sparse, and the advice says so."""
+
+
+@register(
+    family="linear",
+    problem="convex",
+    papers=("candes2011", "lin2010"),
+    gives=("transform", "inverse", "trace", "certificate"),
+    keeps="the subspace of most rows, though some entries are grossly wrong",
+    loses="everything curved; small noise, which is shared out between both parts",
+    use_when="single entries are corrupted: salt, glare, occlusion, typing errors",
+    fails_when="errors fill whole rows or columns, columns are few, or the table has no low rank under the errors",
+    cost="a decomposition as for PCA per iteration, some hundred of them; three tables of memory",
+    test_params={"n_components": 2},
+)
+@estimator
+class RobustPCA(Embedder):
+    r"""Robust principal component analysis by principal component pursuit.
+
+    .. math:: \min_{\mu, L, S} \|L\|_* + \lambda \|S\|_1 \qquad \text{such that} \qquad 1 \mu^T + L + S = X
+
+    with the nuclear norm, the sum of singular values. The offset is free and found with the rest, so that a shift of
+    the data changes nothing. Where L has low rank and is spread over its entries, and S has few entries of any size
+    at places without pattern, both are recovered exactly. The program is convex, and solved with a proof.
+
+    Parameters
+    ----------
+    n_components : int
+        Number of principal components of L that are kept; L itself has the rank that the program gives it.
+    weight : float or "auto"
+        Lambda; "auto" is one over the root of the number of rows, or of columns that vary if they are more, which is
+        right whatever the share of errors. A large one finds none and gives PCA.
+    max_iter : int
+        Maximum number of iterations.
+    tol : float
+        The relative gap between value and bound at which the iteration stops.
+    random_state
+        Ignored: nothing is random.
+    n_jobs, verbose, callback
+        As in `Isomap`; stopping keeps the best decomposition so far.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Principal scores of L; columns of zeros beyond its rank.
+    low_rank_ : ndarray of shape (n_samples, n_features)
+        :math:`1 \mu^T + L`, the table without the errors.
+    sparse_ : ndarray of shape (n_samples, n_features)
+        S, the errors: ``X - low_rank_``.
+    components_ : ndarray of shape (n_components, n_features)
+        The directions, orthonormal; rows of zeros beyond the rank.
+    mean_ : ndarray of shape (n_features,)
+        The offset.
+    singular_values_ : ndarray of shape (rank,)
+        Those of L.
+    certificate_ : Certificate
+        The value reached and the bound of a feasible point of the dual,
+        :math:`\max \langle X, Z \rangle` over :math:`1^T Z = 0, \|Z\|_2 \leq 1, |z_{ij}| \leq \lambda`.
+    trace_ : Trace
+        The best value after each iteration.
+    diagnostics_ : dict
+        Seconds, the ``weight`` used, the ``rank`` of L, and ``error_share``: that of entries of S above a thousandth of
+        the table's root mean square.
+
+    Notes
+    -----
+    A new row is placed by the pursuit's own problem for one row, with the fitted directions and singular values:
+    :math:`\min_c \lambda \|x - \mu - V c\|_1 + \frac12 \sum_k c_k^2 / \sigma_k`, of which fitted rows are solutions.
+    `inverse_transform` is linear.
+
+    Errors belong to columns. So the result follows the columns in any order and sign, but not a rotation, which spreads
+    an error over all of them.
+
+    References: candes2011, lin2010.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manifoldry import RobustPCA
+    >>> rng = np.random.default_rng(0)
+    >>> clean = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 50))
+    >>> X = clean + np.where(rng.random(clean.shape) < 0.05, 20.0, 0.0)
+    >>> model = RobustPCA(n_components=2).fit(X)
+    >>> bool(abs(model.low_rank_ - clean).max() < 1e-3), model.certificate_.verdict
+    (True, 'proven optimal')
+    """
+
+    weight: Positive | Literal["auto"] = "auto"
+    max_iter: PositiveInt = 2000
+    tol: Positive = 1e-05
+
+    components_: FloatArray = fitted()
+    mean_: FloatArray = fitted()
+    low_rank_: FloatArray = fitted()
+    sparse_: FloatArray = fitted()
+    singular_values_: FloatArray = fitted()
+
+    _invertible = True
+    _of_columns = True
+
+    _blockwise = BlockFit(n_rows=5_000)
+
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        rows = dense(X)
+        run.announce("six tables of the size of X", 48 * rows.size, "fit a sample of the rows")
+        shift = rows.mean(axis=0)
+        centered = rows - shift
+        varies = int(np.count_nonzero(np.ptp(rows, axis=0)))
+        weight = 1 / np.sqrt(max(len(rows), varies)) if isinstance(self.weight, str) else self.weight
+        with run.stage("pursuit"), run.stoppable():
+            found = pursue(centered, weight, self.max_iter, self.tol / 2, run)  # half for the rows below
+        with run.stage("rows"):
+            projection = _projection(found, shift, centered, weight, self.n_components)
+            coordinates = projection.coordinates(rows, run)
+            low_rank = projection.mean + coordinates @ projection.directions
+            certificate = _certificate(found, coordinates, rows - low_rank, weight, self.tol)
+        missing = max(0, self.n_components - len(projection.sizes))
+        components = np.pad(projection.directions[: self.n_components], ((0, missing), (0, 0)))
+        return Embedding(
+            np.pad(coordinates[:, : self.n_components], ((0, 0), (0, missing))),
+            trace=found.trace,
+            certificate=certificate,
+            extension=projection,
+            inverse=LinearInverse(projection.mean, components),
+            notes={"weight": float(weight), **_errors(rows - low_rank, centered, len(projection.sizes))},
+            fitted={
+                "components_": components,
+                "mean_": projection.mean,
+                "low_rank_": low_rank,
+                "sparse_": rows - low_rank,
+                "singular_values_": projection.sizes,
+            },
+        )
+
+
+def _projection(
+    found: Pursuit, shift: FloatArray, centered: FloatArray, weight: float, n_components: int
+) -> RobustProjection:
+    """Return the map of new rows, with signs by the scores of the low-rank part."""
+    directions = found.directions * column_signs(found.low_rank @ found.directions)
+    penalty = float(centered.size / (4 * np.abs(centered).sum()))
+    turned = np.ascontiguousarray(directions.T)
+    return RobustProjection(shift + found.offset, turned, found.singular_values, float(weight), penalty, n_components)
+
+
+def _certificate(found: Pursuit, coordinates: FloatArray, errors: FloatArray, weight: float, tol: float) -> Certificate:
+    sizes = np.linalg.svd(coordinates, compute_uv=False)
+    objective = float(sizes.sum() + weight * np.abs(errors).sum())
+    return Certificate(
+        objective=objective,
+        bound=found.bound,
+        rank=len(found.singular_values),
+        claim="the sum of nuclear norm and weighted errors of this table",
+        tol=tol,
+        noise=errors.size**0.5 * float(np.finfo(float).eps) * objective,
+    )
+
+
+def _errors(errors: FloatArray, centered: FloatArray, rank: int) -> dict[str, Any]:
+    """Return rank and share of errors, and a sentence where there is no low rank under few errors."""
+    share = float((np.abs(errors) > SPARSE_TOL * np.sqrt((centered**2).mean())).mean())
+    notes: dict[str, Any] = {"rank": rank, "error_share": share}
+    if share > MAX_ERROR_SHARE:
+        notes["advice"] = (
+            f"{share:.0%} of the entries have a part that does not fit the low rank of {rank}: the errors are not "
+            "few, so noise is among them; PCA or ProbabilisticPCA model noise, a larger weight finds fewer errors.",
+        )
+    return notes

@@ -44,6 +44,7 @@ METHODS: Mapping[str, str] = {
     "SparseRandomProjection": "manifoldry.embedders.wrapped_random",
     "ProjectionPursuit": "manifoldry.embedders.pursuit",
     "PrincipalCurve": "manifoldry.embedders.curve",
+    "Autoencoder": "manifoldry.embedders.autoencoder",
     "EAT": "manifoldry.embedders.eat",
     "IPA": "manifoldry.embedders.ipa",
     "MVU": "manifoldry.embedders.mvu",

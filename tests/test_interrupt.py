@@ -16,10 +16,13 @@ from manifoldry import (
     SNE,
     TSNE,
     UMAP,
+    Autoencoder,
     FastMVU,
     Isomap,
     LandmarkMVU,
     NonmetricMDS,
+    ParametricTSNE,
+    ParametricUMAP,
     PrincipalCurve,
     ProjectionPursuit,
     SymmetricSNE,
@@ -44,6 +47,9 @@ ITERATIVE = {
     TesseraMap: ("unfolding", {"n_neighbors": 6}),
     ProjectionPursuit: ("pursuit", {}),
     PrincipalCurve: ("curve", {}),
+    Autoencoder: ("training", {}),
+    ParametricTSNE: ("training", {"n_epochs": 8}),
+    ParametricUMAP: ("training", {"n_epochs": 8}),
 }
 """Each iterative method, the stage from which on there is a layout to keep, and settings for few points."""
 

@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from manifoldry.embedders.mds import MDS, NonmetricMDS
     from manifoldry.embedders.mvu import MVU
     from manifoldry.embedders.npp import NPP, ONPP
+    from manifoldry.embedders.parametric_tsne import ParametricTSNE
+    from manifoldry.embedders.parametric_umap import ParametricUMAP
     from manifoldry.embedders.pursuit import ProjectionPursuit
     from manifoldry.embedders.sne import SNE, SymmetricSNE
     from manifoldry.embedders.tesseramap import TesseraMap
@@ -175,6 +177,8 @@ __all__ = [
     "NonmetricMDS",
     "NonnegativeLLE",
     "PatchAlignment",
+    "ParametricTSNE",
+    "ParametricUMAP",
     "PrincipalCurve",
     "Progress",
     "ProjectionPursuit",

@@ -55,6 +55,8 @@ METHODS: Mapping[str, str] = {
     "SymmetricSNE": "manifoldry.embedders.sne",
     "TSNE": "manifoldry.embedders.tsne",
     "UMAP": "manifoldry.embedders.umap",
+    "ParametricTSNE": "manifoldry.embedders.parametric_tsne",
+    "ParametricUMAP": "manifoldry.embedders.parametric_umap",
 }
 """Where each method lives, so that a name is imported only when it is used."""
 

@@ -112,7 +112,7 @@ class Autoencoder(Embedder):
     True
     """
 
-    hidden_layer_sizes: Annotated[Any, Described("a tuple of positive integers")] = (64,)
+    hidden_layer_sizes: Annotated[Any, Described("a tuple of positive integers")] = (64, 32)
     activation: Activation = "tanh"
     weight_decay: NonNegative = 1e-6
     solver: Literal["auto", "lbfgs", "adam"] = "auto"
@@ -199,7 +199,7 @@ class Autoencoder(Embedder):
         )
         judge = (lambda parameters: loss.lost(parameters, held)) if len(held) else None
         optimize = minimize_loss if lbfgs else train
-        return optimize(start, lambda p, rows: loss(p, trained[rows]), len(trained), schedule, run, judge)
+        return optimize(start, loss, trained, schedule, run, judge)
 
 
 def _advice(linear: float, bent: float, run: Run) -> tuple[str, ...]:

@@ -85,9 +85,10 @@ class NetworkInputs:
         """Return the share of the rows' variance that is lost, by that of the inputs'."""
         return self.lost + (1.0 - self.lost) * lost
 
-    def encoder(self, network: Network, unit: float = 1.0) -> NetworkMap:
-        """Return the map of rows that a net of these inputs makes, its outputs in a unit."""
-        return NetworkMap(self.mean, network.after(self.directions / self.unit).before(unit * np.eye(network.sizes[-1])))
+    def encoder(self, network: Network, unit: float = 1.0, center: FloatArray | None = None) -> NetworkMap:
+        """Return the map of rows that a net of these inputs makes, its outputs in a unit about a center."""
+        outer = network.after(self.directions / self.unit).before(unit * np.eye(network.sizes[-1]))
+        return NetworkMap(self.mean, outer if center is None else outer.shifted(center))
 
     def decoder(self, network: Network) -> NetworkInverse:
         """Return the way back to rows that a net from coordinates, in the unit of the rows, to these inputs makes."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from manifoldry.run import Run
-from manifoldry.solve.network import NETWORK_ROWS_PER_TASK, Network
+from manifoldry.solve.network import NETWORK_ROWS_PER_TASK, Network, array_module
 from manifoldry.solve.training import Backend
 
 
@@ -56,18 +56,19 @@ class Autoassociation:
             error -= X
             value = factor * float((error * error).sum())
             error *= 2 * factor
-            gradient = parameters + 0
-            gradient[cut:], back = decoder.backward(decoded, error, inputs=True)
-            gradient[:cut], _ = encoder.backward(kept, back)
+            gradient = array_module(parameters).empty_like(parameters)
+            encoder.backward(kept, decoder.backward(decoded, error, gradient[cut:], inputs=True), gradient[:cut])
             return value, gradient
 
         value, gradient = added(self.run.map(task, self.run.ranges(len(rows), NETWORK_ROWS_PER_TASK), blas=True))
         if self.weight_decay > 0:
-            for network, part in ((encoder, gradient[:cut]), (decoder, gradient[cut:])):
-                cost, slope = network.decay(self.weight_decay)
-                value += cost
-                part += slope
+            value += encoder.decay(self.weight_decay, gradient[:cut])
+            value += decoder.decay(self.weight_decay, gradient[cut:])
         return value, gradient
+
+    def value(self, parameters: Any, rows: Any) -> float:
+        """Return the objective of some rows."""
+        return self.lost(parameters, rows) + sum(net.decay(self.weight_decay) for net in self.split(parameters))
 
     def lost(self, parameters: Any, rows: Any) -> float:
         """Return the share of the variance that is lost of some rows, without the cost of weights."""

@@ -85,19 +85,17 @@ class Network:
         Y = X @ layers.linear + layers.shift
         return (Y + kept[-1] @ layers.last if layers.hidden else Y), kept
 
-    def backward(self, kept: list[Any], G: Any, *, inputs: bool = False) -> tuple[Any, Any]:
-        """Return the gradient by the parameters of a sum over rows whose gradient by the outputs is ``G``.
+    def backward(self, kept: list[Any], G: Any, into: Any, *, inputs: bool = False) -> Any:
+        """Write ``into`` a vector the gradient by the parameters of a sum over rows, by that by the outputs, ``G``.
 
-        Also returns that by the inputs, if asked for: the product of G with the Jacobian.
+        Returns that by the inputs, the product of G with the Jacobian, if asked for.
         """
-        xp, layers = array_module(G), self.layers()
-        gradient = xp.empty_like(self.parameters)
-        by = self.layers(gradient)
+        xp, layers, by = array_module(G), self.layers(), self.layers(into)
         xp.matmul(kept[0].T, G, out=by.linear)
         by.shift[:] = G.sum(0)
         back = G @ layers.linear.T if inputs else None
         if not layers.hidden:
-            return gradient, back
+            return back
         xp.matmul(kept[-1].T, G, out=by.last)
         D = _times_slope(G @ layers.last.T, kept[-1], self.activation)
         for l in range(len(layers.hidden) - 1, -1, -1):
@@ -107,19 +105,21 @@ class Network:
                 D = _times_slope(D @ layers.hidden[l][0].T, kept[l], self.activation)
         if inputs and back is not None:
             back += D @ layers.hidden[0][0].T
-        return gradient, back
+        return back
 
-    def decay(self, strength: float) -> tuple[float, Any]:
-        """Return ``strength`` times the sum of squares of the weights of the hidden layers and W, and its gradient."""
-        layers, gradient = self.layers(), array_module(self.parameters).zeros_like(self.parameters)
-        by, total = self.layers(gradient), 0.0
-        for weights, slot in [
-            *((pair[0], into[0]) for pair, into in zip(layers.hidden, by.hidden, strict=True)),
-            *([(layers.last, by.last)] if layers.hidden else []),
-        ]:
+    def decay(self, strength: float, into: Any = None) -> float:
+        """Return ``strength`` times the sum of squares of the weights but V, and add its gradient to a vector."""
+        total = 0.0
+        for weights, slope in zip(self._bent(), self._bent(into), strict=True):
             total += strength * float((weights * weights).sum())
-            slot[:] = 2 * strength * weights
-        return total, gradient
+            if into is not None:
+                slope += 2 * strength * weights
+        return total
+
+    def _bent(self, vector: Any = None) -> list[Any]:
+        """Return the weights of the hidden layers, and W."""
+        layers = self.layers(vector)
+        return [*(weights for weights, _ in layers.hidden), *([layers.last] if layers.hidden else [])]
 
     def after(self, matrix: FloatArray) -> Network:
         """Return the net of rows that ``matrix`` (features, inputs) turns into this net's inputs."""
@@ -137,6 +137,12 @@ class Network:
         parts += [part for pair in layers.hidden for part in pair]
         parts += [layers.last @ matrix] if layers.hidden else []
         return replace(self, sizes=(*self.sizes[:-1], matrix.shape[1]), parameters=joined(parts))
+
+    def shifted(self, by: FloatArray) -> Network:
+        """Return the net whose outputs are this net's plus ``by``."""
+        parameters = self.parameters + 0
+        self.layers(parameters).shift[:] += by
+        return replace(self, parameters=parameters)
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
         """Return the outputs of rows, on several threads."""

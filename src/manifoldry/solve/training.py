@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,8 +12,16 @@ from manifoldry.run import Run
 from manifoldry.solve.network import BackendName, array_module
 from manifoldry.values import FloatArray, IntArray, Stop, Trace
 
-Loss = Callable[[Any, Any], tuple[float, Any]]
-"""Of parameters and the numbers of rows: the mean over the rows, and its gradient."""
+
+class Loss(Protocol):
+    """A mean over rows that the training of a net lowers."""
+
+    def __call__(self, parameters: Any, rows: IntArray) -> tuple[float, Any]:
+        """Return the mean over rows of these numbers, and its gradient by the parameters."""
+
+    def value(self, parameters: Any, rows: IntArray) -> float:
+        """Return the mean alone."""
+
 
 FIRST_MOMENT, SECOND_MOMENT, ADAM_OFFSET = 0.9, 0.999, 1e-8
 """Decay of the running means, and what is added to the root: those of kingma2015."""
@@ -99,24 +107,24 @@ class Followed:
 
 
 def train(
-    parameters: Any, loss: Loss, n_rows: int, schedule: Schedule, run: Run, judge: Callable[[Any], float] | None = None
+    parameters: Any, loss: Loss, rows: IntArray, schedule: Schedule, run: Run, judge: Callable[[Any], float] | None = None
 ) -> tuple[Any, Trace]:
-    """Return what Adam makes of ``parameters``, and the mean loss in each epoch.
+    """Return what Adam by ``rows`` makes of ``parameters``, and the mean loss in each epoch.
 
     Minibatches are drawn anew in every epoch, from a stream of their own. The learning rate falls linearly to 0.
     """
     parameters = parameters + 0
     followed = Followed(judge, schedule, run)
     adam, rng = Adam(schedule.learning_rate), run.rng("minibatches")
-    n_batches = max(1, round(n_rows / schedule.batch_size))
+    n_batches = max(1, round(len(rows) / schedule.batch_size))
     with run.stage("training"), run.stoppable():
-        followed.goes_on(parameters, loss(parameters, np.arange(n_rows))[0])
+        followed.goes_on(parameters, loss.value(parameters, rows))
         for epoch in range(schedule.n_epochs):
             total = 0.0
-            for b, rows in enumerate(np.array_split(rng.permutation(n_rows), n_batches)):
-                value, gradient = loss(parameters, np.sort(rows))
+            for b, batch in enumerate(np.array_split(rng.permutation(rows), n_batches)):
+                value, gradient = loss(parameters, batch)
                 adam.move(parameters, gradient, 1.0 - (epoch + b / n_batches) / schedule.n_epochs)
-                total += value * len(rows) / n_rows
+                total += value * len(batch) / len(rows)
             if not followed.goes_on(parameters, total):
                 break
     return followed.parameters, followed.trace
@@ -125,15 +133,15 @@ def train(
 def minimize_loss(
     parameters: FloatArray,
     loss: Loss,
-    n_rows: int,
+    rows: IntArray,
     schedule: Schedule,
     run: Run,
     judge: Callable[[Any], float] | None = None,
 ) -> tuple[FloatArray, Trace]:
-    """Return what L-BFGS by all rows makes of ``parameters``, and the loss after each iteration."""
+    """Return what L-BFGS by all ``rows`` makes of ``parameters``, and the loss after each iteration."""
     from scipy.optimize import minimize
 
-    followed, rows = Followed(judge, schedule, run), np.arange(n_rows)
+    followed = Followed(judge, schedule, run)
 
     def of_all(here: FloatArray) -> tuple[float, FloatArray]:
         value, gradient = loss(here, rows)
@@ -146,7 +154,7 @@ def minimize_loss(
     start = np.asarray(parameters, dtype=np.float64)
     most = {"maxiter": schedule.n_epochs, "maxfun": 20 * schedule.n_epochs + 20}
     with run.stage("training"), run.stoppable():
-        followed.goes_on(start, of_all(start)[0])
+        followed.goes_on(start, loss.value(start, rows))
         options = {**most, "gtol": schedule.tol, "ftol": 0.0}
         found = minimize(of_all, start, jac=True, method="L-BFGS-B", callback=follow, options=options)
     if followed.stop is Stop.LIMIT and found.status != 1:

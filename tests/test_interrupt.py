@@ -17,10 +17,13 @@ from manifoldry import (
     SNE,
     TSNE,
     UMAP,
+    Autoencoder,
     FastMVU,
     Isomap,
     LandmarkMVU,
     NonmetricMDS,
+    ParametricTSNE,
+    ParametricUMAP,
     PrincipalCurve,
     ProjectionPursuit,
     RobustPCA,
@@ -48,6 +51,9 @@ ITERATIVE = {
     RobustPCA: ("pursuit", {}),
     L1PCA: ("directions", {}),
     PrincipalCurve: ("curve", {}),
+    Autoencoder: ("training", {}),
+    ParametricTSNE: ("training", {"n_epochs": 8}),
+    ParametricUMAP: ("training", {"n_epochs": 8}),
 }
 """Each iterative method, the stage from which on there is a layout to keep, and settings for few points."""
 

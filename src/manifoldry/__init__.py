@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from manifoldry.clusters.vqpca import VQPCA
     from manifoldry.clusters.wrapped import AffinityPropagation, KMeans
     from manifoldry.diagnosis import Diagnosis, Finding, diagnose
+    from manifoldry.embedders.autoencoder import Autoencoder
     from manifoldry.embedders.classical_mds import ClassicalMDS
     from manifoldry.embedders.commute import CommuteTime
     from manifoldry.embedders.curve import PrincipalCurve
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
     from manifoldry.embedders.mds import MDS, NonmetricMDS
     from manifoldry.embedders.mvu import MVU
     from manifoldry.embedders.npp import NPP, ONPP
+    from manifoldry.embedders.parametric_tsne import ParametricTSNE
+    from manifoldry.embedders.parametric_umap import ParametricUMAP
     from manifoldry.embedders.probabilistic import ProbabilisticPCA
     from manifoldry.embedders.pursuit import ProjectionPursuit
     from manifoldry.embedders.robustpca import RobustPCA
@@ -142,6 +145,7 @@ __all__ = [
     "VQPCA",
     "AffinityPropagation",
     "AutoEmbedding",
+    "Autoencoder",
     "Card",
     "Certificate",
     "ClassicalMDS",
@@ -177,6 +181,8 @@ __all__ = [
     "NeighborSuggestion",
     "NonmetricMDS",
     "NonnegativeLLE",
+    "ParametricTSNE",
+    "ParametricUMAP",
     "PatchAlignment",
     "PrincipalCurve",
     "ProbabilisticPCA",

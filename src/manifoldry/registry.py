@@ -47,6 +47,7 @@ METHODS: Mapping[str, str] = {
     "ProbabilisticPCA": "manifoldry.embedders.probabilistic",
     "ProjectionPursuit": "manifoldry.embedders.pursuit",
     "PrincipalCurve": "manifoldry.embedders.curve",
+    "Autoencoder": "manifoldry.embedders.autoencoder",
     "EAT": "manifoldry.embedders.eat",
     "IPA": "manifoldry.embedders.ipa",
     "MVU": "manifoldry.embedders.mvu",
@@ -57,6 +58,8 @@ METHODS: Mapping[str, str] = {
     "SymmetricSNE": "manifoldry.embedders.sne",
     "TSNE": "manifoldry.embedders.tsne",
     "UMAP": "manifoldry.embedders.umap",
+    "ParametricTSNE": "manifoldry.embedders.parametric_tsne",
+    "ParametricUMAP": "manifoldry.embedders.parametric_umap",
 }
 """Where each method lives, so that a name is imported only when it is used."""
 

@@ -79,8 +79,14 @@ def agreement(model):
     return ROUNDING
 
 
-SLOW_DEFAULTS = (manifoldry.LandmarkMVU, manifoldry.TesseraMap)
-"""Methods whose checks with default parameters take a minute and a half together; those with fewer starts do not."""
+SLOW_DEFAULTS = (
+    manifoldry.LandmarkMVU,
+    manifoldry.TesseraMap,
+    manifoldry.Autoencoder,
+    manifoldry.ParametricTSNE,
+    manifoldry.ParametricUMAP,
+)
+"""Methods whose checks with default parameters take minutes together; those with fewer starts or epochs do not."""
 
 DEFAULTS = [card.cls for card in OWN if card is not AUTO and card.cls not in SLOW_DEFAULTS]
 

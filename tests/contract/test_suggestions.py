@@ -24,6 +24,9 @@ SETTINGS = {
     "SNE": {"max_iter": 10},
     "SymmetricSNE": {"max_iter": 10},
     "UMAP": {"n_epochs": 5},
+    "Autoencoder": {"max_iter": 3},
+    "ParametricTSNE": {"n_epochs": 2},
+    "ParametricUMAP": {"n_epochs": 2},
 }
 """Shorter than the defaults: what is measured does not wait for the end."""
 

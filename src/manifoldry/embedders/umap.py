@@ -21,16 +21,13 @@ from manifoldry.patches.start import find_start
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.density import DensityGoal, log_local_radii
-from manifoldry.solve.initialization import Init, check_init
+from manifoldry.solve.initialization import Init, check_init, rounded_layout
 from manifoldry.solve.negative_sampling import LayoutParameters, optimize_layout
 from manifoldry.values import Embedding, FloatArray, NeighborGraph
 
 DEFAULT_NEIGHBORS = 15
 FEW_POINTS, FEW_POINTS_EPOCHS, MANY_POINTS_EPOCHS = 10_000, 500, 200
 """Up to so many points the first number of epochs, beyond the second."""
-INITIAL_WIDTH, INITIAL_STEPS = 10.0, 2**14
-"""Width of every column of an initial layout that is not given, and the steps to which it is rounded: negative sampling
-magnifies the smallest difference, so the rounding errors of an eigenproblem are not to reach it."""
 LEARNING_RATE, SHAPED_LEARNING_RATE = 1.0, 0.25
 """Learning rate, and that from a start with the shape of the data. From there a lower one ends at a lower objective (on
 a roll of 2,000 points 2.93, 2.80, 2.78, 2.76 with 1, 0.5, 0.25, 0.1: the highest bends it at random first), and half
@@ -230,7 +227,7 @@ class UMAP(Embedder):
             init = "spectral"  # of the fuzzy set with the targets, which patches of the points do not know
         start = find_start(init, X, fuzzy, self.n_components, run, metric=self.metric, otherwise="spectral")
         parameters = self._layout_parameters(n, start.shaped)
-        places = start.places if start.given else _rounded(start.places, stretched=not start.shaped)
+        places = start.places if start.given else rounded_layout(start.places, stretched=not start.shaped)
         layout, trace = optimize_layout(places, fuzzy, parameters, run, rescale=start.shaped, density=goal)
         return Embedding(
             layout,
@@ -287,14 +284,3 @@ class UMAP(Embedder):
             return fuzzy
         k = self._rule(n).n_neighbors if self.target_n_neighbors == "auto" else self.target_n_neighbors
         return intersect_targets(fuzzy, targets, known, self.target_weight, int(k or 1), run)
-
-
-def _rounded(Y: FloatArray, stretched: bool) -> FloatArray:
-    """Return an initial layout of a certain width about 0, of all columns or of the widest, in rounded steps."""
-    low, high = Y.min(axis=0), Y.max(axis=0)
-    width: Any = np.where(high > low, high - low, 1.0)
-    if not stretched:
-        width = float(width.max())
-        low = (low + high - width) / 2
-    share = (Y - low) / width
-    return INITIAL_WIDTH * (np.round(INITIAL_STEPS * share) / INITIAL_STEPS - 0.5)

@@ -36,6 +36,10 @@ SCALE_STEPS = (16, 8, 4, 2, 1)
 MAX_SCALE_STEPS = 160
 """Eighth powers of 2 between which a scale is sought: a factor of a million and one over it."""
 
+INITIAL_WIDTH, INITIAL_STEPS = 10.0, 2**14
+"""Width of every column of an initial layout that is not given, and the steps to which it is rounded: negative sampling
+magnifies the smallest difference, so the rounding errors of an eigenproblem are not to reach it."""
+
 
 @dataclass(frozen=True)
 class Start:
@@ -135,6 +139,17 @@ def best_scale(objective: Callable[[float], float]) -> float:
                 break
             best = lower
     return float(2.0 ** (best / 8))
+
+
+def rounded_layout(Y: FloatArray, stretched: bool) -> FloatArray:
+    """Return an initial layout of a certain width about 0, of all columns or of the widest, in rounded steps."""
+    low, high = Y.min(axis=0), Y.max(axis=0)
+    width: Any = np.where(high > low, high - low, 1.0)
+    if not stretched:
+        width = float(width.max())
+        low = (low + high - width) / 2
+    share = (Y - low) / width
+    return INITIAL_WIDTH * (np.round(INITIAL_STEPS * share) / INITIAL_STEPS - 0.5)
 
 
 def _is_graph(X: Any, pairwise: bool) -> bool:

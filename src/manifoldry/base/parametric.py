@@ -1,0 +1,156 @@
+"""The parameters that the parametric neighbor embeddings share, and how their encoder is trained."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+
+from manifoldry.base.blockwise import BlockFit
+from manifoldry.base.embedder import Embedder
+from manifoldry.base.estimator import estimator
+from manifoldry.extend.network_map import NetworkInputs, NetworkMap
+from manifoldry.parameters import Described, Fraction, NonNegative, Positive, PositiveInt
+from manifoldry.run import Run
+from manifoldry.solve.network import Activation, BackendName, check_layers, linear_network
+from manifoldry.solve.parametric import EncoderLoss, LayoutLoss, TargetLoss
+from manifoldry.solve.training import Backend, Schedule, train
+from manifoldry.values import Embedding, FloatArray, NeighborGraph, Trace
+
+ENCODER_STEPS, MIN_ENCODER_EPOCHS, MAX_ENCODER_EPOCHS = 2500, 30, 200
+"""Minibatches of a training, as far as that is not fewer or more epochs than these."""
+TUNING_SHARE = 1 / 3
+"""Share of the learning rate with which a net is tuned that has learned a layout: Adam's first steps, with no running
+means yet, at the full rate threw a layout of digits back from a loss of 5 to 9."""
+LINEAR_START_STD = 2.5
+"""Standard deviation of the first coordinate where a net begins as principal components: UMAP's start is 10 wide."""
+RIDGE = 1e-3
+"""Regularization of the linear part with which a net starts towards a layout, in units of the largest variance."""
+MAX_MISSED_SHARE = 0.1
+"""Share of a layout's variance that a net may miss without a word."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the encoder is trained by: the loss, the neighbors, and further facts for the fitted estimator."""
+
+    loss: LayoutLoss
+    graph: NeighborGraph
+    affinities: Any
+    notes: dict[str, Any]
+    fitted: dict[str, Any]
+
+
+@estimator
+class ParametricEmbedding(Embedder):
+    """Parameters of parametric UMAP and t-SNE, and the training of their net."""
+
+    hidden_layer_sizes: Annotated[Any, Described("a tuple of positive integers")] = (128, 128)
+    activation: Activation = "relu"
+    weight_decay: NonNegative = 1e-4
+    fine_tuning: Fraction = 0.25
+    n_epochs: PositiveInt | Literal["auto"] = "auto"
+    batch_size: PositiveInt = 200
+    learning_rate: Positive = 3e-3
+    search: Literal["auto", "exact", "approximate"] = "auto"
+    backend: BackendName = "numpy"
+
+    _takes_sparse: ClassVar[bool] = False
+    _invertible: ClassVar[bool] = True
+    _local_inverse: ClassVar[bool] = True
+
+    _blockwise = BlockFit(n_rows=20_000)
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        check_layers(self.hidden_layer_sizes)
+        Backend(self.backend).require()
+
+    @abstractmethod
+    def _surroundings(self, X: Any, inputs: NetworkInputs, run: Run) -> Surroundings:
+        """Return the loss of layouts of the rows."""
+
+    @abstractmethod
+    def _layout(self, X: Any, around: Surroundings, run: Run) -> FloatArray:
+        """Return the layout of lowest loss, of which no map is asked."""
+
+    def _reached(self, Y: FloatArray, around: Surroundings) -> dict[str, Any]:  # noqa: ARG002
+        """Return further attributes of the fitted estimator that say what was reached."""
+        return {}
+
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        inputs = NetworkInputs.of(X, run)
+        around = self._surroundings(X, inputs, run)
+        target = self._layout(X, around, run) if self.fine_tuning < 1 else None
+        extension, trace, missed = self._encoder(inputs, target, around.loss, X.dtype, run)
+        notes = {**around.notes, "layout_missed": missed, "advice": _advice(missed, run)}
+        places = extension(X, run)
+        return Embedding(
+            places,
+            graph=around.graph,
+            trace=trace,
+            extension=extension,
+            notes=notes,
+            fitted={**around.fitted, **self._reached(places, around)},
+        )
+
+    def _encoder(
+        self, inputs: NetworkInputs, target: FloatArray | None, loss: LayoutLoss, dtype: Any, run: Run
+    ) -> tuple[NetworkMap, Trace, float]:
+        """Train the net towards the target, if there is one, then by the loss; tell what share of the target it missed."""
+        backend, precision = Backend(self.backend), np.float32 if dtype == np.float32 else np.float64
+        center, unit, linear, targets = _frame(inputs, target, self.n_components)
+        rng = run.rng("weights")
+        network = linear_network(linear, self.hidden_layer_sizes, self.activation, np.sqrt(inputs.variance), rng)
+        rows = backend.array(inputs.rows.astype(precision))
+        parameters = backend.array(network.parameters.astype(precision))
+        trace, missed = None, 0.0
+        towards, by_loss = self._schedules(len(inputs.rows))
+        if targets is not None:
+            aim = TargetLoss(network, rows, backend.array(targets.astype(precision)), self.weight_decay, backend, run)
+            parameters, trace = train(parameters, aim, inputs.order, towards, run)
+            missed = replace(aim, weight_decay=0.0).value(parameters, inputs.order) / float(
+                (targets**2).sum(axis=1).mean()
+            )
+        if trace is None or by_loss.n_epochs:
+            table = np.zeros((len(inputs.rows), self.n_components))
+            tuned = EncoderLoss(network, rows, loss, table, center, unit, self.weight_decay, backend)
+            parameters, trace = train(parameters, tuned, inputs.order, by_loss, run)
+        trained = replace(network, parameters=np.asarray(backend.host(parameters), dtype=np.float64))
+        return inputs.encoder(trained, unit, center), trace, missed
+
+    def _schedules(self, n_points: int) -> tuple[Schedule, Schedule]:
+        """Return how the net is trained towards a layout, and by the loss."""
+        wanted = int(np.ceil(ENCODER_STEPS * self.batch_size / n_points))
+        usual = int(np.clip(wanted, MIN_ENCODER_EPOCHS, MAX_ENCODER_EPOCHS))
+        total = usual if self.n_epochs == "auto" else int(self.n_epochs)
+        tuning = round(self.fine_tuning * total)
+        rate = self.learning_rate
+        towards = Schedule(total - tuning, self.batch_size, rate)
+        return towards, Schedule(tuning, self.batch_size, rate if self.fine_tuning == 1 else TUNING_SHARE * rate)
+
+
+def _frame(
+    inputs: NetworkInputs, target: FloatArray | None, d: int
+) -> tuple[FloatArray, float, FloatArray, FloatArray | None]:
+    """Return center and unit of the layout, the linear map that the net begins as, and the target in these units."""
+    R = inputs.rows
+    if target is None:
+        return np.zeros(d), LINEAR_START_STD, np.eye(R.shape[1], d), None
+    center = target.mean(axis=0, dtype=np.float64)
+    unit = float(target.std(axis=0, dtype=np.float64).max()) or 1.0
+    targets = (target - center) / unit
+    linear = np.linalg.solve(R.T @ R + RIDGE * len(R) * np.eye(R.shape[1]), R.T @ targets)
+    return center, unit, linear, targets
+
+
+def _advice(missed: float, run: Run) -> tuple[str, ...]:
+    """Return a sentence where the net is too small, or was trained too little, for its layout."""
+    if run.stopped or missed <= MAX_MISSED_SHARE:
+        return ()
+    return (
+        f"The net misses {missed:.2g} of the variance of the layout it was to learn: take larger hidden_layer_sizes, more "
+        "n_epochs or less weight_decay; or UMAP or TSNE, which place new points without a net.",
+    )

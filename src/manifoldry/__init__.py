@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from manifoldry.clusters.wrapped import AffinityPropagation, KMeans
     from manifoldry.diagnosis import Diagnosis, Finding, diagnose
     from manifoldry.embedders.classical_mds import ClassicalMDS
+    from manifoldry.embedders.colored import ColoredMVU
     from manifoldry.embedders.commute import CommuteTime
     from manifoldry.embedders.curve import PrincipalCurve
     from manifoldry.embedders.diffusion import DiffusionMaps
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from manifoldry.embedders.lpp import LPP, KernelLPP
     from manifoldry.embedders.ltsa import LTSA, HessianEigenmaps
     from manifoldry.embedders.mds import MDS, NonmetricMDS
+    from manifoldry.embedders.mve import MVE
     from manifoldry.embedders.mvu import MVU
     from manifoldry.embedders.npp import NPP, ONPP
     from manifoldry.embedders.pursuit import ProjectionPursuit
@@ -126,6 +128,7 @@ __all__ = [
     "MDS",
     "MFA",
     "MPPCA",
+    "MVE",
     "MVU",
     "NMF",
     "NPP",
@@ -140,6 +143,7 @@ __all__ = [
     "Card",
     "Certificate",
     "ClassicalMDS",
+    "ColoredMVU",
     "CommuteTime",
     "Comparison",
     "ConformalIsomap",

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from manifoldry.base.look import CERTIFICATES
 from manifoldry.choosing.auto import AutoEmbedding
@@ -15,6 +16,7 @@ from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.quality import procrustes
 from manifoldry.registry import Card
 from manifoldry.run import Run
+from manifoldry.values import NeighborGraph
 
 AUTO = Card(
     name="AutoEmbedding",
@@ -136,3 +138,12 @@ def problems(model):
     certificates = [getattr(model, name) for name in CERTIFICATES if hasattr(model, name)]
     proven = {certificate.sentence for certificate in certificates}
     return tuple(sentence for sentence in model.diagnostics_["advice"] if sentence not in proven)
+
+
+def graph_of(n, edges):
+    """Return the undirected graph with these edges (i, j, length)."""
+    i, j, d = np.array(edges).T
+    rows, columns = np.concatenate([i, j]).astype(int), np.concatenate([j, i]).astype(int)
+    return NeighborGraph.from_sparse(
+        sp.csr_array((np.concatenate([d, d]), (rows, columns)), shape=(n, n)), symmetric=True
+    )

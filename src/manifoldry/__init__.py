@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from manifoldry.diagnosis import Diagnosis, Finding, diagnose
     from manifoldry.embedders.autoencoder import Autoencoder
     from manifoldry.embedders.classical_mds import ClassicalMDS
+    from manifoldry.embedders.colored import ColoredMVU
     from manifoldry.embedders.commute import CommuteTime
     from manifoldry.embedders.curve import PrincipalCurve
     from manifoldry.embedders.diffusion import DiffusionMaps
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from manifoldry.embedders.lpp import LPP, KernelLPP
     from manifoldry.embedders.ltsa import LTSA, HessianEigenmaps
     from manifoldry.embedders.mds import MDS, NonmetricMDS
+    from manifoldry.embedders.mve import MVE
     from manifoldry.embedders.mvu import MVU
     from manifoldry.embedders.npp import NPP, ONPP
     from manifoldry.embedders.parametric_tsne import ParametricTSNE
@@ -134,6 +136,7 @@ __all__ = [
     "MDS",
     "MFA",
     "MPPCA",
+    "MVE",
     "MVU",
     "NMF",
     "NPP",
@@ -149,6 +152,7 @@ __all__ = [
     "Card",
     "Certificate",
     "ClassicalMDS",
+    "ColoredMVU",
     "CommuteTime",
     "Comparison",
     "ConformalIsomap",

@@ -53,6 +53,8 @@ METHODS: Mapping[str, str] = {
     "MVU": "manifoldry.embedders.mvu",
     "FastMVU": "manifoldry.embedders.fastmvu",
     "LandmarkMVU": "manifoldry.embedders.fastmvu",
+    "ColoredMVU": "manifoldry.embedders.colored",
+    "MVE": "manifoldry.embedders.mve",
     "TesseraMap": "manifoldry.embedders.tesseramap",
     "SNE": "manifoldry.embedders.sne",
     "SymmetricSNE": "manifoldry.embedders.sne",

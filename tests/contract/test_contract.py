@@ -80,11 +80,13 @@ def agreement(model):
 
 
 SLOW_DEFAULTS = (
-    manifoldry.LandmarkMVU,
-    manifoldry.TesseraMap,
     manifoldry.Autoencoder,
+    manifoldry.ColoredMVU,
+    manifoldry.LandmarkMVU,
+    manifoldry.MVE,
     manifoldry.ParametricTSNE,
     manifoldry.ParametricUMAP,
+    manifoldry.TesseraMap,
 )
 """Methods whose checks with default parameters take minutes together; those with fewer starts or epochs do not."""
 

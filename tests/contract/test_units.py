@@ -29,9 +29,9 @@ FAR_UNITS = (1e-50, 1e50)
 
 KEEPS_UNIT = {
     *("ClassicalMDS", "MDS", "Isomap", "LandmarkIsomap", "KernelIsomap", "ONPP", "DPP", "PrincipalCurve"),
-    *("Autoencoder", "PCA", "IncrementalPCA", "RobustPCA", "L1PCA"),
-    *("GaussianRandomProjection", "SparseRandomProjection"),
-    *("EAT", "IPA", "MVU", "FastMVU", "LandmarkMVU", "TesseraMap"),
+    *("Autoencoder", "ColoredMVU", "EAT", "FastMVU", "GaussianRandomProjection", "IPA"),
+    *("IncrementalPCA", "L1PCA", "LandmarkMVU", "MVE", "MVU", "PCA"),
+    *("RobustPCA", "SparseRandomProjection", "TesseraMap"),
 }
 """Methods whose coordinates are lengths; others normalize them. LTSA and HessianEigenmaps do either, and say which."""
 

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
 
-from helpers import problems, rigid_error, sample_of
-from manifoldry import MVU, FastMVU, LandmarkMVU, NeighborGraph, datasets
+from helpers import graph_of, problems, rigid_error, sample_of
+from manifoldry import MVU, FastMVU, LandmarkMVU, datasets
 from manifoldry.embedders import mvu as mvu_module
 from manifoldry.embedders.fastmvu import _best_layout
 from manifoldry.run import Run
@@ -17,15 +16,6 @@ from twins import least
 
 TWIN_TOL = 1e-6
 """Relative error of the twin's optimum: its own tolerances of 1e-9, magnified by the condition of small programs."""
-
-
-def graph_of(n, edges):
-    """Return the undirected graph with these edges (i, j, length)."""
-    i, j, d = np.array(edges).T
-    rows, columns = np.concatenate([i, j]).astype(int), np.concatenate([j, i]).astype(int)
-    return NeighborGraph.from_sparse(
-        sp.csr_array((np.concatenate([d, d]), (rows, columns)), shape=(n, n)), symmetric=True
-    )
 
 
 def spread(x):

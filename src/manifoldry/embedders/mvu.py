@@ -10,14 +10,14 @@ import scipy.sparse as sp
 from manifoldry import check
 from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.base.blockwise import BlockFit
-from manifoldry.extend.local import forward
+from manifoldry.extend.unfolded import distances_fit, embed_unfolded
 from manifoldry.geometry.neighborhoods import gather
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.sample import Sample
 from manifoldry.parameters import Positive, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.solve.scaling import landmark_scaling, place_columns, principal_axes
+from manifoldry.solve.scaling import landmark_scaling, place_columns
 from manifoldry.solve.semidefinite import (
     FrameLayout,
     PairDistances,
@@ -27,7 +27,7 @@ from manifoldry.solve.semidefinite import (
     stretch_out,
     unfold_points,
 )
-from manifoldry.solve.spectrum import lost_variance_advice
+from manifoldry.solve.semidefinite.points import MAX_GRAM_PAIRS
 from manifoldry.values import Certificate, Embedding, FloatArray, NeighborGraph
 from manifoldry.warnings import warn
 
@@ -43,11 +43,6 @@ need five, and most data four."""
 
 MIN_VARIANCE_SHARE = 1e-8
 """Columns of the initialization with less than this share of the largest variance are left out."""
-
-MAX_GRAM_PAIRS = 9000
-"""Kept distances up to which the program is solved over all Gram matrices, in some 20 steps of a dense factorization of
-that order each: 2,400 points of a surface with 6 neighbors, in minutes. In low rank 178 wines reached half the variance
-that is possible, and nothing was proven."""
 
 SECONDS_PER_THOUSAND, TIME_GROWTH = 13.0, 1.5
 """Seconds for a thousand points of a surface in low rank, and the power of the number of points by which they grow: 300
@@ -194,30 +189,12 @@ class MVU(GraphEmbedder):
         graph = sample.graph
         pairs = _with_common_neighbors(sample, run) if self.common_neighbors else PairDistances.of_graph(graph)
         if self.constraints == "equal" and self.max_rank is None and len(pairs) <= MAX_GRAM_PAIRS:
-            # Distances of rows fit by themselves, unless some were lengthened because they were those of duplicates.
-            fits = sample.X is not None and self.metric == "euclidean" and graph.lengths.min() >= pairs.lengths.min()
+            fits = distances_fit(sample, pairs, self.metric)
             with run.stage("semidefinite program"), run.stoppable():
                 solution = unfold_points(pairs, run, slack=self.slack, tol=self.tol, fits=fits)
         else:
             solution = self._in_low_rank(graph, pairs, n_components, run)
-        coordinates, spectrum = principal_axes(solution.V, n_components)
-        spectrum = spectrum.head(max(n_components, solution.certificate.rank))
-        return Embedding(
-            coordinates,
-            spectrum=spectrum,
-            trace=solution.trace,
-            certificate=solution.certificate,
-            extension=forward(sample, coordinates) if sample.X is not None else None,
-            notes={
-                "n_constraints": len(pairs),
-                "advice": lost_variance_advice(spectrum.values, n_components, run.stopped),
-            },
-            fitted={
-                "stretch_": -solution.certificate.objective,
-                "error_": solution.error,
-                "error_certificate_": solution.error_certificate,
-            },
-        )
+        return embed_unfolded(sample, solution, n_components, run, n_constraints=len(pairs))
 
     def _in_low_rank(self, graph: NeighborGraph, pairs: PairDistances, n_components: int, run: Run) -> Stretched:
         n = graph.n_points

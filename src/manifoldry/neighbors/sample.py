@@ -9,7 +9,7 @@ import numpy as np
 
 from manifoldry.neighbors.search import NeighborIndex
 from manifoldry.run import Run
-from manifoldry.values import IntArray, NeighborGraph
+from manifoldry.values import Array, IntArray, NeighborGraph
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,8 @@ class Sample:
     """Sampled points with the neighbor list of each as the search found it, and the index for those of new points.
 
     ``X`` holds rows (n, D), distances (n, n) if ``pairwise``, or None where only a graph was given; ``graph`` is the
-    undirected graph of the lists, with the bridges that joined its components.
+    undirected graph of the lists, with the bridges that joined its components. ``targets`` has a row for every point,
+    where a method was given any.
     """
 
     X: Any
@@ -25,6 +26,7 @@ class Sample:
     graph: NeighborGraph
     index: NeighborIndex
     pairwise: bool = False
+    targets: Array | None = None
 
     @property
     def n_points(self) -> int:
@@ -34,8 +36,10 @@ class Sample:
     def part(self, members: IntArray, run: Run) -> Sample:
         """Return the sample of ``members`` alone (sorted), with an index of its own."""
         neighbors, graph = self.neighbors.subset(members), self.graph.subset(members)
+        targets = None if self.targets is None else self.targets[members]
         if self.X is None:
-            return Sample(None, neighbors, graph, NeighborIndex.of_graph(len(members), self.index.rule.n_neighbors))
+            index = NeighborIndex.of_graph(len(members), self.index.rule.n_neighbors)
+            return Sample(None, neighbors, graph, index, targets=targets)
         rows = self.X[np.ix_(members, members)] if self.pairwise else self.X[members]
         index = NeighborIndex(rows, self.index.rule.capped(len(members)), run)
-        return Sample(rows, neighbors, graph, index, self.pairwise)
+        return Sample(rows, neighbors, graph, index, self.pairwise, targets)

@@ -94,6 +94,7 @@ def unfold_gram(  # noqa: PLR0913
     fits: bool = False,
     hard: Array | None = None,
     basis: Any = None,
+    at_most: bool = False,
 ) -> GramSolution:
     r"""Maximize :math:`\operatorname{tr}(W A)` over :math:`A \succeq 0` with the least errors of lengths.
 
@@ -105,7 +106,7 @@ def unfold_gram(  # noqa: PLR0913
     Parameters
     ----------
     stretch : ndarray of shape (n, n)
-        W, positive semidefinite.
+        W, symmetric, with a positive eigenvalue on the basis.
     differences : ndarray or sparse array of shape (E, n)
         Rows b_e: differences of points divided by the wanted distances. Sparse rows are fastest.
     run : Run
@@ -119,10 +120,13 @@ def unfold_gram(  # noqa: PLR0913
     basis : ndarray or sparse array of shape (n, m), optional
         Columns Q of the directions that A may use, A = Q A' Q', on which the rows must have full column rank. To leave
         out a common shift put one point at the origin: the columns of the identity without that point's.
+    at_most : bool
+        Whether lengths are bounded by 1 from above only. As none is negative, that is the band of half-width 1/2 about
+        1/2; there are no errors, for the smallest A fits.
     """
     if sp.issparse(basis):  # the rows stay sparse in its coordinates, which saves going back and forth
         form = dense_array(basis.T @ np.asarray(basis.T @ stretch).T)
-        settings: Any = {"slack": slack, "tol": tol, "fits": fits, "hard": hard}
+        settings: Any = {"slack": slack, "tol": tol, "fits": fits, "hard": hard, "at_most": at_most}
         found = unfold_gram(form, differences @ basis, run, **settings)
         return replace(found, root=np.ascontiguousarray(basis @ found.root))
     operator = GramOperator(differences, stretch, basis, run)
@@ -130,7 +134,9 @@ def unfold_gram(  # noqa: PLR0913
     if hard is not None:
         soft[np.asarray(hard, dtype=bool)] = False
     error = error_bound = error_noise = 0.0
-    if not fits and soft.any():
+    if at_most:
+        center, slack = np.full(operator.n_lengths, 0.5), 0.5
+    elif not fits and soft.any():
         errors = SquaredErrors(soft, ERROR_SHARE * slack)
         # Half the squared distance to the best lengths is at most the gap.
         least = _solve(operator.without_stretch(), errors, run, (ERROR_SHARE * slack) ** 2 / 2, relative=False)
@@ -147,7 +153,7 @@ def _solve(operator: GramOperator, term: LengthTerm, run: Run, tol: float, *, re
     objective, stop = [-path.now.stretch], Stop.LIMIT
     for iteration in range(MAX_INTERIOR_STEPS + 1):
         now = path.now
-        unit = now.stretch if relative and now.stretch > 0 else 1.0
+        unit = (abs(now.stretch) or 1.0) if relative else 1.0
         if path.gap() <= tol * unit and term.fulfilled(now.lengths, now.multipliers, tol * unit):
             stop = Stop.CONVERGED
             break

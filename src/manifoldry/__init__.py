@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from manifoldry.clusters.vqpca import VQPCA
     from manifoldry.clusters.wrapped import AffinityPropagation, KMeans
     from manifoldry.diagnosis import Diagnosis, Finding, diagnose
+    from manifoldry.embedders.charting import ManifoldCharting
     from manifoldry.embedders.classical_mds import ClassicalMDS
     from manifoldry.embedders.commute import CommuteTime
     from manifoldry.embedders.curve import PrincipalCurve
@@ -167,6 +168,7 @@ __all__ = [
     "LaplacianEigenmaps",
     "LinearLTSA",
     "ListedNeighbors",
+    "ManifoldCharting",
     "ModifiedLLE",
     "NeighborGraph",
     "NeighborSuggestion",

@@ -46,6 +46,7 @@ METHODS: Mapping[str, str] = {
     "PrincipalCurve": "manifoldry.embedders.curve",
     "EAT": "manifoldry.embedders.eat",
     "IPA": "manifoldry.embedders.ipa",
+    "ManifoldCharting": "manifoldry.embedders.charting",
     "MVU": "manifoldry.embedders.mvu",
     "FastMVU": "manifoldry.embedders.fastmvu",
     "LandmarkMVU": "manifoldry.embedders.fastmvu",

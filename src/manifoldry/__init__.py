@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from manifoldry.clusters.wrapped import AffinityPropagation, KMeans
     from manifoldry.diagnosis import Diagnosis, Finding, diagnose
     from manifoldry.embedders.autoencoder import Autoencoder
+    from manifoldry.embedders.charting import ManifoldCharting
     from manifoldry.embedders.classical_mds import ClassicalMDS
     from manifoldry.embedders.colored import ColoredMVU
     from manifoldry.embedders.commute import CommuteTime
@@ -180,6 +181,7 @@ __all__ = [
     "LaplacianEigenmaps",
     "LinearLTSA",
     "ListedNeighbors",
+    "ManifoldCharting",
     "ModifiedLLE",
     "NeighborGraph",
     "NeighborSuggestion",

@@ -50,6 +50,7 @@ METHODS: Mapping[str, str] = {
     "Autoencoder": "manifoldry.embedders.autoencoder",
     "EAT": "manifoldry.embedders.eat",
     "IPA": "manifoldry.embedders.ipa",
+    "ManifoldCharting": "manifoldry.embedders.charting",
     "MVU": "manifoldry.embedders.mvu",
     "FastMVU": "manifoldry.embedders.fastmvu",
     "LandmarkMVU": "manifoldry.embedders.fastmvu",

@@ -84,6 +84,7 @@ SLOW_DEFAULTS = (
     manifoldry.ColoredMVU,
     manifoldry.LandmarkMVU,
     manifoldry.MVE,
+    manifoldry.ManifoldCharting,
     manifoldry.ParametricTSNE,
     manifoldry.ParametricUMAP,
     manifoldry.TesseraMap,

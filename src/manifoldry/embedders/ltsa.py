@@ -8,6 +8,8 @@ from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.extend.local import embed_aligned, embed_principal
 from manifoldry.geometry.affinity import automatic_bandwidth, graph_affinity
 from manifoldry.geometry.tangent import (
+    MAX_LENGTH_ERROR,
+    MAX_SCALE_MISFIT,
     Tangents,
     assemble,
     duplicates_laplacian,
@@ -25,12 +27,6 @@ from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.localized import Aligned, aligned_eigenvectors
 from manifoldry.values import Embedding
-
-MAX_SCALE_MISFIT = 0.5
-"""Misfit of the local scales up to which one affine map explains them, and the coordinates are set to true scale."""
-MAX_LENGTH_ERROR = 0.15
-"""Relative error that three of four edges must not exceed for a layout to be to scale. Rolls have 0.01 to 0.04, 0.14
-with strong noise; a map of cities of which one affine map explained most places, wrong a thousandfold, had 0.7."""
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 

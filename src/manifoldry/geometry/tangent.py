@@ -21,6 +21,12 @@ TANGENT_RANK_TOL = 1e-9
 DEPENDENCE_TOL = 1e-7
 """Norm of a normalized product of coordinates, orthogonal to those before it, below which it depends on them."""
 
+MAX_SCALE_MISFIT = 0.5
+"""Misfit of the local scales up to which one affine map explains them, and the coordinates are set to true scale."""
+MAX_LENGTH_ERROR = 0.15
+"""Relative error that three of four edges must not exceed for a layout to be to scale. Rolls have 0.01 to 0.04, 0.14
+with strong noise; a map of cities of which one affine map explained most places, wrong a thousandfold, had 0.7."""
+
 
 @dataclass(frozen=True)
 class Tangents:
@@ -109,13 +115,17 @@ def true_scale(planes: list[Tangents], coordinates: FloatArray) -> tuple[FloatAr
     would be :math:`B R_i` with a rotation :math:`R_i`, so :math:`B B^T` is the mean of :math:`L_i L_i^T`. The misfit
     is the relative spread of these about that mean: small where one affine map explains all neighborhoods.
     """
-    squares = []
+    maps = []
     for plane in planes:
         local = coordinates[plane.stack.members]
         local = local - local.mean(axis=1, keepdims=True)
-        L = np.linalg.pinv(local, rcond=1e-10) @ plane.coordinates
-        squares.append(L @ L.transpose(0, 2, 1))
-    found = np.concatenate(squares)
+        maps.append(np.linalg.pinv(local, rcond=1e-10) @ plane.coordinates)
+    return common_scale(np.concatenate(maps))
+
+
+def common_scale(maps: FloatArray) -> tuple[FloatArray, float]:
+    r"""Return the B that explains maps L_i (m, p, r) best as :math:`B R_i` with rotations, and its misfit."""
+    found = maps @ maps.transpose(0, 2, 1)
     # A neighborhood that the embedding collapsed has an arbitrarily large L: large ones get small weights.
     sizes = np.einsum("ijj->i", found)
     with np.errstate(over="ignore"):

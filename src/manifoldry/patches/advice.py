@@ -7,6 +7,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 
 from manifoldry.geometry.dimension import IntrinsicDimension
+from manifoldry.geometry.tangent import MAX_SCALE_MISFIT
+from manifoldry.patches.affine import AlignedCharts
 from manifoldry.patches.atlas import MAX_SURFACE_RESIDUAL, Atlas
 from manifoldry.patches.layout import PatchLayout
 from manifoldry.patches.overlaps import MIN_TIGHTNESS
@@ -86,6 +88,21 @@ def tessera_advice(
         return (*shape, *whole)
     wide = _lost(spectrum, n_components) > MAX_LOST_VARIANCE
     return (*whole, *_rough(found.residuals), *((_too_wide(spectrum, n_components),) if wide else ()))
+
+
+def charting_advice(aligned: AlignedCharts, graph: NeighborGraph, dimension: IntrinsicDimension) -> tuple[str, ...]:
+    """Return the findings about aligned charts, none if all is well."""
+    atlas, n_components = aligned.atlas, aligned.coordinates.shape[1]
+    found = [*aligned.notes.get("advice", ()), *_in_pieces(aligned.placed.n_components)]
+    shape = _shape(n_components, dimension, graph) if atlas.no_surface else ()
+    if shape:
+        return (*shape, *found)
+    if not aligned.notes["isometric"] and aligned.notes.get("misfit", 0.0) > MAX_SCALE_MISFIT:
+        found.append(
+            "The charts agree on no common scale, so coordinates have unit variance: the surface may be closed, curved "
+            "in every direction, or folded; IPA, which turns charts but does not stretch them, tells which."
+        )
+    return (*found, *_rough(atlas.charts.residuals), *_torn(atlas))
 
 
 def _no_surface(residuals: FloatArray, width: int, spectrum: Spectrum, n_components: int) -> bool:

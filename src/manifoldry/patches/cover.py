@@ -65,6 +65,11 @@ class Membership:
         order = np.lexsort((-self.weights, self.points))
         return self.patches[order[np.concatenate([[True], np.diff(self.points[order]) > 0])]]
 
+    def mean_number(self) -> float:
+        """Return the mean number of patches of a point, as the exponential of the entropy of its weights."""
+        share = self.weights / np.bincount(self.points, self.weights, self.n_points)[self.points]
+        return float(np.exp(np.bincount(self.points, -share * np.log(share), self.n_points)).mean())
+
     def __getitem__(self, chosen: Array) -> Membership:
         return Membership(self.points[chosen], self.patches[chosen], self.weights[chosen], self.n_points)
 

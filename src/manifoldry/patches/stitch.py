@@ -15,18 +15,15 @@ from manifoldry.values import Certificate, FloatArray, IntArray, Stop, Trace
 
 
 @dataclass(frozen=True)
-class Stitched:
-    """Rigid motions of all patches: coordinates f in patch i go to ``f @ frames[i] + shifts[i]``.
+class PlacedPatches:
+    """Affine maps of all patches: coordinates f in patch i go to ``f @ frames[i] + shifts[i]``.
 
-    ``frames`` have the shape (c, r, p), ``shifts`` (c, p), ``components`` of the patch graph (c,); the certificate is
-    of all components together, the trace of the largest.
+    ``frames`` have the shape (c, r, p), ``shifts`` (c, p), ``components`` of the patch graph (c,).
     """
 
     frames: FloatArray
     shifts: FloatArray
     components: IntArray
-    certificate: Certificate
-    trace: Trace
 
     @property
     def n_components(self) -> int:
@@ -39,6 +36,14 @@ class Stitched:
         for a in range(f.shape[1]):
             placed += f[:, a, None] * self.frames[patches, a]
         return placed
+
+
+@dataclass(frozen=True)
+class Stitched(PlacedPatches):
+    """Rigid motions of all patches; the certificate is of all components together, the trace of the largest."""
+
+    certificate: Certificate
+    trace: Trace
 
 
 def stitch(overlaps: Overlaps, sizes: IntArray, run: Run, max_rank: int | None = None) -> Stitched:

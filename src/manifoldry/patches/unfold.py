@@ -14,7 +14,7 @@ from manifoldry.patches.cells import padded_lists
 from manifoldry.patches.charts import Charts
 from manifoldry.patches.cover import ListedCover, Membership, VoronoiCover
 from manifoldry.patches.overlaps import Overlaps
-from manifoldry.patches.stitch import Stitched, blend
+from manifoldry.patches.stitch import PlacedPatches, Stitched, blend
 from manifoldry.run import Run
 from manifoldry.solve.scaling import principal_turn, turned_spectrum
 from manifoldry.values import Array, FloatArray, Spectrum
@@ -42,7 +42,7 @@ class UnfoldedPatches:
 
 def unfold(members: Membership, f: FloatArray, stitched: Stitched, n_components: int) -> UnfoldedPatches:
     """Average the images of each point and rotate every component to its principal axes (5.14)."""
-    members, entries = _at_home(members, stitched)
+    members, entries = at_home(members, stitched)
     wide, disagreement = blend(members, stitched.images(members.patches, f[entries]))
     home = np.zeros(members.n_points, dtype=np.int64)
     home[members.points] = stitched.components[members.patches]
@@ -69,13 +69,14 @@ def unfold(members: Membership, f: FloatArray, stitched: Stitched, n_components:
     return UnfoldedPatches(wide, replace(stitched, frames=frames, shifts=shifts), spectrum, disagreement)
 
 
-def place_members(members: Membership, f: FloatArray, stitched: Stitched) -> tuple[FloatArray, FloatArray]:
+def place_members(members: Membership, f: FloatArray, stitched: PlacedPatches) -> tuple[FloatArray, FloatArray]:
     """Return the places (n, r) of points by their coordinates f in the patches, and the images' disagreement (n,)."""
-    members, entries = _at_home(members, stitched)
+    members, entries = at_home(members, stitched)
     return blend(members, stitched.images(members.patches, f[entries]))
 
 
-def _at_home(members: Membership, stitched: Stitched) -> tuple[Membership, Array]:
+def at_home(members: Membership, stitched: PlacedPatches) -> tuple[Membership, Array]:
+    """Return the entries in the same component of patches as their point's heaviest patch, and which they are."""
     if stitched.n_components == 1:
         return members, np.arange(len(members.points))
     kept = members.at_home(stitched.components)
@@ -88,7 +89,7 @@ class PatchMap:
 
     cover: VoronoiCover | ListedCover
     charts: Charts
-    stitched: Stitched
+    stitched: PlacedPatches
 
     def __call__(self, X: Array, run: Run) -> FloatArray:
         """Place the rows of X."""
@@ -97,7 +98,7 @@ class PatchMap:
         many = max(1, MAX_DENSE_ENTRIES // columns) if issparse(X) else MAX_PLACED_ROWS
         for lo, hi in run.ranges(n, min(many, MAX_PLACED_ROWS)):
             rows = dense(X[lo:hi])
-            members, _ = _at_home(self.cover.members(rows, run), self.stitched)
+            members, _ = at_home(self.cover.members(rows, run), self.stitched)
             f = self.charts.coordinates(rows, members, run)
             placed[lo:hi], _ = blend(members, self.stitched.images(members.patches, f))
         return placed
@@ -109,11 +110,11 @@ class PatchInverse:
 
     cover: VoronoiCover
     charts: Charts
-    stitched: Stitched
+    stitched: PlacedPatches
     back: FloatArray
 
     @classmethod
-    def of(cls, charts: Charts, stitched: Stitched, overlaps: Overlaps, overlap: float) -> PatchInverse:
+    def of(cls, charts: Charts, stitched: PlacedPatches, overlaps: Overlaps, overlap: float) -> PatchInverse:
         """Build from stitched patches."""
         n = charts.n_patches
         i, j = np.r_[overlaps.first, overlaps.second], np.r_[overlaps.second, overlaps.first]
@@ -126,8 +127,36 @@ class PatchInverse:
         found = np.empty((len(Y), self.charts.means.shape[1]))
         for lo, hi in run.ranges(len(Y), MAX_PLACED_ROWS):
             places = np.asarray(Y[lo:hi], dtype=float)
-            members, _ = _at_home(self.cover.members(places, run), self.stitched)
+            members, _ = at_home(self.cover.members(places, run), self.stitched)
             away = places[members.points] - self.stitched.shifts[members.patches]
             f = np.einsum("mp,mpr->mr", away, self.back[members.patches])
             found[lo:hi], _ = blend(members, self.charts.points(members.patches, f, run))
         return found
+
+
+@dataclass(frozen=True)
+class CenteredPatchMap:
+    """New points to coordinates by patches about an ``origin``: rows far from zero are rounded before, not after."""
+
+    origin: FloatArray
+    place: PatchMap
+
+    def __call__(self, X: Array, run: Run) -> FloatArray:
+        """Place the rows of X."""
+        n, columns = X.shape
+        placed = np.empty((n, self.place.stitched.shifts.shape[1]))
+        for lo, hi in run.ranges(n, max(1, MAX_DENSE_ENTRIES // columns)):
+            placed[lo:hi] = self.place(dense(X[lo:hi]) - self.origin, run)
+        return placed
+
+
+@dataclass(frozen=True)
+class CenteredPatchInverse:
+    """Coordinates back to points by patches about an ``origin``."""
+
+    origin: FloatArray
+    lead: PatchInverse
+
+    def __call__(self, Y: Array, run: Run) -> FloatArray:
+        """Return the points at the places Y."""
+        return self.lead(Y, run) + self.origin

@@ -50,6 +50,8 @@ STATE_CLASSES: dict[str, tuple[str, ...]] = {
     "manifoldry.patches.stitch": ("Stitched",),
     "manifoldry.patches.unfold": ("PatchInverse", "PatchMap"),
     "manifoldry.solve.latent_gaussian": ("LatentGaussian",),
+    "manifoldry.patches.stitch": ("PlacedPatches", "Stitched"),
+    "manifoldry.patches.unfold": ("CenteredPatchInverse", "CenteredPatchMap", "PatchInverse", "PatchMap"),
     "manifoldry.solve.negative_sampling": ("LayoutParameters",),
     "manifoldry.solve.network": ("Network",),
     "manifoldry.solve.repulsion.barnes_hut": ("BarnesHutPotential",),

@@ -14,11 +14,11 @@ from manifoldry.base.embedder import Embedder, Metric, count_points
 from manifoldry.base.estimator import estimator
 from manifoldry.base.targets import given_targets, target_notes
 from manifoldry.extend.pieces import embed_pieces
+from manifoldry.geometry.supervised import with_targets
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
-from manifoldry.neighbors.supervised import with_targets
 from manifoldry.parameters import PositiveInt, Range
 from manifoldry.run import Run
 from manifoldry.values import Embedding, NeighborGraph
@@ -70,7 +70,7 @@ class GraphEmbedder(Embedder):
             return self._embed(X, run)
         sample = with_targets(self._sample(X, run), targets, self.symmetry, self.disconnected == "bridge", run)
         embedding = self._embed_sample(sample, run)
-        return replace(embedding, notes={**embedding.notes, **target_notes(sample.targets)})
+        return replace(embedding, notes={**embedding.notes, **target_notes(targets, sample.targets)})
 
     def _embed_sample(self, sample: Sample, run: Run) -> Embedding:
         embedding = embed_pieces(sample, self._unfold, self.n_components, self.disconnected, run)

@@ -47,6 +47,9 @@ def given_targets(model: Any, y: Any, n_points: int) -> Targets | None:
         return None
     if model.target_metric == "categorical":
         labels, known = known_classes(y, n_points)
+        # Numbered in the order of their first points: the names must not decide a bit.
+        _, first, labels = np.unique(np.where(known, labels, -1), return_index=True, return_inverse=True)
+        labels = np.argsort(np.argsort(np.where(known[first], first, -1)))[labels] - int(not known.all())
         return Targets(labels[:, None], known, True, weight) if len(np.unique(labels[known])) > 1 else None
     if weight == 1:
         raise ValueError("Numeric targets need a target_weight below 1, at which only equal ones are not apart; got 1.")
@@ -58,8 +61,7 @@ def given_targets(model: Any, y: Any, n_points: int) -> Targets | None:
     return Targets(scaled, known, False, weight)
 
 
-def target_notes(targets: Targets | None) -> dict[str, Any]:
+def target_notes(given: Targets, used: Targets | None) -> dict[str, Any]:
     """Return what ``diagnostics_`` says: how many targets were known, and how far apart they put points."""
-    if targets is None:
-        return {}
-    return {"known_targets": int(targets.known.sum()), "target_distance": targets.distance}
+    distance = given.distance if used is None else used.distance
+    return {"known_targets": int(given.known.sum()), "target_distance": distance}

@@ -65,7 +65,8 @@ class Isomap(GraphEmbedder):
         Treatment of a disconnected graph: join the components by shortest bridges (with a warning), embed each
         component apart, embed the largest only (the other points get NaN), or raise an error.
     target_metric : {"categorical", "numeric"}
-        What ``y`` holds, if it is given: classes, or numbers whose differences matter. -1, NaN and None are unknown.
+        What ``y`` holds, if it is given: classes, or numbers whose differences matter. -1, NaN and None are unknown,
+        and filled in along the graph by shares of the known ones.
     target_weight : float
         Weight w of ``y``, from 0, which ignores it, to 1. Points of different known classes count as
         :math:`\sqrt{d^2 + p^2}` apart, with p = h w / (1 - w) and h the median distance of neighbors; with 1 no edge
@@ -95,7 +96,7 @@ class Isomap(GraphEmbedder):
 
     Notes
     -----
-    References: tenenbaum2000; targets: deridder2003, geng2005.
+    References: tenenbaum2000; targets: deridder2003, geng2005, zhu2003.
 
     Examples
     --------

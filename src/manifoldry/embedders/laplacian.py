@@ -10,7 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 from manifoldry.base import GraphEmbedder, count_points, estimator, fitted
 from manifoldry.base.targets import given_targets
 from manifoldry.extend.affinity import LaplacianNystrom, embed_affinities, embed_copies
-from manifoldry.geometry.affinity import bandwidth_notes, edge_affinity, weakened
+from manifoldry.geometry.affinity import bandwidth_notes, edge_affinity
+from manifoldry.geometry.harmonic import weakened
 from manifoldry.geometry.laplacian import LaplacianKind
 from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample

@@ -11,7 +11,6 @@ from scipy.sparse import csr_array, diags_array, issparse
 
 from manifoldry.neighbors.graph import local_scale
 from manifoldry.neighbors.sample import Sample
-from manifoldry.neighbors.targets import Targets
 from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
 MIN_EDGE_AFFINITY = 1e-10
@@ -261,18 +260,4 @@ def affinity_lengths(W: Any, strongest: float) -> csr_array:
     affinities = csr_array(W, dtype=np.float64, copy=True)
     affinities.eliminate_zeros()
     affinities.data = np.sqrt(-2.0 * np.log(np.clip(affinities.data / strongest, np.finfo(float).tiny, 1.0)))
-    return affinities
-
-
-def weakened(W: Any, targets: Targets) -> csr_array:
-    r"""Return affinities with the factor :math:`e^{-(w / (1 - w))^2 \Lambda}` of `Targets` of weight w.
-
-    It is what lengths would have become under the automatic bandwidth, for which :math:`2 s^2 = h^2`.
-    """
-    affinities = csr_array(W, dtype=np.float64, copy=True)
-    rows = np.repeat(np.arange(affinities.shape[0]), np.diff(affinities.indptr))
-    squares = targets.squares(rows, affinities.indices)
-    ratio = targets.weight / (1.0 - targets.weight) if targets.weight < 1 else np.inf
-    affinities.data *= np.where(squares > 0, np.exp(-(ratio**2) * np.where(squares > 0, squares, 1.0)), 1.0)
-    affinities.eliminate_zeros()
     return affinities

@@ -11,15 +11,16 @@ from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
 @dataclass(frozen=True)
 class Targets:
-    r"""Targets as one more coordinate: pairs are :math:`\sqrt{d_{ij}^2 + p^2 \Lambda_{ij}}` apart.
+    r"""Targets as more coordinates: pairs are :math:`\sqrt{d_{ij}^2 + p^2 \Lambda_{ij}}` apart.
 
-    Of two known classes :math:`\Lambda` is 0 if they are the same, else 1; of numeric targets it is their squared
-    distance, over its mean of all known pairs. A pair with an unknown end has 0.
+    Of two known classes :math:`\Lambda` is 0 if they are the same, else 1; of numbers in columns it is their squared
+    distance. A pair with an unknown end has 0.
 
     Parameters
     ----------
     values : ndarray of shape (n, m)
-        Numbers of classes in one column, or numeric targets, scaled.
+        Classes 0, 1, ... in one column, or columns of numbers: numeric targets, scaled to a mean squared distance of 1
+        of known pairs, or shares of classes, over the root of 2.
     known : ndarray of shape (n,)
         Which are known.
     categorical : bool

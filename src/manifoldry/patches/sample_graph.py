@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from manifoldry.geometry.supervised import supervised_lists
 from manifoldry.neighbors.graph import join_small_components, symmetrize
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
-from manifoldry.neighbors.supervised import supervised_lists
 from manifoldry.neighbors.targets import Targets
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, NeighborGraph
@@ -23,4 +23,4 @@ def sample_graph(
     if targets is None:
         return join_small_components(symmetrize(neighbors), rows, run), index
     sample = Sample(rows, neighbors, symmetrize(neighbors), index)
-    return symmetrize(supervised_lists(sample, targets.scaled_to(neighbors), run)), index
+    return symmetrize(supervised_lists(sample, targets, run)[1]), index

@@ -14,6 +14,7 @@ from manifoldry.base.targets import known_classes, known_numbers
 from manifoldry.extend.pieces import embed_pieces
 from manifoldry.extend.unfolded import distances_fit, embed_unfolded, refuse_many_pairs
 from manifoldry.neighbors.sample import Sample
+from manifoldry.neighbors.targets import Targets
 from manifoldry.parameters import Fraction, Positive
 from manifoldry.registry import register
 from manifoldry.run import Run
@@ -146,10 +147,16 @@ class ColoredMVU(GraphEmbedder):
         return self._embed_with(X, None, run)
 
     def _embed_with(self, X: Any, y: Any, run: Run) -> Embedding:
-        targets = None if y is None else _target_rows(y, count_points(X), self.target_metric)
+        targets = None if y is None else self._targets(y, count_points(X))
         sample = replace(self._sample(X, run), targets=targets)
         embedding = embed_pieces(sample, self._unfold, self.n_components, self.disconnected, run)
         return replace(embedding, notes={**sample.index.notes, **embedding.notes})
+
+    def _targets(self, y: Any, n_points: int) -> Targets:
+        if self.target_metric == "categorical":
+            numbers, known = known_classes(y, n_points)
+            return Targets(numbers[:, None], known, True, self.target_weight)
+        return Targets(*known_numbers(y, n_points), False, self.target_weight)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         pairs = PairDistances.of_graph(sample.graph)
@@ -166,22 +173,12 @@ class ColoredMVU(GraphEmbedder):
         return embed_unfolded(sample, solution, n_components, run, advice=advice, **notes)
 
 
-def _target_rows(y: Any, n_points: int, metric: TargetMetric) -> FloatArray:
-    """Return a row of numbers for every point, of NaN where the target is not known."""
-    if metric == "categorical":
-        numbers, known = known_classes(y, n_points)
-        rows: FloatArray = numbers[:, None].astype(float)
-    else:
-        rows, known = known_numbers(y, n_points)
-    return np.where(known[:, None], rows, np.nan)
-
-
 def _form(sample: Sample, metric: TargetMetric, weight: float) -> tuple[FloatArray | None, int]:
     """Return the form to maximize, None for the variance, and how many targets are known."""
-    n, rows = sample.n_points, sample.targets
-    if rows is None:
+    n, targets = sample.n_points, sample.targets
+    if targets is None:
         return None, 0
-    known = np.isfinite(rows).all(axis=1)
+    rows, known = targets.values, targets.known
     n_known = int(known.sum())
     if not n_known or weight == 0:
         return None, n_known

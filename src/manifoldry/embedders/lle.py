@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from scipy.sparse import csr_array
 
@@ -96,6 +96,8 @@ class LLE(GraphEmbedder):
     disconnected : {"apart", "bridge", "largest", "raise"}
         Treatment of a disconnected graph: embed each component apart, join them by shortest bridges (with a warning),
         embed the largest only (the other points get NaN), or raise an error.
+    target_metric, target_weight
+        As in `Isomap`: ``y`` changes who is a neighbor, the weights are those of the points.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
 
@@ -113,7 +115,7 @@ class LLE(GraphEmbedder):
 
     Notes
     -----
-    References: roweis2000, saul2003.
+    References: roweis2000, saul2003; targets: deridder2003.
 
     Examples
     --------
@@ -125,6 +127,8 @@ class LLE(GraphEmbedder):
     reg: NonNegative = 0.001
     min_participation: Fraction = 0.02
     disconnected: Policy = "apart"
+    target_metric: Literal["categorical", "numeric"] = "categorical"
+    target_weight: Fraction = 0.0
 
     reconstruction_error_: float = fitted()
 

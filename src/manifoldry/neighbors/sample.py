@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from manifoldry.neighbors.search import NeighborIndex
+from manifoldry.neighbors.targets import Targets
 from manifoldry.run import Run
 from manifoldry.values import Array, IntArray, NeighborGraph
 
@@ -17,8 +18,8 @@ class Sample:
     """Sampled points with the neighbor list of each as the search found it, and the index for those of new points.
 
     ``X`` holds rows (n, D), distances (n, n) if ``pairwise``, or None where only a graph was given; ``graph`` is the
-    undirected graph of the lists, with the bridges that joined its components. ``targets`` has a row for every point,
-    where a method was given any.
+    undirected graph of the lists, with the bridges that joined its components. ``targets`` are there where a method was
+    given any and has a use for them; the index is by the points alone.
     """
 
     X: Any
@@ -26,7 +27,7 @@ class Sample:
     graph: NeighborGraph
     index: NeighborIndex
     pairwise: bool = False
-    targets: Array | None = None
+    targets: Targets | None = None
 
     @property
     def n_points(self) -> int:
@@ -36,7 +37,7 @@ class Sample:
     def part(self, members: IntArray, run: Run) -> Sample:
         """Return the sample of ``members`` alone (sorted), with an index of its own."""
         neighbors, graph = self.neighbors.subset(members), self.graph.subset(members)
-        targets = None if self.targets is None else self.targets[members]
+        targets = None if self.targets is None else self.targets.part(members)
         if self.X is None:
             index = NeighborIndex.of_graph(len(members), self.index.rule.n_neighbors)
             return Sample(None, neighbors, graph, index, targets=targets)

@@ -1,4 +1,4 @@
-"""Rows that come later: what ``partial_fit`` refuses, and how a method on a neighbor graph takes them into its sample."""
+"""Rows that come later: what ``partial_fit`` refuses, and how a method on a neighbor graph takes them in."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from scipy.sparse import issparse, vstack
 from manifoldry import check
 from manifoldry.base.estimator import validated_rows
 from manifoldry.blocks import as_blocks
+from manifoldry.blocks.moments import RowMoments
 from manifoldry.extend.pieces import embed_pieces
 from manifoldry.neighbors.incremental import grown_lists, updatable
 from manifoldry.neighbors.sample import Sample
@@ -20,6 +21,7 @@ from manifoldry.neighbors.shared import known_neighbors
 from manifoldry.parameters import check_parameters
 from manifoldry.run import Run
 from manifoldry.values import Array, Embedding, NeighborGraph
+from manifoldry.warnings import EmbeddingWarning, warn
 
 M = TypeVar("M")
 
@@ -73,6 +75,26 @@ def refuse_other_rows(model: Any, X: Any) -> None:
             f"This {name} was fitted to rows in blocks, of which it holds a sample: more rows would count "
             "differently from those. Call partial_fit with every block instead of fit, or fit all rows again."
         )
+
+
+def kept_moments(model: Any) -> RowMoments | None:
+    """Return the moments of the batches that principal components were updated by so far, None before the first.
+
+    Another number of components is refused; a model that was fitted at once has kept none, which is told.
+    """
+    before: RowMoments | None = model.__dict__.get("_moments")
+    if before is None and hasattr(model, "components_"):
+        warn(
+            f"{type(model).__name__}.fit kept no moments of its {model.n_samples_} rows, so partial_fit begins anew "
+            "with this batch: for components of all rows call it with every batch, from the first on.",
+            EmbeddingWarning,
+        )
+    if before is not None and model._asked != model.n_components:
+        raise ValueError(
+            f"The batches so far were taken with n_components={model._asked}; got {model.n_components}: set it back, "
+            "or begin with another PCA."
+        )
+    return before
 
 
 def stacked(old: Any, new: Any) -> Any:

@@ -133,7 +133,9 @@ class Isomap(GraphEmbedder):
     def _unfold_grown(
         self, sample: Sample, n_components: int, run: Run, before: Growth | None
     ) -> tuple[Embedding, FloatArray]:
-        lengths = None if before is None else grown_geodesics(before.computed, before.graph, sample.graph, run)
+        lengths = None
+        if before is not None and before.graph is not None:
+            lengths = grown_geodesics(before.computed, before.graph, sample.graph, run)
         if lengths is None:
             lengths, _ = geodesic_lengths(sample.graph, run, at_least=sample.n_points)
         guess = None if before is None else grown_eigenvectors(self._extension.scaling, lengths)

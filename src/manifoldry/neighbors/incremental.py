@@ -16,8 +16,8 @@ UPDATED_ROWS = 256
 """Rows of the matrix of path lengths in one task."""
 
 MAX_CHANGED_PATHS, MAX_CHANGED_PATHS_OF_FEW = 0.12, 0.5
-"""Share of the shortest paths expected to lead over a changed edge up to which path lengths are updated; beyond, all are
-computed again. An updated length takes 0.3 microseconds; one of all 0.04, where 32 sources go together, and 0.15 of so
+"""Share of the shortest paths expected to lead over a changed edge up to which path lengths are updated; beyond, all
+are computed again. An updated length takes 0.3 microseconds; one of all 0.04, where 32 sources go together, and 0.15 of so
 few points that scipy computes them."""
 
 
@@ -68,10 +68,10 @@ def changed_edges(before: NeighborGraph, after: NeighborGraph) -> tuple[IntArray
     ([1], [1])
     """
     n = after.n_points
-    keys = [graph.rows().astype(np.int64) * n + graph.indices for graph in (before, after)]
-    _, ours, theirs = np.intersect1d(*keys, assume_unique=True, return_indices=True)
+    old, new = (graph.rows().astype(np.int64) * n + graph.indices for graph in (before, after))
+    _, ours, theirs = np.intersect1d(old, new, assume_unique=True, return_indices=True)
     same = before.lengths[ours] == after.lengths[theirs]
-    return np.setdiff1d(np.arange(len(keys[0])), ours[same]), np.setdiff1d(np.arange(len(keys[1])), theirs[same])
+    return np.setdiff1d(np.arange(len(old)), ours[same]), np.setdiff1d(np.arange(len(new)), theirs[same])
 
 
 def grown_geodesics(lengths: FloatArray, before: NeighborGraph, after: NeighborGraph, run: Run) -> FloatArray | None:

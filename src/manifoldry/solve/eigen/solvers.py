@@ -79,9 +79,7 @@ MAX_SHIFTS = 3
 """Maximum number of factorizations, each with a shift nearer to the spectrum."""
 
 
-def lowest(
-    pencil: Pencil, k: int, tolerance: Tolerance, run: Run, guess: FloatArray | None = None
-) -> tuple[Ritz, str]:
+def lowest(pencil: Pencil, k: int, tolerance: Tolerance, run: Run, guess: FloatArray | None = None) -> tuple[Ritz, str]:
     """Return the k lowest pairs of a pencil and the name of the solver that gave them.
 
     ``guess`` (n, m) holds approximate eigenvectors to begin with, times C' of the mass matrix.
@@ -91,9 +89,7 @@ def lowest(
         return _try_solvers(pencil, k, tolerance, run, guess)
 
 
-def _try_solvers(
-    pencil: Pencil, k: int, tolerance: Tolerance, run: Run, guess: FloatArray | None
-) -> tuple[Ritz, str]:
+def _try_solvers(pencil: Pencil, k: int, tolerance: Tolerance, run: Run, guess: FloatArray | None) -> tuple[Ritz, str]:
     """Try the solvers in turn.
 
     Each starts from the best block so far. Accepted residuals end the search at once if the iteration converged;

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, Self
 
 from manifoldry.base import GraphEmbedder, estimator
 from manifoldry.base.blockwise import BlockFit
+from manifoldry.base.incremental import Growth, add_rows
 from manifoldry.extend.fitted_geodesics import (
     geodesic_matrix,
     reconstruction_error,
@@ -16,14 +17,16 @@ from manifoldry.extend.nystrom import (
     GeodesicNystrom,
     embed_by_landmarks,
     embed_by_scaling,
+    grown_eigenvectors,
 )
 from manifoldry.neighbors.geodesic import geodesic_lengths
+from manifoldry.neighbors.incremental import grown_geodesics
 from manifoldry.neighbors.sample import Sample
 from manifoldry.parameters import Fraction
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.solve.scaling import classical_scaling
-from manifoldry.values import Embedding
+from manifoldry.solve.scaling import classical_scaling, scaling_by_products
+from manifoldry.values import Embedding, FloatArray
 
 
 @register(
@@ -118,6 +121,38 @@ class Isomap(GraphEmbedder):
     suggest_n_components = suggest_n_components
 
     _blockwise = BlockFit(n_rows=5_000)
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Add rows to the sample; the model becomes that of a fit to all rows so far, in the order they came.
+
+        Neighbor lists, and geodesic distances where few of them change, are updated; those are kept from the
+        first call on, n x n numbers. The eigenvectors start from the old ones.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n_new, n_features)
+            The rows to add; the first call is a fit.
+        y : ignored
+            For pipelines.
+
+        Returns
+        -------
+        self : estimator
+            Graph and geodesic distances are those of the fit to the last bit, eigenpairs to the solver's tolerance.
+        """
+        return add_rows(self, X)
+
+    def _unfold_grown(
+        self, sample: Sample, n_components: int, run: Run, before: Growth | None
+    ) -> tuple[Embedding, FloatArray]:
+        lengths = None
+        if before is not None and before.graph is not None:
+            lengths = grown_geodesics(before.computed, before.graph, sample.graph, run)
+        if lengths is None:
+            lengths, _ = geodesic_lengths(sample.graph, run, at_least=sample.n_points)
+        guess = None if before is None else grown_eigenvectors(self._extension.scaling, lengths)
+        scaling = scaling_by_products(lengths, n_components, run, guess)
+        return embed_by_scaling(GeodesicNystrom(sample.index, sample.graph, scaling), run), lengths
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         lengths, sources = geodesic_lengths(sample.graph, run, at_least=n_components + 2)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
+import numpy as np
 from scipy.sparse import csr_array
 
 from manifoldry.base import GraphEmbedder, estimator, fitted
+from manifoldry.base.incremental import Growth, add_rows
 from manifoldry.extend.local import embed_aligned, embed_principal
 from manifoldry.geometry.affinity import automatic_bandwidth, graph_affinity
 from manifoldry.geometry.neighborhoods import sum_blocks
 from manifoldry.geometry.tangent import duplicates_laplacian
-from manifoldry.geometry.weights import alignment, misfit_map, modified_blocks, reconstruction
+from manifoldry.geometry.weights import alignment, grown_reconstruction, misfit_map, modified_blocks, reconstruction
 from manifoldry.neighbors.graph import closed_groups
 from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
@@ -22,7 +24,7 @@ from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.eigen import GramMatrix
 from manifoldry.solve.localized import Aligned, aligned_eigenvectors
-from manifoldry.values import Embedding, NeighborGraph
+from manifoldry.values import Embedding, FloatArray, NeighborGraph
 
 _GIVES = ("transform", "inverse", "spectrum", "graph")
 _TEST_PARAMS = {"n_components": 2, "n_neighbors": 6}
@@ -45,10 +47,12 @@ def _alignment_matrix(W: csr_array, graph: NeighborGraph) -> Any:
     return M + twins if abs(twins).max() > 0 else GramMatrix(M, misfit_map(W))
 
 
-def _aligned(sample: Sample, M: Any, n_components: int, least: float, run: Run) -> Aligned:
+def _aligned(
+    sample: Sample, M: Any, n_components: int, least: float, run: Run, guess: FloatArray | None = None
+) -> Aligned:
     """Return the coordinates by the alignment matrix M."""
     affinities = graph_affinity(sample.graph, automatic_bandwidth(sample.neighbors)).matrix
-    return aligned_eigenvectors(M, affinities, n_components, least, run)
+    return aligned_eigenvectors(M, affinities, n_components, least, run, guess)
 
 
 @register(
@@ -136,6 +140,41 @@ class LLE(GraphEmbedder):
 
     def _rule(self, n_points: int) -> NeighborRule:
         return super()._rule(n_points).at_least(self.n_components + 1, n_points)
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Add rows to the sample; the model becomes that of a fit to all rows so far, in the order they came.
+
+        Weights are computed only of points whose neighbors change; the eigenvectors start from the old ones.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n_new, n_features)
+            The rows to add; the first call is a fit.
+        y : ignored
+            For pipelines.
+
+        Returns
+        -------
+        self : estimator
+            Graph and weights are those of the fit, eigenpairs to the solver's tolerance.
+        """
+        return add_rows(self, X)
+
+    def _unfold_grown(
+        self, sample: Sample, n_components: int, run: Run, before: Growth | None
+    ) -> tuple[Embedding, tuple[csr_array, NeighborGraph] | None]:
+        if sample.n_points <= n_components + 1:
+            return embed_principal(sample, n_components, run), None
+        lists, closed = _reconstructible(sample)
+        if before is None or before.computed is None:
+            W, guess = reconstruction(lists, self.reg, run), None
+        else:
+            W, _ = grown_reconstruction(lists, self.reg, run, *before.computed)
+            placed = self._extension(sample.X[len(self.embedding_) :], run)
+            guess = np.concatenate([self.embedding_, placed])
+        M = _alignment_matrix(W, sample.graph)
+        aligned = _aligned(sample, M, n_components, self.min_participation, run, guess)
+        return embed_aligned(sample, aligned, run, closed_groups=closed), (W, lists.neighbors)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         if sample.n_points <= n_components + 1:

@@ -15,6 +15,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.extmath import svd_flip
 
 from manifoldry.base.blockwise import BlockFit
+from manifoldry.base.incremental import kept_moments
 from manifoldry.base.rows import as_table
 from manifoldry.base.suggestion import N_CURVE_DIMENSIONS, variance_left_over
 from manifoldry.base.wrapped import Wrapped, WrappedSpectral
@@ -84,7 +85,8 @@ class PCA(WrappedSpectral, decomposition.PCA):
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        The scores; of rows in blocks those of the sample.
+        The scores; of rows in blocks those of the sample. After `partial_fit` there are neither these nor a spectrum,
+        as the rows are gone.
     spectrum_ : Spectrum
         Squared singular values of the centered data, with the normalized scores as vectors. Of rows in blocks values
         and residuals are of all rows, and vectors have the entries of the sample only: they are shorter than 1.
@@ -121,6 +123,40 @@ class PCA(WrappedSpectral, decomposition.PCA):
             residuals = _gram_residuals(moments.scatter, vectors[:, : self.n_components_], values)
         left_over = np.maximum(1.0 - np.cumsum(values[:N_CURVE_DIMENSIONS]) / values.sum(), 0.0)
         self._keep_whole(sample, values, residuals, left_over, run)
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Update the components by a batch of rows: to those of all rows so far, exact but for rounding.
+
+        Count, mean and scatter of the rows (p x p numbers) are kept and merged, whatever ``svd_solver`` says.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n_new, n_features)
+            The rows to add; the first batch has as many rows as there are components, or more.
+        y : ignored
+            For pipelines.
+
+        Returns
+        -------
+        self : estimator
+            Without ``embedding_``, ``spectrum_`` and ``diagnostics_``: the rows are gone.
+        """
+        before = kept_moments(self)
+        self._validate_params()
+        rows = self._checked(X) if before is None else self._validated(X, reset=False)
+        dtype = rows.dtype if before is None else np.result_type(rows.dtype, self.mean_.dtype)
+        moments = row_moments(rows, 0, self._run())
+        moments = moments if before is None else merged_moments(before, moments)
+        with self._computing(), blas_threads_for(len(moments.mean)):
+            self._set_components(moments, *descending_eigh(moments.scatter), dtype)
+        for name in ("embedding_", "spectrum_", "diagnostics_"):
+            self.__dict__.pop(name, None)
+        self._moments, self._asked = moments, self.n_components
+        return self
+
+    def _checked(self, X: Any) -> Any:
+        self.__dict__.pop("_moments", None)  # of rows before this fit
+        return super()._checked(X)
 
     def _set_components(self, moments: RowMoments, values: FloatArray, vectors: FloatArray, dtype: Any) -> None:
         """Set scikit-learn's attributes by the eigenpairs of the scatter, as its own solver by covariance does."""

@@ -107,6 +107,17 @@ def embed_by_scaling(extension: GeodesicNystrom, run: Run, **notes: Any) -> Embe
     return Embedding(scaling.coordinates, graph=graph, spectrum=scaling.spectrum, extension=extension, notes=notes)
 
 
+def grown_eigenvectors(scaling: Scaling, lengths: FloatArray) -> FloatArray:
+    """Return approximate eigenvectors of a grown sample: the old ones, and the places of the new points (Nystrom).
+
+    ``lengths`` are the geodesic distances (n, n) of all points, the scaled ones first.
+    """
+    old, values = len(scaling.mean_squares), scaling.spectrum.values
+    placed = scaling.place(lengths[old:, :old].astype(np.float64) ** 2)
+    placed /= np.sqrt(np.where(values > 0, values, 1.0))
+    return np.concatenate([scaling.spectrum.vectors, placed])
+
+
 def embed_by_landmarks(
     index: NeighborIndex,
     lengths: FloatArray,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.sparse import csr_array, diags_array
 from manifoldry.geometry.neighborhoods import Stack, local_grams, row_width, stacks
 from manifoldry.neighbors.sample import Sample
 from manifoldry.run import Run
-from manifoldry.values import FloatArray, IntArray
+from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
 RATIO_TIE_TOL = 1e-9
 """Relative difference of ratios of local eigenvalues up to which they count as equal: rounding leaves 1e-12 or so."""
@@ -99,6 +100,27 @@ def reconstruction(sample: Sample, reg: float, run: Run, *, nonnegative: bool = 
         data[starts[:, None] + np.arange(weights.shape[1])] = weights
     n = sample.n_points
     return csr_array((data, sample.neighbors.indices, sample.neighbors.indptr), shape=(n, n))
+
+
+def grown_reconstruction(
+    sample: Sample, reg: float, run: Run, W: csr_array, before: NeighborGraph
+) -> tuple[csr_array, IntArray]:
+    """Return the `reconstruction` of a grown sample, and the points whose weights were computed.
+
+    ``W`` holds the weights of the first points by the lists ``before``; those whose lists are the same keep them.
+    """
+    lists, n = sample.neighbors, sample.n_points
+    old = before.n_points
+    same = np.zeros(n, dtype=bool)
+    same[:old] = lists.degrees[:old] == before.degrees
+    kept, known = same[lists.rows()], same[:old][before.rows()]  # edges of the lists that are as long, in one order
+    differ = (lists.indices[kept] != before.indices[known]) | (lists.lengths[kept] != before.lengths[known])
+    same[lists.rows()[kept][differ]] = False
+    kept, known = same[lists.rows()], same[:old][before.rows()]
+    some = reconstruction(replace(sample, neighbors=lists.with_only(~kept)), reg, run)
+    data = np.empty(lists.n_edges)
+    data[kept], data[~kept] = W.data[known], some.data
+    return csr_array((data, lists.indices, lists.indptr), shape=(n, n)), np.flatnonzero(~same)
 
 
 def modified_blocks(sample: Sample, d: int, reg: float, run: Run) -> list[tuple[IntArray, FloatArray]]:

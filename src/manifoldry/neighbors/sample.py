@@ -10,7 +10,7 @@ import numpy as np
 from manifoldry.neighbors.search import NeighborIndex
 from manifoldry.neighbors.targets import Targets
 from manifoldry.run import Run
-from manifoldry.values import Array, IntArray, NeighborGraph
+from manifoldry.values import IntArray, NeighborGraph
 
 
 @dataclass(frozen=True)

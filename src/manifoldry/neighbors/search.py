@@ -130,13 +130,20 @@ class NeighborIndex:
         if rule.n_neighbors is None:
             rows, indices, distances = self.engine.within(X, rule.radius, run)
             return NeighborGraph.from_pairs(rows, indices, distances, self.n_points)
-        k = int(rule.n_neighbors)
-        distances, indices = self.engine.nearest(X, k + 1, run, own=True)
-        indices, distances = _without_self(indices, distances)
+        indices, distances = self.others(X, np.arange(self.n_points), run)
         if rule.radius is None:
             return NeighborGraph.from_rows(indices, distances)
         near = distances <= rule.radius
         return NeighborGraph.from_pairs(np.nonzero(near)[0], indices[near], distances[near], self.n_points)
+
+    def others(self, X: Any, which: IntArray, run: Run) -> tuple[IntArray, FloatArray]:
+        """Return the nearest fitted points, themselves left out, of the fitted points ``which``, whose rows ``X`` are.
+
+        Indices and distances have shape (m, n_neighbors).
+        """
+        whole = len(which) == self.n_points
+        distances, indices = self.engine.nearest(X, int(self.rule.n_neighbors or 0) + 1, run, own=whole)
+        return _without_self(indices, distances, which)
 
     def query(self, X: Any, run: Run) -> tuple[IntArray, FloatArray]:
         """Return neighbors of new points: indices and distances of shape (m, width), padded with -1 and infinity.
@@ -313,10 +320,10 @@ def _listed_by_all(graph: Any) -> int | None:
     return int(degrees[0]) if degrees[0] > 0 and (degrees == degrees[0]).all() else None
 
 
-def _without_self(indices: IntArray, distances: FloatArray) -> tuple[IntArray, FloatArray]:
+def _without_self(indices: IntArray, distances: FloatArray, own: IntArray) -> tuple[IntArray, FloatArray]:
     """Drop each row's own index; where it is missing, because of many duplicates, drop the last entry."""
     n, width = indices.shape
-    keep = indices != np.arange(n)[:, None]
+    keep = indices != own[:, None]
     crowded = keep.all(axis=1)
     keep[crowded, -1] = False
     return indices[keep].reshape(n, width - 1), distances[keep].reshape(n, width - 1)

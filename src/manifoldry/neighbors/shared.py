@@ -50,6 +50,18 @@ def shared_neighbors(n_neighbors: int = 1) -> Iterator[None]:
         _current.reset(token)
 
 
+@contextmanager
+def known_neighbors(X: Any, found: Found) -> Iterator[None]:
+    """Let fits to the rows ``X`` inside take the neighbors and the index that were found for them."""
+    searches = _SharedSearches(1)
+    searches.done.append((X, found))
+    token = _current.set(searches)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
 def shared_or_new(X: Any, rule: NeighborRule, search: Callable[[NeighborRule], Found]) -> Found:
     """Return the neighbor graph and index that ``rule`` asks for: by ``search``, or cut from one done before."""
     shared = _current.get()

@@ -83,16 +83,18 @@ class Aligned:
     notes: dict[str, Any]
 
 
-def aligned_eigenvectors(matrix: Any, affinities: csr_array, count: int, least: float, run: Run) -> Aligned:
+def aligned_eigenvectors(
+    matrix: Any, affinities: csr_array, count: int, least: float, run: Run, guess: FloatArray | None = None
+) -> Aligned:
     r"""Return the lowest eigenpairs, without the constant, that a share ``least`` of the points or more carries.
 
     An alignment matrix M hardly constrains a point, or a small clump, that no neighborhood but its own contains, and
     has an eigenvector for each. Such points are held: each is the mean of its neighbors, weighted by
     ``affinities``, :math:`y = E u` with the others at u, and the eigenvectors are those of :math:`E^T M E`. Where no
-    eigenvector is localized that is M itself.
+    eigenvector is localized that is M itself. ``guess`` (n, m) holds approximate coordinates to begin with.
     """
     n = matrix.shape[0]
-    spectrum, Y = bottom_eigenvectors(matrix, count, run)
+    spectrum, Y = bottom_eigenvectors(matrix, count, run, guess)
     shares = participation(spectrum.vectors)
     if not (shares < least).any():
         return Aligned(spectrum, Y, {})

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator
 
 from manifoldry.blas import blas_threads_for
 from manifoldry.geometry.principal import descending_eigh
@@ -19,6 +20,10 @@ ADDITIVE_ROUNDING_TOL = 1e-12
 MAX_FULL_SPECTRUM = 1000
 SCALING_BLOCK_ENTRIES = 2_000_000
 """Entries worked on at a time, so that no second n x n array is needed."""
+SQUARED_ENTRIES = 1 << 18
+"""Entries squared at a time where the square is used at once: 2 MB stay in a cache."""
+MAX_COPIED_SCALING = 2000
+"""Number of points up to which a copy of their distances costs less than the products without one."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +57,13 @@ class Scaling:
         return self.mean_squares @ weights - squares @ weights
 
 
-def classical_scaling(lengths: FloatArray, n_components: int, run: Run, *, overwrite: bool = False) -> Scaling:
+def classical_scaling(
+    lengths: FloatArray, n_components: int, run: Run, *, overwrite: bool = False, guess: FloatArray | None = None
+) -> Scaling:
     r"""Return the top eigenpairs of :math:`B = -\frac12 H D^{(2)} H`, H = I - 11'/n, from symmetric distances (n, n).
 
-    With ``overwrite``, ``lengths`` itself is turned into B instead of a copy of it.
+    With ``overwrite``, ``lengths`` itself is turned into B instead of a copy of it; ``guess`` (n, m) holds approximate
+    eigenvectors to begin with.
 
     References: torgerson1952, gower1966.
     """
@@ -70,7 +78,34 @@ def classical_scaling(lengths: FloatArray, n_components: int, run: Run, *, overw
 
         means = np.concatenate(run.map(square, ranges))
         _center(gram, means, -0.5, run)
-    return Scaling(largest(gram, n_components, run=run), means)
+    return Scaling(largest(gram, n_components, guess=guess, run=run), means)
+
+
+def scaling_by_products(lengths: FloatArray, n_components: int, run: Run, guess: FloatArray | None = None) -> Scaling:
+    """Return the `classical_scaling` of distances that are kept: B is multiplied with, block by block, never stored.
+
+    Few points are scaled by a copy.
+    """
+    n = len(lengths)
+    if n <= MAX_COPIED_SCALING:
+        return classical_scaling(lengths, n_components, run, guess=guess)
+    ranges = run.ranges(n, max(1, SQUARED_ENTRIES // n))
+
+    def times(vectors: FloatArray) -> FloatArray:
+        centered = vectors - vectors.mean(axis=0)
+        image = np.empty(centered.shape)
+
+        def block(lo: int, hi: int) -> None:
+            np.matmul(np.square(lengths[lo:hi], dtype=np.float64), centered, out=image[lo:hi])
+
+        run.map(block, ranges, blas=True)
+        return -0.5 * (image - image.mean(axis=0))
+
+    def mean_squares(lo: int, hi: int) -> FloatArray:
+        return np.square(lengths[lo:hi], dtype=np.float64).mean(axis=1)
+
+    B = LinearOperator((n, n), matvec=times, matmat=times, dtype=np.float64)
+    return Scaling(largest(B, n_components, guess=guess, run=run), np.concatenate(run.map(mean_squares, ranges)))
 
 
 def center_gram(gram: FloatArray, run: Run) -> FloatArray:

@@ -13,6 +13,8 @@ from typing import Any
 from manifoldry.registry import CLUSTERINGS, METHODS
 
 STATE_CLASSES: dict[str, tuple[str, ...]] = {
+    "manifoldry.base.incremental": ("Growth",),
+    "manifoldry.blocks.moments": ("RowMoments",),
     "manifoldry.choosing.auto": ("BestInverse", "BestMap"),
     "manifoldry.choosing.comparison": ("ComparedMethod", "Comparison", "SkippedMethod"),
     "manifoldry.choosing.purposes": ("Criterion", "Purpose"),

@@ -23,7 +23,7 @@ KNOWN_VECTOR_TOL = 1e-6
 """Maximum residual of a known eigenvector, relative to the norm."""
 
 
-def smallest(
+def smallest(  # noqa: PLR0913
     A: Any,
     k: int,
     *,
@@ -31,6 +31,7 @@ def smallest(
     null: Array | None = None,
     tol: float | None = None,
     tolerable: float = 0.0,
+    guess: FloatArray | None = None,
     run: Run,
 ) -> Spectrum:
     r"""Return the k algebraically smallest eigenpairs of A, or of the pencil (A, B), ascending.
@@ -60,6 +61,8 @@ def smallest(
     tolerable : float
         Relative residual at which the best pairs found are returned with a warning where none reach ``tol``;
         otherwise `numpy.linalg.LinAlgError` tells the best residual.
+    guess : ndarray of shape (n, m), optional
+        Approximate eigenvectors, m at most k, to begin with; they save steps and do not change the tolerance.
     run : Run
         Gets the stage "eigenproblem". The result depends on neither its seed nor its threads.
 
@@ -72,11 +75,18 @@ def smallest(
     array([1., 3.])
     """
     pencil = Pencil.of(A, B, 1.0, null, run)
-    return _spectrum(pencil, k, null, replace(Tolerance.of(tol, pencil.eps), tolerable=tolerable), run)
+    return _spectrum(pencil, k, null, replace(Tolerance.of(tol, pencil.eps), tolerable=tolerable), run, guess)
 
 
 def largest(
-    A: Any, k: int, *, B: Any = None, known: Array | None = None, tol: float | None = None, run: Run
+    A: Any,
+    k: int,
+    *,
+    B: Any = None,
+    known: Array | None = None,
+    tol: float | None = None,
+    guess: FloatArray | None = None,
+    run: Run,
 ) -> Spectrum:
     """Return the k algebraically largest eigenpairs of A, or of the pencil (A, B), values descending.
 
@@ -91,7 +101,7 @@ def largest(
     array([5., 3.])
     """
     pencil = Pencil.of(A, B, -1.0, known, run)
-    return _spectrum(pencil, k, known, Tolerance.of(tol, pencil.eps), run)
+    return _spectrum(pencil, k, known, Tolerance.of(tol, pencil.eps), run, guess)
 
 
 def fix_signs(vectors: FloatArray) -> FloatArray:
@@ -116,12 +126,14 @@ def column_signs(vectors: FloatArray) -> FloatArray:
     return np.where(vectors[first, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
 
 
-def _spectrum(pencil: Pencil, k: int, known: Array | None, tolerance: Tolerance, run: Run) -> Spectrum:
+def _spectrum(
+    pencil: Pencil, k: int, known: Array | None, tolerance: Tolerance, run: Run, guess: FloatArray | None
+) -> Spectrum:
     room = pencil.n - pencil.known.shape[1]
     if not 1 <= k <= room:
         raise ValueError(f"Between 1 and {room} eigenpairs can be found here; got k = {k}.")
     with run.stage("eigenproblem"):
-        values, vectors, norm, solver = _separated(pencil, k, tolerance, run)
+        values, vectors, norm, solver = _separated(pencil, k, tolerance, run, guess)
         _require_eigenvectors(pencil, norm)
         vectors, values = fix_signs(vectors), pencil.sign * values + 0.0  # no negative zeros
         defects = product(pencil.A, vectors, pencil.run) - _mass_times(pencil, vectors) * values
@@ -140,11 +152,13 @@ def _warn_of(residuals: FloatArray, tolerance: Tolerance) -> None:
         )
 
 
-def _separated(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[FloatArray, FloatArray, float, str]:
+def _separated(
+    pencil: Pencil, k: int, tolerance: Tolerance, run: Run, guess: FloatArray | None
+) -> tuple[FloatArray, FloatArray, float, str]:
     """Return the k lowest values, their vectors, the norm and the solver, component by component."""
     groups = _groups(pencil)
     if len(groups) == 1:
-        ritz, solver = lowest(pencil, k, tolerance, run)
+        ritz, solver = lowest(pencil, k, tolerance, run, None if guess is None else pencil.root.times_t(guess))
         return ritz.values[:k], pencil.root.solve_t(ritz.vectors[:, :k]), ritz.norm, solver
     known = pencil.root.solve_t(pencil.known)
     blocks = [pencil.part(members, known[members]) for members in groups]

@@ -79,14 +79,17 @@ MAX_SHIFTS = 3
 """Maximum number of factorizations, each with a shift nearer to the spectrum."""
 
 
-def lowest(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[Ritz, str]:
-    """Return the k lowest pairs of a pencil and the name of the solver that gave them."""
+def lowest(pencil: Pencil, k: int, tolerance: Tolerance, run: Run, guess: FloatArray | None = None) -> tuple[Ritz, str]:
+    """Return the k lowest pairs of a pencil and the name of the solver that gave them.
+
+    ``guess`` (n, m) holds approximate eigenvectors to begin with, times C' of the mass matrix.
+    """
     # Blocks of a few columns are small for BLAS however many rows they have; only LAPACK may get more threads.
     with one_blas_thread():
-        return _try_solvers(pencil, k, tolerance, run)
+        return _try_solvers(pencil, k, tolerance, run, guess)
 
 
-def _try_solvers(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tuple[Ritz, str]:
+def _try_solvers(pencil: Pencil, k: int, tolerance: Tolerance, run: Run, guess: FloatArray | None) -> tuple[Ritz, str]:
     """Try the solvers in turn.
 
     Each starts from the best block so far. Accepted residuals end the search at once if the iteration converged;
@@ -95,6 +98,8 @@ def _try_solvers(pencil: Pencil, k: int, tolerance: Tolerance, run: Run) -> tupl
     narrowest = 1 if pencil.sparse else MIN_DENSE_BLOCK
     width = min(max(k + N_GUARD_VECTORS, narrowest), pencil.n - pencil.known.shape[1])
     start = np.random.Generator(np.random.Philox(key=0)).standard_normal((pencil.n, width))
+    if guess is not None:
+        start[:, : guess.shape[1]] = guess[:, :width]
     best = Ritz(np.zeros(width), start, np.full(width, np.inf), 0.0)
     name, tried = "", []
     for title, solver in _solver_sequence(pencil, k, tolerance):

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from manifoldry.embedders.npp import NPP, ONPP
     from manifoldry.embedders.pursuit import ProjectionPursuit
     from manifoldry.embedders.sne import SNE, SymmetricSNE
+    from manifoldry.embedders.spe import SPE
     from manifoldry.embedders.tesseramap import TesseraMap
     from manifoldry.embedders.tsne import TSNE
     from manifoldry.embedders.umap import UMAP
@@ -135,6 +136,7 @@ __all__ = [
     "ONPP",
     "PCA",
     "SNE",
+    "SPE",
     "TSNE",
     "UMAP",
     "VQPCA",

@@ -76,7 +76,10 @@ def agreement(model):
     return ROUNDING
 
 
-SLOW_DEFAULTS = (manifoldry.ColoredMVU, manifoldry.MVE, manifoldry.LandmarkMVU, manifoldry.TesseraMap)
+SLOW_DEFAULTS = (
+    *(manifoldry.ColoredMVU, manifoldry.MVE, manifoldry.SPE),
+    *(manifoldry.LandmarkMVU, manifoldry.TesseraMap),
+)
 """Methods whose checks with default parameters take a minute and a half together; those with fewer starts do not."""
 
 DEFAULTS = [card.cls for card in OWN if card is not AUTO and card.cls not in SLOW_DEFAULTS]

@@ -57,7 +57,7 @@ def test_a_ring_becomes_a_regular_polygon(n):
 
 
 def test_a_path_of_three_is_evenly_spaced_on_a_line():
-    """Of centered vectors (1, 0, -1) has x'Ax = 0 and (1, -2, 1) / sqrt(6) has -4/3: the first, with trace 3, is best."""
+    """Of centered vectors (1, 0, -1) has x'Ax = 0 and (1, -2, 1) / sqrt(6) has -4/3: the first, of trace 3, is best."""
     A = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
     spe = SPE(n_components=1, tol=1e-7).fit(graph_from(A))
     assert np.abs(spe.embedding_[:, 0]) == pytest.approx([np.sqrt(1.5), 0, np.sqrt(1.5)], abs=1e-3)
@@ -68,9 +68,7 @@ def test_a_path_of_three_is_evenly_spaced_on_a_line():
 def test_all_joined_to_all_is_a_simplex():
     spe = SPE(n_components=4).fit(graph_from(1 - np.eye(5)))
     D = squares(spe.embedding_)
-    assert D[~np.eye(5, dtype=bool)] == pytest.approx(
-        np.full(20, 2.5), rel=1e-9
-    )  # trace 5: 2 n D = 2 n^2 / (n - 1) ...
+    assert D[~np.eye(5, dtype=bool)] == pytest.approx(np.full(20, 2.5), rel=1e-9)  # n (n - 1) D = 2 n tr K
     assert spe.certificate_.gap == 0
 
 
@@ -101,9 +99,8 @@ def test_neighbors_of_rows_are_kept_whatever_their_distances():
     A = connectivity(spe.graph_)
     assert np.array_equal(read_off(spe.embedding_, A), A)
     longer = graph_from(A, 7.0)
-    assert np.array_equal(
-        SPE(n_components=39).fit(longer).embedding_, SPE(n_components=39).fit(graph_from(A)).embedding_
-    )
+    one, other = (SPE(n_components=39).fit(graph).embedding_ for graph in (longer, graph_from(A)))
+    assert np.array_equal(one, other)
 
 
 def reference(A, margin, C, kind):
@@ -174,10 +171,11 @@ def test_slack_is_worth_its_price():
     A = random_graph(16, 5, degree=5)
     structure = GraphStructure(A, "neighbors", 0.1)
     hard = preserve_structure(structure, Run(0), C=None, tol=1e-5, max_iter=40)
-    soft = [preserve_structure(structure, Run(0), C=C, tol=1e-5, max_iter=40) for C in (1.0, 10.0, 1000.0)]
-    assert all(fit.certificate.objective <= hard.certificate.objective * (1 - 1e-4) for fit in soft[:1])
-    assert soft[0].xi > soft[1].xi > soft[2].xi >= 0
-    assert soft[2].xi < 1e-2
+    soft = [preserve_structure(structure, Run(0), C=C, tol=1e-5, max_iter=40) for C in (1.0, 4.0, 1000.0)]
+    values = [-fit.certificate.objective for fit in (*soft, hard)]
+    assert np.all(np.diff(values) <= 2e-5 * values[-1])
+    assert soft[0].xi > soft[1].xi >= soft[2].xi
+    assert soft[2].xi < 1e-6
 
 
 def test_products_of_comparisons_are_those_of_their_matrices():

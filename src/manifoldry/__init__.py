@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from manifoldry.embedders.pursuit import ProjectionPursuit
     from manifoldry.embedders.robustpca import RobustPCA
     from manifoldry.embedders.sne import SNE, SymmetricSNE
+    from manifoldry.embedders.spe import SPE
     from manifoldry.embedders.tesseramap import TesseraMap
     from manifoldry.embedders.tsne import TSNE
     from manifoldry.embedders.umap import UMAP
@@ -144,6 +145,7 @@ __all__ = [
     "ONPP",
     "PCA",
     "SNE",
+    "SPE",
     "TSNE",
     "UMAP",
     "VQPCA",

@@ -56,6 +56,7 @@ METHODS: Mapping[str, str] = {
     "LandmarkMVU": "manifoldry.embedders.fastmvu",
     "ColoredMVU": "manifoldry.embedders.colored",
     "MVE": "manifoldry.embedders.mve",
+    "SPE": "manifoldry.embedders.spe",
     "TesseraMap": "manifoldry.embedders.tesseramap",
     "SNE": "manifoldry.embedders.sne",
     "SymmetricSNE": "manifoldry.embedders.sne",

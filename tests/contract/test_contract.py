@@ -87,6 +87,7 @@ SLOW_DEFAULTS = (
     manifoldry.ManifoldCharting,
     manifoldry.ParametricTSNE,
     manifoldry.ParametricUMAP,
+    manifoldry.SPE,
     manifoldry.TesseraMap,
 )
 """Methods whose checks with default parameters take minutes together; those with fewer starts or epochs do not."""

@@ -15,7 +15,7 @@ ASKED = {"PrincipalCurve": (1,), "FastICA": (2, 4)}
 """Else 1, 2 and 4: a curve has one dimension, and FastICA runs into NaN with one component of digits."""
 LINEAR = {"ClassicalMDS", "PCA", "IncrementalPCA"}
 """They judge flat dimensions, of which a roll needs three."""
-FEW = {"EAT": 40, "MVU": 40, "ColoredMVU": 40, "MVE": 40, "FastMVU": 60, "LandmarkMVU": 40, "TesseraMap": 80}
+FEW = {"EAT": 40, "MVU": 40, "ColoredMVU": 40, "MVE": 40, "SPE": 40, "FastMVU": 60, "LandmarkMVU": 40, "TesseraMap": 80}
 """Methods of which more points would take long."""
 SETTINGS = {
     "NonmetricMDS": {"max_iter": 10},

@@ -44,7 +44,7 @@ TargetMetric = Literal["categorical", "numeric", "linear"]
     use_when="labels or numbers are known for some points, and the picture is to show them without tearing neighbors",
     fails_when="classes are neighbors of each other: distances are kept, and labels cannot part what the graph joins",
     cost="as MVU: 178 wines in 0.3 s, 250 digits in 0.5 s, 1,000 points of a roll in 10 s",
-    test_params={"n_components": 2, "n_neighbors": 5},
+    test_params={"n_components": 2, "n_neighbors": 5, "constraints": "at most"},
 )
 @estimator
 class ColoredMVU(GraphEmbedder):

@@ -1,12 +1,13 @@
 """What targets do to held-out rows: fits with ``y`` at several weights, and rows placed without labels.
 
-    MANIFOLDRY_DATA=folder python benchmarks/supervised.py [--rows 600] [--part classes semi shuffled numbers]
+    MANIFOLDRY_DATA=folder python benchmarks/supervised.py [--rows 600] [--part classes semi shuffled numbers pictures]
 
 ``classes``: error of five nearest neighbors in the embedding, on the rows of three folds that the fit has not seen and
 that ``transform`` placed without their labels: ``make_pipeline(method, KNeighborsClassifier())`` at every
 ``target_weight``; 0 is the fit without labels. ``semi``: one label in ten is known, the others are -1; error of the
 nearest labeled point, on the unlabeled rows of the same fit. ``shuffled``: as ``classes`` with labels that mean
 nothing, and the error on the rows of the fit itself. ``numbers``: R2 of held-out numbers, by five neighbors.
+``pictures`` draws the digits: dots are rows of the fit, crosses held-out rows in their true colors.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from manifoldry import IPA, LLE, LPP, MVU, Isomap, LaplacianEigenmaps
 from real_sets import SETS, RealSet
-from tables import Table
+from tables import ROOT, Table
 
 WEIGHTS = (0.0, 0.3, 0.5, 0.7, 0.9, 1.0)
 N_ROWS, N_MVU_ROWS = 600, 200
 """Rows of a set at the most; the semidefinite program of MVU takes fewer."""
 N_FOLDS, N_VOTERS, KNOWN_SHARE = 3, 5, 0.1
 CLASS_SETS = ("wine", "olive_oil", "digits", "pbmc3k", "flow")
+SHOWN_WEIGHT = 0.7
+FIGURE = ROOT / "docs" / "figures" / "supervised.png"
 ERRORS = {f"w = {weight:g}": ".1f" for weight in WEIGHTS}
 
 
@@ -146,7 +149,37 @@ def numbers(n_rows: int) -> None:
             table.add(method=type(model).__name__, rows=len(part.X), **by_weight(told, explained, WEIGHTS[:-1]))
 
 
-PARTS = {"classes": classes, "semi": semi, "shuffled": shuffled, "numbers": numbers}
+def pictures(n_rows: int) -> None:
+    """Draw digits: without labels, with all, with one in ten, and with labels that mean nothing."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    data = SETS["digits"]().sample(n_rows)
+    rng = np.random.default_rng(0)
+    left = rng.random(len(data.X)) < 1 / N_FOLDS
+    X, y = data.X[~left], data.labels[~left]
+    told = {
+        "without labels": (0.0, y),
+        f"all labels, w = {SHOWN_WEIGHT:g}": (SHOWN_WEIGHT, y),
+        f"one in ten, w = {SHOWN_WEIGHT:g}": (SHOWN_WEIGHT, np.where(rng.random(len(y)) < KNOWN_SHARE, y, -1)),
+        f"shuffled labels, w = {SHOWN_WEIGHT:g}": (SHOWN_WEIGHT, rng.permutation(y)),
+    }
+    shown = (Isomap, LaplacianEigenmaps, IPA)
+    figure, axes = plt.subplots(len(shown), len(told), figsize=(12, 9), constrained_layout=True)
+    for row, method in zip(axes, shown, strict=True):
+        for axis, (title, (weight, targets)) in zip(row, told.items(), strict=True):
+            model = method(target_weight=weight).fit(X, targets)
+            shuffled_ones = title.startswith("shuffled")
+            axis.scatter(*model.embedding_.T, c=targets if shuffled_ones else y, cmap="tab10", s=5, lw=0)
+            axis.scatter(*model.transform(data.X[left]).T, c=data.labels[left], cmap="tab10", s=22, marker="x", lw=0.8)
+            axis.set(title=f"{method.__name__}, {title}", xticks=[], yticks=[])
+            axis.title.set_size(9)
+    figure.savefig(FIGURE, dpi=80)
+
+
+PARTS = {"classes": classes, "semi": semi, "shuffled": shuffled, "numbers": numbers, "pictures": pictures}
 
 
 def main() -> None:

@@ -176,6 +176,15 @@ def test_known_labels_part_classes_and_unknown_points_follow():
     assert separation(told, hidden) > 1.1 * separation(alone, hidden)
 
 
+def test_bridges_between_classes_are_lengthened_too():
+    X, y = np.r_[np.arange(6.0), np.arange(20.0, 26.0)][:, None], np.repeat([0, 1], 6)
+    told = fitted(METHODS[0], X, y, n_components=1, n_neighbors=2, target_weight=0.75)
+    # h = 1 and p = 3: the bridge from 5 to 20 is sqrt(15^2 + 3^2) long.
+    assert told.diagnostics_["target_distance"] == 3
+    assert np.allclose(told.diagnostics_["bridges"], [[5, 6, np.sqrt(234)]])
+    assert np.isclose(told.graph_.to_sparse()[5, 6], np.sqrt(234))
+
+
 def test_given_distances_are_as_good_as_rows():
     X, y = points()
     told = fitted(METHODS[0], X, np.where(y == 2, -1, y), target_weight=0.4)

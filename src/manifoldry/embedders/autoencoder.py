@@ -22,6 +22,9 @@ MAX_LBFGS_ROWS = 5000
 MIN_HELD_OUT = 50
 """Least number of held-out points by which a training is ended: fewer say little."""
 ADAM_ITER, LBFGS_ITER = 100, 300
+OFF_PCA = 0.03
+"""How far off principal components the nets start, in units of the first: of symmetric data they are a saddle point, and
+nothing would lead away from it."""
 MIN_GAIN_OVER_PCA = 0.02
 """Share of PCA's error by which a net must be better for its map to be worth the trouble."""
 
@@ -45,8 +48,8 @@ class Autoencoder(Embedder):
     .. math:: \min_{f, g} \frac{1}{n \sigma^2} \sum_i \|x_i - g(f(x_i))\|^2 + \alpha \sum_l \|W_l\|^2 ,
 
     with f and g multilayer nets, the hidden layers of g those of f in reverse, each with a linear connection past them,
-    and :math:`\sigma^2` the variance of the data. The nets start as principal components, and end nowhere worse: if
-    training left more of the rows unexplained, the start is returned. Without hidden layers the optimum is PCA's
+    and :math:`\sigma^2` the variance of the data. The nets start next to principal components, and end nowhere worse: if
+    training left more of the rows unexplained, these are returned. Without hidden layers the optimum is PCA's
     subspace (Baldi and Hornik).
 
     Parameters
@@ -142,16 +145,16 @@ class Autoencoder(Embedder):
         inputs = NetworkInputs.of(X, run)
         trained, held = self._parts(inputs.order, run)
         lbfgs = self._uses_lbfgs(len(trained))
-        loss, start = self._start(inputs, np.float32 if X.dtype == np.float32 and not lbfgs else np.float64, run)
+        loss, pca, start = self._start(inputs, np.float32 if X.dtype == np.float32 and not lbfgs else np.float64, run)
         found, trace = self._train(start, loss, trained, held, lbfgs, run)
-        before, after = (loss.lost(net, inputs.order) for net in (start, found))
+        before, after = (loss.lost(net, inputs.order) for net in (pca, found))
         if not after <= before:
-            found, after = start, before
+            found, after = pca, before
         encoder, decoder = loss.split(np.asarray(loss.backend.host(found), dtype=np.float64))
         extension = inputs.encoder(encoder, inputs.unit)
         notes: dict[str, Any] = {"solver": "lbfgs" if lbfgs else "adam", "pca_error": inputs.of_all(before)}
         if len(held):
-            linear, bent = (inputs.of_all(loss.lost(net, held)) for net in (start, found))
+            linear, bent = (inputs.of_all(loss.lost(net, held)) for net in (pca, found))
             notes |= {"held_out_error": bent, "advice": _advice(linear, bent, run)}
         return Embedding(
             extension(X, run),
@@ -162,8 +165,8 @@ class Autoencoder(Embedder):
             fitted={"reconstruction_error_": inputs.of_all(after)},
         )
 
-    def _start(self, inputs: NetworkInputs, precision: Any, run: Run) -> tuple[Autoassociation, Any]:
-        """Return what is minimized, and parameters with which the nets are principal components."""
+    def _start(self, inputs: NetworkInputs, precision: Any, run: Run) -> tuple[Autoassociation, Any, Any]:
+        """Return what is minimized, parameters with which the nets are principal components, and the start near these."""
         rng, d = run.rng("weights"), self.n_components
         hidden, kept = tuple(self.hidden_layer_sizes), np.eye(inputs.rows.shape[1], d)
         encoder = linear_network(kept, hidden, self.activation, np.sqrt(inputs.variance), rng)
@@ -171,8 +174,10 @@ class Autoencoder(Embedder):
         decoder = linear_network(kept.T, hidden[::-1], self.activation, code_spread, rng)
         backend = Backend(self.backend)
         rows = backend.array(inputs.rows.astype(precision))
-        start = backend.array(np.concatenate([encoder.parameters, decoder.parameters]).astype(precision))
-        return Autoassociation(encoder, decoder, rows, inputs.variance, self.weight_decay, backend, run), start
+        pca = np.concatenate([encoder.parameters, decoder.parameters]).astype(precision)
+        nets = [net.stirred(OFF_PCA, rng).parameters for net in (encoder, decoder)]
+        loss = Autoassociation(encoder, decoder, rows, inputs.variance, self.weight_decay, backend, run)
+        return loss, backend.array(pca), backend.array(np.concatenate(nets).astype(precision))
 
     def _uses_lbfgs(self, n_rows: int) -> bool:
         few = self.backend == "numpy" and n_rows <= MAX_LBFGS_ROWS

@@ -138,6 +138,13 @@ class Network:
         parts += [layers.last @ matrix] if layers.hidden else []
         return replace(self, sizes=(*self.sizes[:-1], matrix.shape[1]), parameters=joined(parts))
 
+    def stirred(self, size: float, rng: np.random.Generator) -> Network:
+        """Return the net with random numbers, over the root of the width, in place of W: a little off the linear map."""
+        parameters = self.parameters + 0
+        if (last := self.layers(parameters).last) is not None:
+            last[:] = size / np.sqrt(len(last)) * rng.standard_normal(last.shape)
+        return replace(self, parameters=parameters)
+
     def shifted(self, by: FloatArray) -> Network:
         """Return the net whose outputs are this net's plus ``by``."""
         parameters = self.parameters + 0
@@ -176,7 +183,7 @@ def array_module(values: Any) -> Any:
 def linear_network(
     linear: FloatArray, hidden: Sequence[int], activation: str, spread: float, rng: np.random.Generator
 ) -> Network:
-    """Return a net that is the linear map x -> x @ linear as yet: W is 0, what comes before it random.
+    """Return a net that is the linear map x -> x @ linear: W is 0, what comes before it random.
 
     ``spread`` is the root of the inputs' sum of variances: arguments of the first layer begin with unit variance. So do
     the others' if activations have about half of that.

@@ -76,6 +76,8 @@ class LaplacianEigenmaps(GraphEmbedder):
     disconnected : {"apart", "bridge", "largest", "raise"}
         Treatment of a disconnected graph: embed each component apart, join them by shortest bridges (with a warning),
         embed the largest only (the other points get NaN), or raise an error.
+    edge_lengths, remove_short_circuits
+        As in `Isomap`.
     random_state : int, Generator or None
         Seed; used only for approximate search.
     n_jobs, verbose, callback

@@ -96,6 +96,8 @@ class LLE(GraphEmbedder):
     disconnected : {"apart", "bridge", "largest", "raise"}
         Treatment of a disconnected graph: embed each component apart, join them by shortest bridges (with a warning),
         embed the largest only (the other points get NaN), or raise an error.
+    edge_lengths, remove_short_circuits
+        As in `Isomap`; "local_linearity", which only weighs edges, is refused.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
 
@@ -129,6 +131,7 @@ class LLE(GraphEmbedder):
     reconstruction_error_: float = fitted()
 
     _invertible = _local_inverse = True
+    _weighs_edges = False
 
     def _rule(self, n_points: int) -> NeighborRule:
         return super()._rule(n_points).at_least(self.n_components + 1, n_points)
@@ -163,7 +166,8 @@ class NonnegativeLLE(GraphEmbedder):
 
     Parameters
     ----------
-    n_components, n_neighbors, radius, reg, min_participation, metric, metric_params, search, symmetry, disconnected
+    n_components, n_neighbors, radius, reg, min_participation, metric, metric_params, search, symmetry, disconnected,
+    edge_lengths, remove_short_circuits
         As in `LLE`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
@@ -191,6 +195,7 @@ class NonnegativeLLE(GraphEmbedder):
     reconstruction_error_: float = fitted()
 
     _invertible = _local_inverse = True
+    _weighs_edges = False
 
     def _rule(self, n_points: int) -> NeighborRule:
         return super()._rule(n_points).at_least(self.n_components + 1, n_points)
@@ -228,7 +233,8 @@ class ModifiedLLE(GraphEmbedder):
 
     Parameters
     ----------
-    n_components, n_neighbors, radius, reg, min_participation, metric, metric_params, search, symmetry, disconnected
+    n_components, n_neighbors, radius, reg, min_participation, metric, metric_params, search, symmetry, disconnected,
+    edge_lengths, remove_short_circuits
         As in `LLE`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
@@ -256,6 +262,7 @@ class ModifiedLLE(GraphEmbedder):
     reconstruction_error_: float = fitted()
 
     _invertible = _local_inverse = True
+    _weighs_edges = False
 
     def _rule(self, n_points: int) -> NeighborRule:
         return super()._rule(n_points).at_least(self.n_components + 1, n_points)

@@ -105,7 +105,8 @@ class MVU(GraphEmbedder):
         two more than n_components for more; and 10 for inequalities, of which they use as many as their dual asks for.
     tol : float
         Relative gap, proven by the dual, at which to stop. Where that is not reached the certificate says so.
-    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
+    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected,
+    edge_lengths, remove_short_circuits
         As in `Isomap`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`; a true answer of the callback stops the optimization.
@@ -174,6 +175,11 @@ class MVU(GraphEmbedder):
             raise ValueError(f"slack must be below 1, a share of squared distances; got {self.slack}.")
         if self.max_rank is not None:
             check.integer("max_rank", self.max_rank, self.n_components, None, " (n_components)")
+        if self.common_neighbors and self.edge_lengths != "distance":
+            raise ValueError(
+                "common_neighbors keeps distances of pairs that are no edges, which have no other length; "
+                f"got edge_lengths={self.edge_lengths!r}."
+            )
         if self.common_neighbors and self.metric not in ("euclidean", "precomputed"):
             raise ValueError(
                 "common_neighbors needs distances beyond the graph's, which are known for metric 'euclidean' or "
@@ -195,7 +201,8 @@ class MVU(GraphEmbedder):
         pairs = _with_common_neighbors(sample, run) if self.common_neighbors else PairDistances.of_graph(graph)
         if self.constraints == "equal" and self.max_rank is None and len(pairs) <= MAX_GRAM_PAIRS:
             # Distances of rows fit by themselves, unless some were lengthened because they were those of duplicates.
-            fits = sample.X is not None and self.metric == "euclidean" and graph.lengths.min() >= pairs.lengths.min()
+            known = sample.X is not None and self.metric == "euclidean" and self.edge_lengths == "distance"
+            fits = known and graph.lengths.min() >= pairs.lengths.min()
             with run.stage("semidefinite program"), run.stoppable():
                 solution = unfold_points(pairs, run, slack=self.slack, tol=self.tol, fits=fits)
         else:

@@ -55,7 +55,9 @@ def _bridged(sample: Sample, parts: list[IntArray]) -> tuple[Sample, FloatArray]
         )
     rule = sample.index.rule
     advice = "Raise n_neighbors or radius, or set disconnected='apart'."
-    graph, bridges = connect(sample.graph, sample.X, parts, rule.metric, rule.metric_params, advice)
+    _, found = connect(sample.graph, sample.X, parts, rule.metric, rule.metric_params, advice)
+    bridges = sample.index.remeasured(found)
+    graph = with_edges(sample.graph, bridges)
     return replace(sample, graph=graph, neighbors=with_edges(sample.neighbors, bridges)), bridges
 
 

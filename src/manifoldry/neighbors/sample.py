@@ -35,7 +35,6 @@ class Sample:
         """Return the sample of ``members`` alone (sorted), with an index of its own."""
         neighbors, graph = self.neighbors.subset(members), self.graph.subset(members)
         if self.X is None:
-            return Sample(None, neighbors, graph, NeighborIndex.of_graph(len(members), self.index.rule.n_neighbors))
+            return Sample(None, neighbors, graph, self.index.part(None, members, run))
         rows = self.X[np.ix_(members, members)] if self.pairwise else self.X[members]
-        index = NeighborIndex(rows, self.index.rule.capped(len(members)), run)
-        return Sample(rows, neighbors, graph, index, self.pairwise)
+        return Sample(rows, neighbors, graph, self.index.part(rows, members, run), self.pairwise)

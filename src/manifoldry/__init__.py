@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from manifoldry.choosing.comparison import Comparison
     from manifoldry.choosing.n_components import suggest_n_components
     from manifoldry.choosing.neighbor_suggestion import NeighborSuggestion
+    from manifoldry.choosing.neighborhood_graph import neighborhood_graph
     from manifoldry.choosing.neighbors import suggest_neighbors
     from manifoldry.clusters.ldlc import LDLC
     from manifoldry.clusters.medoids import GeodesicKMedoids
@@ -114,6 +115,7 @@ _PLACES = {
     "compare": "manifoldry.choosing.compare",
     "diagnose": "manifoldry.diagnosis",
     "neighbor_lists": "manifoldry.neighbors.blockwise",
+    "neighborhood_graph": "manifoldry.choosing.neighborhood_graph",
     "read_table": "manifoldry.tables",
     "row_blocks": "manifoldry.blocks",
     "load": "manifoldry.storage",
@@ -220,6 +222,7 @@ __all__ = [
     "load",
     "methods",
     "neighbor_lists",
+    "neighborhood_graph",
     "plot",
     "quality",
     "read_table",

@@ -14,6 +14,7 @@ from manifoldry.base.embedder import Embedder, Metric, count_points
 from manifoldry.base.estimator import estimator
 from manifoldry.base.targets import given_targets, target_notes
 from manifoldry.extend.pieces import embed_pieces
+from manifoldry.geometry.edges import EdgeLengths, EdgeRule, ShortCircuitRule
 from manifoldry.geometry.supervised import with_targets
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.pieces import Policy
@@ -40,8 +41,12 @@ class GraphEmbedder(Embedder):
     search: Literal["auto", "exact", "approximate"] = "auto"
     symmetry: Literal["or", "and"] = "or"
     disconnected: Policy = "bridge"
+    edge_lengths: EdgeLengths = "distance"
+    remove_short_circuits: ShortCircuitRule | None = None
 
     _takes_graphs: ClassVar[bool] = True
+    _weighs_edges: ClassVar[bool] = True
+    """Whether the lengths of the edges matter to the method, and not only who is a neighbor."""
 
     @abstractmethod
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
@@ -54,6 +59,16 @@ class GraphEmbedder(Embedder):
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
+        if self.metric == "affinity" and not self._edge_rule.plain:
+            raise ValueError(
+                "edge_lengths and remove_short_circuits need points, distances or a graph of lengths; "
+                "got metric='affinity'."
+            )
+        if self.edge_lengths == "local_linearity" and not self._weighs_edges:
+            raise ValueError(
+                f"{type(self).__name__} takes from the graph who is near and not how far, so "
+                "edge_lengths='local_linearity' changes nothing; use remove_short_circuits='tangents'."
+            )
         k = self._rule(n_points).n_neighbors
         if isinstance(self.n_neighbors, numbers.Integral) and k != self.n_neighbors:
             warn(
@@ -76,10 +91,19 @@ class GraphEmbedder(Embedder):
         embedding = embed_pieces(sample, self._unfold, self.n_components, self.disconnected, run)
         return replace(embedding, notes={**sample.index.notes, **embedding.notes})
 
+    @property
+    def _edge_rule(self) -> EdgeRule:
+        return EdgeRule(self.edge_lengths, self.remove_short_circuits, self.n_components)
+
     def _sample(self, X: Any, run: Run) -> Sample:
         """Return the points with their neighbors, the undirected graph, and the index for new points."""
+        edges = self._edge_rule
         if isinstance(X, NeighborGraph):
-            return Sample(None, X, symmetrize(X, self.symmetry), NeighborIndex.of_graph(X.n_points))
-        neighbors, index = neighbor_graph(X, self._rule(X.shape[0]), run)
+            index = NeighborIndex.of_graph(X.n_points)
+            found = Sample(None, X, symmetrize(X, self.symmetry), index)
+            return edges.refined(found, index.rule, self.symmetry, run)
+        rule = self._rule(X.shape[0])
+        neighbors, index = neighbor_graph(X, edges.candidates(rule, X.shape[0]), run)
         points = None if self._pairwise and issparse(X) else X
-        return Sample(points, neighbors, symmetrize(neighbors, self.symmetry), index, self._pairwise)
+        found = Sample(points, neighbors, symmetrize(neighbors, self.symmetry), index, self._pairwise)
+        return edges.refined(found, rule, self.symmetry, run)

@@ -163,7 +163,7 @@ class ColoredMVU(GraphEmbedder):
         refuse_many_pairs(type(self).__name__, pairs)
         form, n_known = _form(sample, self.target_metric, self.target_weight)
         settings: Any = {"slack": self.slack, "tol": self.tol, "at_most": self.constraints == "at most"}
-        fits = distances_fit(sample, pairs, self.metric)
+        fits = distances_fit(sample, pairs, self)
         with run.stage("semidefinite program"), run.stoppable():
             solution = unfold_points(pairs, run, fits=fits, form=form, **settings)
         if form is not None:

@@ -61,7 +61,8 @@ class CommuteTime(GraphEmbedder):
         Target dimension.
     n_neighbors, radius, weights, bandwidth, min_participation
         As in `LaplacianEigenmaps`.
-    metric, metric_params, search, symmetry, disconnected
+    metric, metric_params, search, symmetry, disconnected,
+    edge_lengths, remove_short_circuits
         As in `LaplacianEigenmaps`; between pieces there is no way, and the time is infinite.
     random_state, n_jobs, verbose, callback
         As in `LaplacianEigenmaps`.

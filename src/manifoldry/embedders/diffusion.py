@@ -100,6 +100,8 @@ class DiffusionMaps(GraphEmbedder):
         As in `Isomap`.
     disconnected : {"apart", "bridge", "largest", "raise"}
         As in `LaplacianEigenmaps`; the complete kernel is always connected.
+    edge_lengths, remove_short_circuits
+        As in `Isomap`; the kernel is then sparse.
     random_state : int, Generator or None
         Seed; used only for approximate search.
     n_jobs, verbose, callback
@@ -209,7 +211,9 @@ class DiffusionMaps(GraphEmbedder):
     def _is_complete(self, sample: Sample) -> bool:
         if self.kernel == "complete" and sample.X is None:
             raise ValueError("The complete kernel needs points or all distances; got a graph: use kernel='sparse'.")
-        if self.kernel != "auto":
+        if self.kernel == "complete" and not self._edge_rule.plain:
+            raise ValueError("edge_lengths and remove_short_circuits are of a graph's edges: use kernel='sparse'.")
+        if self.kernel != "auto" or not self._edge_rule.plain:
             return self.kernel == "complete"
         # A walk between far components is a walk in name only.
         few = sample.n_points <= MAX_COMPLETE_POINTS

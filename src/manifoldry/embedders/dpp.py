@@ -46,7 +46,8 @@ class DPP(GraphEmbedder):
     ----------
     n_components : int
         Target dimension.
-    n_neighbors, radius, variance, metric, metric_params, search, symmetry, disconnected
+    n_neighbors, radius, variance, metric, metric_params, search, symmetry, disconnected,
+    edge_lengths, remove_short_circuits
         As in `LPP`; bridges belong to the tree.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.

@@ -84,7 +84,8 @@ class FastMVU(GraphEmbedder):
         Relative duality gap at which the convex program counts as solved.
     max_iter : int
         Maximum number of iterations in each of the four stages of the refinement; 0 for none.
-    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
+    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected,
+    edge_lengths, remove_short_circuits
         As in `Isomap`.
     random_state : int, Generator or None
         Seed of the pairs in the program, where there are more than 200,000, and of the 1,000 points on which layouts
@@ -191,7 +192,8 @@ class LandmarkMVU(GraphEmbedder):
         Relative duality gap at which the convex program counts as solved.
     max_iter : int
         Maximum number of iterations in each of the four stages of the refinement; 0 for none.
-    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
+    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected,
+    edge_lengths, remove_short_circuits
         As in `Isomap`.
     random_state : int, Generator or None
         As in `FastMVU`.

@@ -67,6 +67,15 @@ class Isomap(GraphEmbedder):
     disconnected : {"bridge", "apart", "largest", "raise"}
         Treatment of a disconnected graph: join the components by shortest bridges (with a warning), embed each
         component apart, embed the largest only (the other points get NaN), or raise an error.
+    edge_lengths : {"distance", "local_linearity", "kl", "bhattacharyya", "hellinger"}
+        Length of an edge: the distance of its ends; or that distance over the fourth power of the cosines of its angles
+        to the tangent planes at both, so that an edge that leaves the surface counts longer; or the root of a
+        divergence of the Gaussians of two neighborhoods, each a point and its neighbors: symmetrized Kullback-Leibler,
+        Bhattacharyya, or Hellinger's distance, at most 1. Divergences also choose the neighbors, from twice as many
+        nearest points.
+    remove_short_circuits : {"betweenness", "tangents", "detours"}, optional
+        Leave out edges across gaps, found by the shortest paths that they carry, by the tangent planes that they leave,
+        or by the ways around them; all that are left out have a way around four times as long, or more.
     target_metric : {"categorical", "numeric"}
         What ``y`` holds, if it is given: classes, or numbers whose differences matter. -1, NaN and None are unknown,
         and filled in along the graph by shares of the known ones.

@@ -62,7 +62,8 @@ class LandmarkIsomap(GraphEmbedder):
         Number of landmarks; a few dozen times ``n_components`` is plenty.
     landmarks : array of int, optional
         Indices of the landmarks; drawn at random by default.
-    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
+    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected,
+    edge_lengths, remove_short_circuits
         As in `Isomap`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
@@ -147,7 +148,8 @@ class ConformalIsomap(GraphEmbedder):
 
     Parameters
     ----------
-    n_components, n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
+    n_components, n_neighbors, radius, metric, metric_params, search, symmetry, disconnected,
+    edge_lengths, remove_short_circuits
         As in `Isomap`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
@@ -208,7 +210,8 @@ class KernelIsomap(GraphEmbedder):
 
     Parameters
     ----------
-    n_components, n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
+    n_components, n_neighbors, radius, metric, metric_params, search, symmetry, disconnected,
+    edge_lengths, remove_short_circuits
         As in `Isomap`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`; a callback cannot shorten this fit.

@@ -78,6 +78,8 @@ class LaplacianEigenmaps(GraphEmbedder):
     disconnected : {"apart", "bridge", "largest", "raise"}
         Treatment of a disconnected graph: embed each component apart, join them by shortest bridges (with a warning),
         embed the largest only (the other points get NaN), or raise an error.
+    edge_lengths, remove_short_circuits
+        As in `Isomap`.
     target_metric, target_weight
         As in `Isomap`; given affinities between different classes are multiplied by :math:`e^{-(w / (1 - w))^2}`.
     random_state : int, Generator or None

@@ -100,6 +100,8 @@ class LLE(GraphEmbedder):
     disconnected : {"apart", "bridge", "largest", "raise"}
         Treatment of a disconnected graph: embed each component apart, join them by shortest bridges (with a warning),
         embed the largest only (the other points get NaN), or raise an error.
+    edge_lengths, remove_short_circuits
+        As in `Isomap`; "local_linearity", which only weighs edges, is refused.
     target_metric, target_weight
         As in `Isomap`: ``y`` changes who is a neighbor, the weights are those of the points.
     random_state, n_jobs, verbose, callback
@@ -137,6 +139,7 @@ class LLE(GraphEmbedder):
     reconstruction_error_: float = fitted()
 
     _invertible = _local_inverse = True
+    _weighs_edges = False
 
     def _rule(self, n_points: int) -> NeighborRule:
         return super()._rule(n_points).at_least(self.n_components + 1, n_points)
@@ -206,7 +209,8 @@ class NonnegativeLLE(GraphEmbedder):
 
     Parameters
     ----------
-    n_components, n_neighbors, radius, reg, min_participation, metric, metric_params, search, symmetry, disconnected
+    n_components, n_neighbors, radius, reg, min_participation, metric, metric_params, search, symmetry, disconnected,
+    edge_lengths, remove_short_circuits
         As in `LLE`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
@@ -234,6 +238,7 @@ class NonnegativeLLE(GraphEmbedder):
     reconstruction_error_: float = fitted()
 
     _invertible = _local_inverse = True
+    _weighs_edges = False
 
     def _rule(self, n_points: int) -> NeighborRule:
         return super()._rule(n_points).at_least(self.n_components + 1, n_points)
@@ -271,7 +276,8 @@ class ModifiedLLE(GraphEmbedder):
 
     Parameters
     ----------
-    n_components, n_neighbors, radius, reg, min_participation, metric, metric_params, search, symmetry, disconnected
+    n_components, n_neighbors, radius, reg, min_participation, metric, metric_params, search, symmetry, disconnected,
+    edge_lengths, remove_short_circuits
         As in `LLE`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
@@ -299,6 +305,7 @@ class ModifiedLLE(GraphEmbedder):
     reconstruction_error_: float = fitted()
 
     _invertible = _local_inverse = True
+    _weighs_edges = False
 
     def _rule(self, n_points: int) -> NeighborRule:
         return super()._rule(n_points).at_least(self.n_components + 1, n_points)

@@ -43,7 +43,8 @@ class LinearLTSA(GraphEmbedder):
     ----------
     n_components : int
         Target dimension, of the tangent planes too.
-    n_neighbors, radius, variance, metric, metric_params, search, symmetry, disconnected
+    n_neighbors, radius, variance, metric, metric_params, search, symmetry, disconnected,
+    edge_lengths, remove_short_circuits
         As in `NPP`; more neighbors than dimensions are needed for tangent planes to say anything.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
@@ -78,6 +79,7 @@ class LinearLTSA(GraphEmbedder):
     mean_: FloatArray = fitted()
 
     _invertible = True
+    _weighs_edges = False
 
     _blockwise = BlockFit(n_rows=50_000)
 

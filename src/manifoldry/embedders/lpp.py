@@ -74,7 +74,8 @@ class LPP(GraphEmbedder):
     metric, metric_params
         For the neighbors, as in scikit-learn; or "precomputed": ``X`` holds pairwise distances, and the map is one
         of the Euclidean points that have them.
-    search, symmetry, disconnected
+    search, symmetry, disconnected,
+    edge_lengths, remove_short_circuits
         As in `Isomap`; with ``disconnected="apart"`` every component has a map of its own.
     target_metric, target_weight
         As in `Isomap`.
@@ -160,7 +161,8 @@ class KernelLPP(GraphEmbedder):
         new points to the fitted ones; or a function of two arrays of rows.
     gamma, degree, coef0
         As in `KernelPCA`.
-    n_neighbors, radius, weights, bandwidth, variance, search, symmetry, disconnected
+    n_neighbors, radius, weights, bandwidth, variance, search, symmetry, disconnected,
+    edge_lengths, remove_short_circuits
         As in `LPP`; a precomputed kernel needs one map, so no "apart" and no "largest".
     metric, metric_params
         For the neighbors, as in scikit-learn; or "precomputed": ``X`` holds distances, the kernel is taken of them.

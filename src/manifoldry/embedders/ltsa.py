@@ -86,7 +86,8 @@ class LTSA(GraphEmbedder):
         As in `LLE`.
     metric, metric_params
         As in scikit-learn, or "precomputed" for pairwise distances.
-    search, symmetry, disconnected
+    search, symmetry, disconnected,
+    edge_lengths, remove_short_circuits
         As in `LLE`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
@@ -121,6 +122,7 @@ class LTSA(GraphEmbedder):
     reconstruction_error_: float = fitted()
 
     _invertible = _local_inverse = True
+    _weighs_edges = False
 
     def _rule(self, n_points: int) -> NeighborRule:
         return super()._rule(n_points).at_least(self.n_components + 1, n_points)
@@ -167,7 +169,8 @@ class HessianEigenmaps(GraphEmbedder):
         that d dimensions need are raised to that, with a warning.
     radius : float, optional
         Neighbors are all points within this distance; with ``n_neighbors`` too, at most that many of them.
-    isometric, min_participation, metric, metric_params, search, symmetry, disconnected
+    isometric, min_participation, metric, metric_params, search, symmetry, disconnected,
+    edge_lengths, remove_short_circuits
         As in `LTSA`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
@@ -197,6 +200,7 @@ class HessianEigenmaps(GraphEmbedder):
     reconstruction_error_: float = fitted()
 
     _invertible = _local_inverse = True
+    _weighs_edges = False
 
     def _rule(self, n_points: int) -> NeighborRule:
         return super()._rule(n_points).at_least(_quadratics(self.n_components), n_points)

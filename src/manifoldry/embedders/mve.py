@@ -137,7 +137,7 @@ class MVE(GraphEmbedder):
                 slack=self.slack,
                 tol=self.tol,
                 max_iter=self.max_iter,
-                fits=distances_fit(sample, pairs, self.metric),
+                fits=distances_fit(sample, pairs, self),
                 at_most=self.constraints == "at most",
             )
         embedding = embed_unfolded(sample, found.step, n_components, run, n_constraints=len(pairs))

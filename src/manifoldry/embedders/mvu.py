@@ -100,7 +100,8 @@ class MVU(GraphEmbedder):
         two more than n_components for more; and 10 for inequalities, of which they use as many as their dual asks for.
     tol : float
         Relative gap, proven by the dual, at which to stop. Where that is not reached the certificate says so.
-    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
+    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected,
+    edge_lengths, remove_short_circuits
         As in `Isomap`.
     target_metric, target_weight
         As in `Isomap`: distances between different classes are kept at their larger value. Where all targets are
@@ -174,6 +175,11 @@ class MVU(GraphEmbedder):
             raise ValueError(f"slack must be below 1, a share of squared distances; got {self.slack}.")
         if self.max_rank is not None:
             check.integer("max_rank", self.max_rank, self.n_components, None, " (n_components)")
+        if self.common_neighbors and self.edge_lengths != "distance":
+            raise ValueError(
+                "common_neighbors keeps distances of pairs that are no edges, which have no other length; "
+                f"got edge_lengths={self.edge_lengths!r}."
+            )
         if self.common_neighbors and self.metric not in ("euclidean", "precomputed"):
             raise ValueError(
                 "common_neighbors needs distances beyond the graph's, which are known for metric 'euclidean' or "
@@ -196,7 +202,7 @@ class MVU(GraphEmbedder):
         if self.constraints == "equal" and self.max_rank is None and len(pairs) <= MAX_GRAM_PAIRS:
             # Distances with targets fit too, which are one more coordinate, unless some are unknown.
             known = sample.targets is None or bool(sample.targets.known.all())
-            fits = known and distances_fit(sample, pairs, self.metric)
+            fits = known and distances_fit(sample, pairs, self)
             with run.stage("semidefinite program"), run.stoppable():
                 solution = unfold_points(pairs, run, slack=self.slack, tol=self.tol, fits=fits)
         else:

@@ -59,7 +59,8 @@ class NPP(GraphEmbedder):
     metric, metric_params
         For the neighbors, as in scikit-learn; or "precomputed": ``X`` holds pairwise distances, and the map is one
         of the Euclidean points that have them.
-    search, symmetry, disconnected
+    search, symmetry, disconnected,
+    edge_lengths, remove_short_circuits
         As in `Isomap`; with ``disconnected="apart"`` every component has a map of its own.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
@@ -98,6 +99,7 @@ class NPP(GraphEmbedder):
     mean_: FloatArray = fitted()
 
     _invertible = True
+    _weighs_edges = False
 
     _blockwise = BlockFit(n_rows=50_000)
 
@@ -136,7 +138,8 @@ class ONPP(GraphEmbedder):
         Leave out the direction of least error, as is the custom since locally linear embedding, where it is the
         constant. Here it is an ordinary direction; False gives the true minimizer. If the data have no more than
         ``n_components`` directions none is left out.
-    n_neighbors, radius, reg, variance, metric, metric_params, search, symmetry, disconnected
+    n_neighbors, radius, reg, variance, metric, metric_params, search, symmetry, disconnected,
+    edge_lengths, remove_short_circuits
         As in `NPP`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
@@ -175,6 +178,7 @@ class ONPP(GraphEmbedder):
     mean_: FloatArray = fitted()
 
     _invertible = True
+    _weighs_edges = False
 
     _blockwise = BlockFit(n_rows=50_000)
 

@@ -81,7 +81,7 @@ def forward(sample: Sample, coordinates: FloatArray, reg: float = RECONSTRUCTION
     """Return the local reconstruction of new points from the fitted ones."""
     # Given distances are the caller's own memory, which may change after the fit.
     source = np.array(sample.X) if sample.pairwise and sample.X is not None else sample.X
-    return LocalReconstruction(sample.index, source, coordinates, reg, sample.pairwise)
+    return LocalReconstruction(sample.index.by_metric(), source, coordinates, reg, sample.pairwise)
 
 
 def embed_locally(

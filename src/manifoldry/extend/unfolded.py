@@ -14,9 +14,10 @@ from manifoldry.solve.spectrum import lost_variance_advice
 from manifoldry.values import Embedding
 
 
-def distances_fit(sample: Sample, pairs: PairDistances, metric: Any) -> bool:
+def distances_fit(sample: Sample, pairs: PairDistances, method: Any) -> bool:
     """Tell whether points with these distances are known: rows, of which none were duplicates put apart."""
-    return bool(sample.X is not None and metric == "euclidean" and sample.graph.lengths.min() >= pairs.lengths.min())
+    of_rows = sample.X is not None and method.metric == "euclidean" and method.edge_lengths == "distance"
+    return bool(of_rows and sample.graph.lengths.min() >= pairs.lengths.min())
 
 
 def refuse_many_pairs(method: str, pairs: PairDistances) -> None:

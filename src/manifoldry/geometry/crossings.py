@@ -48,7 +48,9 @@ def without_crossings(
     with run.stage("crossings"):
         for _ in range(MAX_CROSSING_ROUNDS):
             planes = tangent_planes(X, graph.with_only(kept), dimension)
-            steep = _mean_sines(X, graph, planes) > sine
+            pairs = np.column_stack([graph.rows(), graph.indices])
+            sines = plane_sines(X, X, pairs, planes, pairs).mean(axis=1)
+            steep = np.where(graph.lengths > 0, sines, 0.0) > sine
             if steep.mean() > MAX_SUSPECT_SHARE:
                 return graph
             found = ~_with_long_ways(graph, steep)
@@ -82,19 +84,21 @@ def tangent_planes(X: Array, graph: NeighborGraph, dimension: int) -> FloatArray
     return planes
 
 
-def _mean_sines(X: Array, graph: NeighborGraph, planes: FloatArray) -> FloatArray:
-    """Return the mean of the sines of every edge to the planes at its two ends; 0 for edges of length 0."""
-    rows, columns = graph.rows(), graph.indices
-    total = np.zeros(graph.n_edges)
+def plane_sines(X: Array, Q: Array, edges: IntArray, planes: FloatArray, at: IntArray) -> FloatArray:
+    """Return the sines (m, 2) of edges to the planes at two points each, ``at`` (m, 2); 0 for edges of length 0.
+
+    Edges lead from rows of Q to rows of X, by their indices (m, 2).
+    """
+    sines = np.zeros(edges.shape)
     step = max(1, MAX_STACK_ENTRIES // (X.shape[1] * planes.shape[2]))
-    for lo in range(0, graph.n_edges, step):
-        i, j = rows[lo : lo + step], columns[lo : lo + step]
-        away = X[j] - X[i]
+    for lo in range(0, len(edges), step):
+        i, j = edges[lo : lo + step].T
+        away = X[j] - Q[i]
         squares = np.maximum(np.square(away).sum(axis=1), np.finfo(float).tiny)
-        for ends in (i, j):
-            within = np.square(np.einsum("ed,edk->ek", away, planes[ends])).sum(axis=1)
-            total[lo : lo + step] += np.sqrt(np.maximum(1 - within / squares, 0.0))
-    return np.where(graph.lengths > 0, total / 2, 0.0)
+        for end in (0, 1):
+            within = np.square(np.einsum("ed,edk->ek", away, planes[at[lo : lo + step, end]])).sum(axis=1)
+            sines[lo : lo + step, end] = np.sqrt(np.maximum(1 - within / squares, 0.0))
+    return sines
 
 
 def _with_long_ways(graph: NeighborGraph, steep: Array) -> Array:

@@ -39,8 +39,6 @@ class Sample:
         neighbors, graph = self.neighbors.subset(members), self.graph.subset(members)
         targets = None if self.targets is None else self.targets.part(members)
         if self.X is None:
-            index = NeighborIndex.of_graph(len(members), self.index.rule.n_neighbors)
-            return Sample(None, neighbors, graph, index, targets=targets)
+            return Sample(None, neighbors, graph, self.index.part(None, members, run), targets=targets)
         rows = self.X[np.ix_(members, members)] if self.pairwise else self.X[members]
-        index = NeighborIndex(rows, self.index.rule.capped(len(members)), run)
-        return Sample(rows, neighbors, graph, index, self.pairwise, targets)
+        return Sample(rows, neighbors, graph, self.index.part(rows, members, run), self.pairwise, targets)

@@ -193,6 +193,20 @@ class NeighborIndex:
         index.rule = replace(self.rule, n_neighbors=n_neighbors)
         return index
 
+    def part(self, rows: Any, members: IntArray, run: Run) -> NeighborIndex:
+        """Return the index of ``members`` alone, whose rows or distances are given; of a given graph without any."""
+        if rows is None:
+            return NeighborIndex.of_graph(len(members), self.rule.n_neighbors)
+        return NeighborIndex(rows, self.rule.capped(len(members)), run)
+
+    def by_metric(self) -> NeighborIndex:
+        """Return the index whose queries give distances, where those of this one give other lengths."""
+        return self
+
+    def remeasured(self, edges: FloatArray) -> FloatArray:
+        """Return edges between fitted points, rows (i, j, distance), with the lengths that the queries give."""
+        return edges
+
     def nearest(self, X: Any, run: Run) -> IntArray:
         """Return the nearest fitted point of each new one, whatever the rule."""
         if self.engine is None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra, minimum_spanning_tree
 
+from manifoldry.neighbors.flow import busiest_edges
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
+
+Suspicion = Literal["detours", "betweenness"]
+"""Why edges are suspected: the way around them is long, or many shortest paths lead over them."""
 
 N_BACKBONE_NEIGHBORS = 3
 """Nearest neighbors of each point whose edges are believed, with the minimum spanning tree. With two, ways around are
@@ -81,7 +85,7 @@ class ShortCircuits:
         return graph.with_only(~np.isin(graph.rows() * n + graph.indices, np.concatenate([i * n + j, j * n + i])))
 
 
-def short_circuits(graph: NeighborGraph, run: Run) -> ShortCircuits:
+def short_circuits(graph: NeighborGraph, run: Run, by: Suspicion = "detours") -> ShortCircuits:
     """Return the edges of a symmetric graph that look like short circuits, those of the largest detour ratio first.
 
     Each point's nearest neighbors and the minimum spanning tree are a backbone. Suspect are the edges whose ends
@@ -90,10 +94,15 @@ def short_circuits(graph: NeighborGraph, run: Run) -> ShortCircuits:
     then are put back, until none is. An edge that alone connects two regions is no short circuit.
 
     Of more than 2,000 points, only the edges of those with the longest ones for their surroundings are tested.
+
+    By "betweenness" those edges outside the backbone are suspected that carry the most shortest paths.
     """
     with run.stage("short circuits"):
         edges = _Edges.of(graph)
-        suspects = edges.only_long_ways_around(edges.tested(), edges.backbone)
+        if by == "detours":
+            suspects = edges.only_long_ways_around(edges.tested(), edges.backbone)
+        else:
+            suspects = np.flatnonzero(busiest_edges(graph, edges.backbone, run) & (edges.rows < graph.indices))
         while len(suspects):
             left = edges.only_long_ways_around(suspects, edges.without(suspects))
             if len(left) == len(suspects):

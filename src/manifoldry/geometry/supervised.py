@@ -10,6 +10,7 @@ from scipy.sparse import csr_array, hstack, issparse
 from scipy.sparse.csgraph import connected_components
 
 from manifoldry.geometry.affinity import automatic_bandwidth, graph_affinity
+from manifoldry.geometry.edges import RefinedIndex
 from manifoldry.geometry.harmonic import with_unknown_filled
 from manifoldry.neighbors.graph import symmetrize, with_edges
 from manifoldry.neighbors.sample import Sample
@@ -68,13 +69,13 @@ def supervised_lists(sample: Sample, targets: Targets, run: Run) -> tuple[Target
 
     Unknown targets are filled in along the graph of the points. Neighbors are as many as the rule of the sample says,
     and within its radius, if it has one, with their distances without the targets; exact where the search among the
-    points is. Those of a given graph stay.
+    points is. Those of a given graph stay, and those of a graph with other lengths or fewer edges than the search finds.
     """
     rule, lists = sample.index.rule, sample.neighbors
     targets = targets.scaled_to(lists)
     if not targets.known.all():
         targets = with_unknown_filled(targets, graph_affinity(sample.graph, automatic_bandwidth(lists)).matrix)
-    if sample.X is None:
+    if sample.X is None or isinstance(sample.index, RefinedIndex):
         return targets, lists
     if rule.n_neighbors is None:
         found: Found = lists.rows(), lists.indices, lists.lengths

@@ -39,6 +39,7 @@ WITHOUT_TASKS = {
     "DPP",
     "ProjectionPursuit",
     "FastMVU",
+    "SPE",
 }
 """Methods that leave all their work on few points to LAPACK, scipy and scikit-learn."""
 

@@ -24,7 +24,7 @@ from manifoldry import datasets, quality
 from real_sets import SETS
 from tables import Table
 
-N_ROWS = 200
+N_ROWS = 120
 HIDDEN_SHARE = 1 / 3
 K = 5
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -42,6 +42,7 @@ WITHOUT_TASKS = {
     "ProbabilisticPCA",
     "L1PCA",
     "FastMVU",
+    "SPE",
 }
 """Methods that leave all their work on few points to LAPACK, scipy and scikit-learn."""
 

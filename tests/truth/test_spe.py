@@ -203,6 +203,13 @@ def test_what_a_plane_loses_is_said():
     assert any("of the graph's neighbors" in sentence for sentence in spe.diagnostics_["advice"])
 
 
+def test_equal_rows_share_a_place():
+    X = datasets.swiss_roll(30).X
+    twice = np.vstack([X, X[:6]])
+    Y = SPE(n_neighbors=4, max_iter=3).fit(twice).embedding_
+    assert np.array_equal(Y[:6], Y[30:])
+
+
 def test_too_many_points_are_refused():
     with pytest.raises(ValueError, match=r"^SPE takes up to 600 points.*; got 601: fit a sample"):
         SPE().fit(np.random.default_rng(0).standard_normal((601, 3)))

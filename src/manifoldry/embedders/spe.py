@@ -9,13 +9,14 @@ import numpy as np
 from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.base.blockwise import BlockFit
 from manifoldry.extend.local import forward
+from manifoldry.neighbors.lists import distinct_rows
 from manifoldry.neighbors.sample import Sample
 from manifoldry.parameters import Positive, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import principal_axes
 from manifoldry.solve.semidefinite.structure import GraphStructure, preserve_structure
-from manifoldry.values import Embedding, FloatArray, NeighborGraph
+from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph
 
 MAX_STRUCTURE_POINTS = 600
 """Points up to which a fit ends in some minutes: 178 wines take 10 s, 300 digits 40 s, and time grows with the cube."""
@@ -96,7 +97,8 @@ class SPE(GraphEmbedder):
 
     Notes
     -----
-    Lengths of edges do not matter, nor does the unit of the data. New points are mapped by the weights that reconstruct
+    Lengths of edges do not matter, nor does the unit of the data. Equal rows, which may have different neighbors in the
+    graph, share their mean place in ``embedding_``. New points are mapped by the weights that reconstruct
     them from their neighbors among the rows; of a given graph there is no map.
 
     References: shaw2009.
@@ -147,6 +149,8 @@ class SPE(GraphEmbedder):
             structure = GraphStructure(A, self.structure, self.margin)
             found = preserve_structure(structure, run, C=self.C, tol=self.tol, max_iter=self.max_iter)
         coordinates, spectrum = principal_axes(found.V, n_components)
+        if sample.X is not None and not sample.pairwise:
+            coordinates = _shared_places(coordinates, distinct_rows(sample.X)[1])
         kept = share_kept(A, coordinates)
         rank = found.certificate.rank
         return Embedding(
@@ -180,6 +184,14 @@ def share_kept(A: FloatArray, Y: FloatArray) -> float:
     degrees = A.sum(axis=1).astype(int)
     nearest = np.arange(len(A)) < degrees[:, None]
     return float(np.take_along_axis(A, order, axis=1)[nearest].mean()) if degrees.any() else 1.0
+
+
+def _shared_places(Y: FloatArray, group: IntArray) -> FloatArray:
+    """Return coordinates with the mean place of each group's points for all of them."""
+    if group.max() + 1 == len(group):
+        return Y
+    means = np.column_stack([np.bincount(group, column) for column in Y.T]) / np.bincount(group)[:, None]
+    return means[group]
 
 
 def _advice(kept: float, n_components: int, rank: int, xi: float) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ def _aligned(sample: Sample, M: Any, n_components: int, least: float, run: Run) 
 @register(
     family="local",
     problem="eigen",
-    papers=("roweis2000", "saul2003"),
+    papers=("roweis2000", "saul2003", "deridder2003"),
     gives=_GIVES,
     keeps="how each point lies among its neighbors, up to rotation, shift and scale",
     loses="sizes: coordinates are scaled to unit variance",
@@ -115,7 +115,7 @@ class LLE(GraphEmbedder):
 
     Notes
     -----
-    References: roweis2000, saul2003; targets: deridder2003.
+    References: roweis2000, saul2003, deridder2003.
 
     Examples
     --------

@@ -6,8 +6,6 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from manifoldry.apps.advice import forewarnings
 from manifoldry.apps.choice import choose
 from manifoldry.apps.method_names import AUTO_CLASS
@@ -75,5 +73,6 @@ def _targets(task: EmbedTask, table: Table, prepared: Prepared) -> Any:
         raise ValueError("--target-weight needs a table that is read whole; leave it out, or embed a part of the rows.")
     if table.labels is None:
         raise ValueError("--target-weight is the weight of labels: name their column by --label.")
-    missing = table.labels == "" if table.labels.dtype.kind in "UO" else np.zeros(len(table.labels), dtype=bool)
-    return np.where(missing, None, table.labels.astype(object)) if missing.any() else table.labels
+    labels = table.labels.astype(object)
+    labels[[isinstance(label, str) and not label for label in labels]] = None
+    return labels

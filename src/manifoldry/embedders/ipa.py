@@ -61,7 +61,7 @@ AUTO_RESIDUAL_SHARE = 0.05
 @register(
     family="unfolding",
     problem="semidefinite",
-    papers=("khajehpour2013",),
+    papers=("khajehpour2013", "deridder2003"),
     gives=("transform", "inverse", "spectrum", "trace", "certificate", "graph"),
     keeps="all distances inside every patch, at their true scale",
     loses="what n_components dimensions leave out; components of the patch graph are unrelated",
@@ -185,7 +185,7 @@ class IPA(Embedder):
 
     Notes
     -----
-    References: khajehpour2013; targets: deridder2003.
+    References: khajehpour2013, deridder2003.
     """
 
     n_patches: PositiveInt | Literal["auto"] = "auto"

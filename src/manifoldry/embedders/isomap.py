@@ -32,7 +32,7 @@ from manifoldry.values import Embedding, FloatArray
 @register(
     family="geodesic",
     problem="eigen",
-    papers=("tenenbaum2000",),
+    papers=("tenenbaum2000", "deridder2003", "geng2005", "zhu2003"),
     gives=("transform", "inverse", "spectrum", "graph"),
     keeps="geodesic distances, near and far",
     loses="the insides of holes, which it widens",
@@ -108,7 +108,7 @@ class Isomap(GraphEmbedder):
 
     Notes
     -----
-    References: tenenbaum2000; targets: deridder2003, geng2005, zhu2003.
+    References: tenenbaum2000, deridder2003, geng2005, zhu2003.
 
     Examples
     --------

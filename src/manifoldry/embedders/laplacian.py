@@ -27,7 +27,7 @@ from manifoldry.values import Embedding
 @register(
     family="spectral",
     problem="eigen",
-    papers=("belkin2003", "bengio2004", "luxburg2007"),
+    papers=("belkin2003", "bengio2004", "luxburg2007", "deridder2003", "raducanu2012"),
     gives=("transform", "inverse", "spectrum", "graph"),
     keeps="nearness: strongly joined points stay together, clusters stand apart",
     loses="distances and the aspect ratio: of a long strip the second coordinate repeats the first",
@@ -108,7 +108,7 @@ class LaplacianEigenmaps(GraphEmbedder):
     :math:`v(x) = \frac{1}{1 - \lambda} \sum_j p(x, j) v_j`, over their neighbors; a new point that coincides
     with a fitted one takes its place. Affinities below 1e-10 of the strongest are raised to it.
 
-    References: belkin2003, bengio2004, luxburg2007; targets: deridder2003, raducanu2012.
+    References: belkin2003, bengio2004, luxburg2007, deridder2003, raducanu2012.
 
     Examples
     --------

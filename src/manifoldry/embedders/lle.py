@@ -58,7 +58,7 @@ def _aligned(
 @register(
     family="local",
     problem="eigen",
-    papers=("roweis2000", "saul2003"),
+    papers=("roweis2000", "saul2003", "deridder2003"),
     gives=_GIVES,
     keeps="how each point lies among its neighbors, up to rotation, shift and scale",
     loses="sizes: coordinates are scaled to unit variance",
@@ -121,7 +121,7 @@ class LLE(GraphEmbedder):
 
     Notes
     -----
-    References: roweis2000, saul2003; targets: deridder2003.
+    References: roweis2000, saul2003, deridder2003.
 
     Examples
     --------

@@ -35,7 +35,7 @@ _GIVES = ("transform", "inverse", "spectrum", "graph")
 @register(
     family="linear",
     problem="eigen",
-    papers=("he2003", "belkin2003"),
+    papers=("he2003", "belkin2003", "deridder2003", "raducanu2012"),
     gives=_GIVES,
     keeps="neighbors: near points stay near under an explicit linear map",
     loses="distances, and everything that no linear map can unfold",
@@ -99,7 +99,7 @@ class LPP(GraphEmbedder):
 
     Notes
     -----
-    References: he2003, belkin2003; targets: deridder2003, raducanu2012.
+    References: he2003, belkin2003, deridder2003, raducanu2012.
 
     Examples
     --------

@@ -58,7 +58,7 @@ MAX_GATHERED = 2_000_000
 @register(
     family="unfolding",
     problem="semidefinite",
-    papers=("weinberger2004", "weinberger2006", "sun2006", "khajehpour2013"),
+    papers=("weinberger2004", "weinberger2006", "sun2006", "khajehpour2013", "deridder2003"),
     gives=("transform", "inverse", "spectrum", "trace", "certificate", "graph"),
     keeps="distances between neighbors, exactly or at the most",
     loses="nothing of a sheet that can be unrolled; branches are spread into more dimensions than they need",
@@ -137,7 +137,7 @@ class MVU(GraphEmbedder):
     Distances below a thousandth of their median (duplicates) are set to that. New points are mapped by the weights that
     reconstruct them from their neighbors; a model fitted on a given graph has no `transform`.
 
-    References: weinberger2004, weinberger2006, sun2006, khajehpour2013; targets: deridder2003.
+    References: weinberger2004, weinberger2006, sun2006, khajehpour2013, deridder2003.
 
     Examples
     --------

@@ -61,9 +61,10 @@ class CommuteTime(GraphEmbedder):
         Target dimension.
     n_neighbors, radius, weights, bandwidth, min_participation
         As in `LaplacianEigenmaps`.
-    metric, metric_params, search, symmetry, disconnected,
-    edge_lengths, remove_short_circuits
+    metric, metric_params, search, symmetry, disconnected
         As in `LaplacianEigenmaps`; between pieces there is no way, and the time is infinite.
+    edge_lengths, remove_short_circuits
+        As in `Isomap`.
     random_state, n_jobs, verbose, callback
         As in `LaplacianEigenmaps`.
 

@@ -46,9 +46,10 @@ class DPP(GraphEmbedder):
     ----------
     n_components : int
         Target dimension.
-    n_neighbors, radius, variance, metric, metric_params, search, symmetry, disconnected,
-    edge_lengths, remove_short_circuits
+    n_neighbors, radius, variance, metric, metric_params, search, symmetry, disconnected
         As in `LPP`; bridges belong to the tree.
+    edge_lengths, remove_short_circuits
+        As in `Isomap`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
 

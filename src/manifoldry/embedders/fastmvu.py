@@ -84,7 +84,8 @@ class FastMVU(GraphEmbedder):
         Relative duality gap at which the convex program counts as solved.
     max_iter : int
         Maximum number of iterations in each of the four stages of the refinement; 0 for none.
-    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected,
+    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
+        As in `Isomap`.
     edge_lengths, remove_short_circuits
         As in `Isomap`.
     random_state : int, Generator or None
@@ -192,7 +193,8 @@ class LandmarkMVU(GraphEmbedder):
         Relative duality gap at which the convex program counts as solved.
     max_iter : int
         Maximum number of iterations in each of the four stages of the refinement; 0 for none.
-    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected,
+    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
+        As in `Isomap`.
     edge_lengths, remove_short_circuits
         As in `Isomap`.
     random_state : int, Generator or None

@@ -62,7 +62,8 @@ class LandmarkIsomap(GraphEmbedder):
         Number of landmarks; a few dozen times ``n_components`` is plenty.
     landmarks : array of int, optional
         Indices of the landmarks; drawn at random by default.
-    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected,
+    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
+        As in `Isomap`.
     edge_lengths, remove_short_circuits
         As in `Isomap`.
     random_state, n_jobs, verbose, callback
@@ -148,7 +149,8 @@ class ConformalIsomap(GraphEmbedder):
 
     Parameters
     ----------
-    n_components, n_neighbors, radius, metric, metric_params, search, symmetry, disconnected,
+    n_components, n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
+        As in `Isomap`.
     edge_lengths, remove_short_circuits
         As in `Isomap`.
     random_state, n_jobs, verbose, callback
@@ -210,7 +212,8 @@ class KernelIsomap(GraphEmbedder):
 
     Parameters
     ----------
-    n_components, n_neighbors, radius, metric, metric_params, search, symmetry, disconnected,
+    n_components, n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
+        As in `Isomap`.
     edge_lengths, remove_short_circuits
         As in `Isomap`.
     random_state, n_jobs, verbose, callback

@@ -209,7 +209,8 @@ class NonnegativeLLE(GraphEmbedder):
 
     Parameters
     ----------
-    n_components, n_neighbors, radius, reg, min_participation, metric, metric_params, search, symmetry, disconnected,
+    n_components, n_neighbors, radius, reg, min_participation, metric, metric_params, search, symmetry, disconnected
+        As in `LLE`.
     edge_lengths, remove_short_circuits
         As in `LLE`.
     random_state, n_jobs, verbose, callback
@@ -276,7 +277,8 @@ class ModifiedLLE(GraphEmbedder):
 
     Parameters
     ----------
-    n_components, n_neighbors, radius, reg, min_participation, metric, metric_params, search, symmetry, disconnected,
+    n_components, n_neighbors, radius, reg, min_participation, metric, metric_params, search, symmetry, disconnected
+        As in `LLE`.
     edge_lengths, remove_short_circuits
         As in `LLE`.
     random_state, n_jobs, verbose, callback

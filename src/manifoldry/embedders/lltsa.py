@@ -43,9 +43,10 @@ class LinearLTSA(GraphEmbedder):
     ----------
     n_components : int
         Target dimension, of the tangent planes too.
-    n_neighbors, radius, variance, metric, metric_params, search, symmetry, disconnected,
-    edge_lengths, remove_short_circuits
+    n_neighbors, radius, variance, metric, metric_params, search, symmetry, disconnected
         As in `NPP`; more neighbors than dimensions are needed for tangent planes to say anything.
+    edge_lengths, remove_short_circuits
+        As in `LLE`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
 

@@ -74,10 +74,9 @@ class LPP(GraphEmbedder):
     metric, metric_params
         For the neighbors, as in scikit-learn; or "precomputed": ``X`` holds pairwise distances, and the map is one
         of the Euclidean points that have them.
-    search, symmetry, disconnected,
-    edge_lengths, remove_short_circuits
+    search, symmetry, disconnected
         As in `Isomap`; with ``disconnected="apart"`` every component has a map of its own.
-    target_metric, target_weight
+    edge_lengths, remove_short_circuits, target_metric, target_weight
         As in `Isomap`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
@@ -161,9 +160,10 @@ class KernelLPP(GraphEmbedder):
         new points to the fitted ones; or a function of two arrays of rows.
     gamma, degree, coef0
         As in `KernelPCA`.
-    n_neighbors, radius, weights, bandwidth, variance, search, symmetry, disconnected,
-    edge_lengths, remove_short_circuits
+    n_neighbors, radius, weights, bandwidth, variance, search, symmetry, disconnected
         As in `LPP`; a precomputed kernel needs one map, so no "apart" and no "largest".
+    edge_lengths, remove_short_circuits
+        As in `Isomap`.
     metric, metric_params
         For the neighbors, as in scikit-learn; or "precomputed": ``X`` holds distances, the kernel is taken of them.
     random_state, n_jobs, verbose, callback

@@ -86,7 +86,8 @@ class LTSA(GraphEmbedder):
         As in `LLE`.
     metric, metric_params
         As in scikit-learn, or "precomputed" for pairwise distances.
-    search, symmetry, disconnected,
+    search, symmetry, disconnected
+        As in `LLE`.
     edge_lengths, remove_short_circuits
         As in `LLE`.
     random_state, n_jobs, verbose, callback
@@ -169,9 +170,10 @@ class HessianEigenmaps(GraphEmbedder):
         that d dimensions need are raised to that, with a warning.
     radius : float, optional
         Neighbors are all points within this distance; with ``n_neighbors`` too, at most that many of them.
-    isometric, min_participation, metric, metric_params, search, symmetry, disconnected,
-    edge_lengths, remove_short_circuits
+    isometric, min_participation, metric, metric_params, search, symmetry, disconnected
         As in `LTSA`.
+    edge_lengths, remove_short_circuits
+        As in `LLE`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
 

@@ -100,7 +100,8 @@ class MVU(GraphEmbedder):
         two more than n_components for more; and 10 for inequalities, of which they use as many as their dual asks for.
     tol : float
         Relative gap, proven by the dual, at which to stop. Where that is not reached the certificate says so.
-    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected,
+    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
+        As in `Isomap`.
     edge_lengths, remove_short_circuits
         As in `Isomap`.
     target_metric, target_weight

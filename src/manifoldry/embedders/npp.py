@@ -59,9 +59,10 @@ class NPP(GraphEmbedder):
     metric, metric_params
         For the neighbors, as in scikit-learn; or "precomputed": ``X`` holds pairwise distances, and the map is one
         of the Euclidean points that have them.
-    search, symmetry, disconnected,
-    edge_lengths, remove_short_circuits
+    search, symmetry, disconnected
         As in `Isomap`; with ``disconnected="apart"`` every component has a map of its own.
+    edge_lengths, remove_short_circuits
+        As in `LLE`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
 
@@ -138,9 +139,10 @@ class ONPP(GraphEmbedder):
         Leave out the direction of least error, as is the custom since locally linear embedding, where it is the
         constant. Here it is an ordinary direction; False gives the true minimizer. If the data have no more than
         ``n_components`` directions none is left out.
-    n_neighbors, radius, reg, variance, metric, metric_params, search, symmetry, disconnected,
-    edge_lengths, remove_short_circuits
+    n_neighbors, radius, reg, variance, metric, metric_params, search, symmetry, disconnected
         As in `NPP`.
+    edge_lengths, remove_short_circuits
+        As in `LLE`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
 

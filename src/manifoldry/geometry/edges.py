@@ -59,6 +59,11 @@ class EdgeRule:
         measure = self._measure(sample, rule, run)
         lists = sample.neighbors
         lengths = lists.lengths if measure is None else measure.of_edges(_pairs(lists), lists.lengths)
+        if lists.lengths.any() and not lengths.any():
+            raise ValueError(
+                f"edge_lengths={self.edge_lengths!r} compares neighborhoods, and those of neighbors are all the same; "
+                f"got n_neighbors={rule.n_neighbors} for {sample.n_points} points: ask for fewer."
+            )
         chosen = _nearest_by(lists, lengths, rule.n_neighbors)
         lists, lengths = lists.with_only(chosen), lengths[chosen]
         sheet, removed = None, 0
@@ -95,13 +100,7 @@ class EdgeRule:
             return EdgeMeasure(LocalLinearity.of(rows, nearest, self.dimension, run))
         # Given distances are the caller's own memory, which may change after the fit.
         X = np.array(sample.X) if sample.pairwise else sample.X
-        measure = EdgeMeasure(LocalGaussians.of(X, nearest, run, sample.pairwise), self.edge_lengths)
-        if lists.lengths.any() and not measure.of_edges(_pairs(lists), lists.lengths).any():
-            raise ValueError(
-                f"edge_lengths={self.edge_lengths!r} compares neighborhoods, and all {lists.n_points} points have the "
-                f"same one, all points; lower n_neighbors={rule.n_neighbors}."
-            )
-        return measure
+        return EdgeMeasure(LocalGaussians.of(X, nearest, run, sample.pairwise), self.edge_lengths)
 
     def _without_short_circuits(self, sample: Sample, graph: NeighborGraph, run: Run) -> NeighborGraph:
         """Return the symmetric graph without short circuits: the door to all that finds them."""

@@ -18,6 +18,7 @@ from manifoldry import (
     TSNE,
     UMAP,
     FastMVU,
+    InfomaxICA,
     Isomap,
     LandmarkMVU,
     NonmetricMDS,
@@ -47,6 +48,7 @@ ITERATIVE = {
     ProjectionPursuit: ("pursuit", {}),
     RobustPCA: ("pursuit", {}),
     L1PCA: ("directions", {}),
+    InfomaxICA: ("likelihood", {}),
     PrincipalCurve: ("curve", {}),
 }
 """Each iterative method, the stage from which on there is a layout to keep, and settings for few points."""

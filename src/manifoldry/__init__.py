@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from manifoldry.embedders.dpp import DPP
     from manifoldry.embedders.eat import EAT
     from manifoldry.embedders.fastmvu import FastMVU, LandmarkMVU
+    from manifoldry.embedders.infomax import InfomaxICA
     from manifoldry.embedders.ipa import IPA
     from manifoldry.embedders.isomap import Isomap
     from manifoldry.embedders.isomap_variants import ConformalIsomap, KernelIsomap, LandmarkIsomap
@@ -160,6 +161,7 @@ __all__ = [
     "GeodesicKMedoids",
     "HessianEigenmaps",
     "IncrementalPCA",
+    "InfomaxICA",
     "Isomap",
     "KMeans",
     "KNeighborsTransformer",

@@ -39,6 +39,7 @@ METHODS: Mapping[str, str] = {
     "SparsePCA": "manifoldry.embedders.wrapped",
     "FactorAnalysis": "manifoldry.embedders.wrapped_factors",
     "FastICA": "manifoldry.embedders.wrapped_factors",
+    "InfomaxICA": "manifoldry.embedders.infomax",
     "NMF": "manifoldry.embedders.wrapped_factors",
     "GaussianRandomProjection": "manifoldry.embedders.wrapped_random",
     "SparseRandomProjection": "manifoldry.embedders.wrapped_random",

@@ -39,6 +39,7 @@ WITHOUT_TASKS = {
     "DPP",
     "ProjectionPursuit",
     "RobustPCA",
+    "InfomaxICA",
     "ProbabilisticPCA",
     "L1PCA",
     "FastMVU",

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from manifoldry.embedders.lpp import LPP, KernelLPP
     from manifoldry.embedders.ltsa import LTSA, HessianEigenmaps
     from manifoldry.embedders.mds import MDS, NonmetricMDS
+    from manifoldry.embedders.multilinear import MultilinearPCA
     from manifoldry.embedders.mvu import MVU
     from manifoldry.embedders.npp import NPP, ONPP
     from manifoldry.embedders.probabilistic import ProbabilisticPCA
@@ -174,6 +175,7 @@ __all__ = [
     "LinearLTSA",
     "ListedNeighbors",
     "ModifiedLLE",
+    "MultilinearPCA",
     "NeighborGraph",
     "NeighborSuggestion",
     "NonmetricMDS",

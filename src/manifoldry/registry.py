@@ -46,6 +46,7 @@ METHODS: Mapping[str, str] = {
     "RobustPCA": "manifoldry.embedders.robustpca",
     "L1PCA": "manifoldry.embedders.l1pca",
     "ProbabilisticPCA": "manifoldry.embedders.probabilistic",
+    "MultilinearPCA": "manifoldry.embedders.multilinear",
     "ProjectionPursuit": "manifoldry.embedders.pursuit",
     "PrincipalCurve": "manifoldry.embedders.curve",
     "EAT": "manifoldry.embedders.eat",

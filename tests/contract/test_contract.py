@@ -39,6 +39,7 @@ WITHOUT_TASKS = {
     "DPP",
     "ProjectionPursuit",
     "RobustPCA",
+    "MultilinearPCA",
     "InfomaxICA",
     "ProbabilisticPCA",
     "L1PCA",

@@ -29,7 +29,15 @@ FAR_UNITS = (1e-50, 1e50)
 
 KEEPS_UNIT = {
     *("ClassicalMDS", "MDS", "Isomap", "LandmarkIsomap", "KernelIsomap", "ONPP", "DPP", "PrincipalCurve"),
-    *("PCA", "IncrementalPCA", "RobustPCA", "L1PCA", "GaussianRandomProjection", "SparseRandomProjection"),
+    *(
+        "PCA",
+        "IncrementalPCA",
+        "RobustPCA",
+        "MultilinearPCA",
+        "L1PCA",
+        "GaussianRandomProjection",
+        "SparseRandomProjection",
+    ),
     *("EAT", "IPA", "MVU", "FastMVU", "LandmarkMVU", "TesseraMap"),
 }
 """Methods whose coordinates are lengths; others normalize them. LTSA and HessianEigenmaps do either, and say which."""

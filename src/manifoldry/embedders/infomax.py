@@ -43,8 +43,8 @@ class InfomaxICA(Embedder):
 
     for whitened leading principal components z. The kind :math:`\kappa_k` of a source is 1 for a sharp
     (super-Gaussian) and -1 for a flat (sub-Gaussian) one, by the rule that makes the solution stable. Steps are
-    relative to W, :math:`W \leftarrow (I + D) W`, along the natural gradient :math:`I - E\, \varphi(y) y^T` multiplied by the
-    inverse of the Hessian for independent sources; none lowers the likelihood of given kinds.
+    relative to W, :math:`W \leftarrow (I + D) W`, along the natural gradient :math:`I - E\, \varphi(y) y^T` times
+    the inverse of the Hessian for independent sources; none lowers the likelihood of given kinds.
 
     Parameters
     ----------

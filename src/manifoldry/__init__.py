@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from manifoldry.embedders.multilinear import MultilinearPCA
     from manifoldry.embedders.mvu import MVU
     from manifoldry.embedders.npp import NPP, ONPP
+    from manifoldry.embedders.polynomial import PolynomialPCA
     from manifoldry.embedders.probabilistic import ProbabilisticPCA
     from manifoldry.embedders.pursuit import ProjectionPursuit
     from manifoldry.embedders.robustpca import RobustPCA
@@ -181,6 +182,7 @@ __all__ = [
     "NonmetricMDS",
     "NonnegativeLLE",
     "PatchAlignment",
+    "PolynomialPCA",
     "PrincipalCurve",
     "ProbabilisticPCA",
     "Progress",

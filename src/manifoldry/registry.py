@@ -20,6 +20,7 @@ METHODS: Mapping[str, str] = {
     "ConformalIsomap": "manifoldry.embedders.isomap_variants",
     "KernelIsomap": "manifoldry.embedders.isomap_variants",
     "KernelPCA": "manifoldry.embedders.kernelpca",
+    "PolynomialPCA": "manifoldry.embedders.polynomial",
     "LLE": "manifoldry.embedders.lle",
     "NonnegativeLLE": "manifoldry.embedders.lle",
     "ModifiedLLE": "manifoldry.embedders.lle",

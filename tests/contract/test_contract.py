@@ -39,6 +39,7 @@ WITHOUT_TASKS = {
     "DPP",
     "ProjectionPursuit",
     "RobustPCA",
+    "PolynomialPCA",
     "MultilinearPCA",
     "InfomaxICA",
     "ProbabilisticPCA",

@@ -195,8 +195,7 @@ def _deviation(values: FloatArray, count: int, n_points: int) -> dict[str, Any]:
     if count >= n_points:
         sentence = (
             f"{count:,} monomials are as many as the {n_points:,} points or more, and any points satisfy an equation "
-            "of so many terms: none is given, and the map follows single points; KernelPCA(kernel='poly') is the same "
-            "without the monomials."
+            "of so many terms, so none is given; KernelPCA(kernel='poly') has the same coordinates without monomials."
         )
         return {"advice": (sentence,)}
     return {"equation_deviation": float(np.sqrt(values[-1] / values.mean()))}

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from manifoldry.embedders.dpp import DPP
     from manifoldry.embedders.eat import EAT
     from manifoldry.embedders.fastmvu import FastMVU, LandmarkMVU
+    from manifoldry.embedders.infomax import InfomaxICA
     from manifoldry.embedders.ipa import IPA
     from manifoldry.embedders.isomap import Isomap
     from manifoldry.embedders.isomap_variants import ConformalIsomap, KernelIsomap, LandmarkIsomap
@@ -61,6 +62,10 @@ if TYPE_CHECKING:
     from manifoldry.embedders.npp import NPP, ONPP
     from manifoldry.embedders.parametric_tsne import ParametricTSNE
     from manifoldry.embedders.parametric_umap import ParametricUMAP
+    from manifoldry.embedders.multilinear import MultilinearPCA
+    from manifoldry.embedders.mvu import MVU
+    from manifoldry.embedders.npp import NPP, ONPP
+    from manifoldry.embedders.polynomial import PolynomialPCA
     from manifoldry.embedders.probabilistic import ProbabilisticPCA
     from manifoldry.embedders.pursuit import ProjectionPursuit
     from manifoldry.embedders.robustpca import RobustPCA
@@ -174,6 +179,7 @@ __all__ = [
     "GeodesicKMedoids",
     "HessianEigenmaps",
     "IncrementalPCA",
+    "InfomaxICA",
     "Isomap",
     "KMeans",
     "KNeighborsTransformer",
@@ -187,6 +193,7 @@ __all__ = [
     "ListedNeighbors",
     "ManifoldCharting",
     "ModifiedLLE",
+    "MultilinearPCA",
     "NeighborGraph",
     "NeighborSuggestion",
     "NonmetricMDS",
@@ -194,6 +201,7 @@ __all__ = [
     "ParametricTSNE",
     "ParametricUMAP",
     "PatchAlignment",
+    "PolynomialPCA",
     "PrincipalCurve",
     "ProbabilisticPCA",
     "Progress",

@@ -30,8 +30,8 @@ FAR_UNITS = (1e-50, 1e50)
 KEEPS_UNIT = {
     *("ClassicalMDS", "MDS", "Isomap", "LandmarkIsomap", "KernelIsomap", "ONPP", "DPP", "PrincipalCurve"),
     *("Autoencoder", "ColoredMVU", "EAT", "FastMVU", "GaussianRandomProjection", "IPA"),
-    *("IncrementalPCA", "L1PCA", "LandmarkMVU", "MVE", "MVU", "PCA"),
-    *("RobustPCA", "SparseRandomProjection", "TesseraMap"),
+    *("IncrementalPCA", "L1PCA", "LandmarkMVU", "MVE", "MVU", "MultilinearPCA"),
+    *("PCA", "RobustPCA", "SparseRandomProjection", "TesseraMap"),
 }
 """Methods whose coordinates are lengths; others normalize them. LTSA and HessianEigenmaps do either, and say which."""
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import multivariate_normal
 from sklearn import decomposition
 
-from manifoldry import PCA, ProbabilisticPCA
+from manifoldry import PCA, ProbabilisticPCA, row_blocks
 from manifoldry.run import Run
 from manifoldry.solve.latent_gaussian import fit_complete, fit_with_gaps
 from manifoldry.values import Stop
@@ -134,6 +134,13 @@ def test_a_column_that_does_not_vary_has_no_part_in_the_density():
     alone = ProbabilisticPCA(n_components=2).fit(X)
     beside = ProbabilisticPCA(n_components=2).fit(np.column_stack([X, np.ones(300)]))
     np.testing.assert_allclose(beside.score_samples(np.column_stack([X, np.ones(300)])), alone.score_samples(X))
+
+
+def test_densities_of_rows_in_blocks():
+    X = rows()
+    model = ProbabilisticPCA(n_components=2).fit(with_gaps(X, 0.1))
+    blocks = model.score_samples(row_blocks(lambda: iter([X[:100], X[100:]])))
+    np.testing.assert_array_equal(np.concatenate(list(blocks)).ravel(), model.score_samples(X))
 
 
 def test_what_cannot_be_known_is_said():

@@ -78,7 +78,7 @@ class ProbabilisticPCA(Embedder):
     Entries must be missing for reasons that have nothing to do with their values, given the others. Columns that do
     not vary have no noise, and are left out of the density. With vanishing noise the coordinates are those of PCA, each
     divided by its standard deviation. `inverse_transform` leads to the point of the subspace with given coordinates,
-    for rows without gaps the orthogonal projection, as in PCA.
+    for rows without gaps the orthogonal projection, as in PCA. Rows in blocks must be without gaps.
 
     References: tipping1999, roweis1998, liu1998.
 
@@ -134,7 +134,8 @@ class ProbabilisticPCA(Embedder):
             )
         blocks = as_blocks(X)
         if blocks is not None:
-            return np.asanyarray(map_blocks(self, "score_samples", blocks))
+            mapped: FloatArray = map_blocks(self, "score_samples", blocks)
+            return mapped
         densities: FloatArray = self._extension.log_density(dense(self._validated(X, reset=False)))
         return densities
 

@@ -11,6 +11,7 @@ from manifoldry.base import Embedder, estimator, fitted
 from manifoldry.base.blockwise import BlockFit
 from manifoldry.extend.linear import LinearInverse, LinearMap
 from manifoldry.geometry.neighborhoods import dense
+from manifoldry.geometry.principal import whitened_rows
 from manifoldry.parameters import Positive, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
@@ -129,7 +130,7 @@ class ProjectionPursuit(Embedder):
         centered = rows - mean
         centered -= centered.mean(axis=0)  # the mean of rows far from the origin is rounded
         with run.stage("whitening"):
-            whitened, whiten, color = _whitened(centered)
+            whitened, whiten, color = whitened_rows(centered)
         with run.stage("pursuit"), run.stoppable():
             found, values, traces = self._pursue(whitened, run)
         scores = fix_signs(whitened @ found)
@@ -169,15 +170,6 @@ def _together(traces: list[Trace]) -> Trace:
     total = sum(np.pad(trace.objective, (0, longest - len(trace.objective)), mode="edge") for trace in traces)
     worst = max((trace.stop for trace in traces), key=(Stop.CONVERGED, Stop.LIMIT, Stop.ASKED).index)
     return Trace(np.asarray(total), worst)
-
-
-def _whitened(centered: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return uncorrelated rows of unit variance, the map (p, r) that made them, and the map (r, p) back."""
-    U, S, Vt = np.linalg.svd(centered, full_matrices=False)
-    real = S > S[0] * max(centered.shape) * np.finfo(float).eps
-    U, S, Vt = U[:, real], S[real], Vt[real]
-    root = np.sqrt(len(centered))
-    return U * root, Vt.T * (root / S), Vt * (S / root)[:, None]
 
 
 def _ascend(

@@ -56,6 +56,15 @@ def principal_scores(rows: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
     return values, rows @ directions[..., :k]
 
 
+def whitened_rows(centered: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return uncorrelated rows of unit variance, the map (p, r) that made them, and the map (r, p) back."""
+    U, S, Vt = np.linalg.svd(centered, full_matrices=False)
+    real = S > S[0] * max(centered.shape) * np.finfo(float).eps
+    U, S, Vt = U[:, real], S[real], Vt[real]
+    root = np.sqrt(len(centered))
+    return U * root, Vt.T * (root / S), Vt * (S / root)[:, None]
+
+
 def leading_scores(rows: Array, k: int, rng: np.random.Generator) -> FloatArray:
     """Return the first k principal coordinates (n, k) of rows about their mean, nearly, by randomized iteration.
 

@@ -34,6 +34,7 @@ STATE_CLASSES: dict[str, tuple[str, ...]] = {
     "manifoldry.extend.nystrom": ("GeodesicNystrom", "LandmarkPlacement"),
     "manifoldry.extend.pieces": ("Apart", "LonePoint", "Piece"),
     "manifoldry.extend.placement": ("FittedDistances", "GramPlacement", "ScalingPlacement", "StressPlacement"),
+    "manifoldry.extend.polynomial_rows": ("MonomialFeatures",),
     "manifoldry.extend.robust_rows": ("RobustProjection",),
     "manifoldry.extend.umap_placement": ("UMAPPlacement",),
     "manifoldry.geometry.affinity": ("Bandwidths",),

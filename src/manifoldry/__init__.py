@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from manifoldry.choosing.n_components import suggest_n_components
     from manifoldry.choosing.neighbor_suggestion import NeighborSuggestion
     from manifoldry.choosing.neighbors import suggest_neighbors
+    from manifoldry.clusters.gpca import GPCA
     from manifoldry.clusters.ldlc import LDLC
     from manifoldry.clusters.medoids import GeodesicKMedoids
     from manifoldry.clusters.mixtures import MFA, MPPCA
@@ -119,6 +120,7 @@ _MODULES = ("datasets", "dimension", "plot", "quality")
 __all__ = [
     "DPP",
     "EAT",
+    "GPCA",
     "IPA",
     "LDLC",
     "LLE",

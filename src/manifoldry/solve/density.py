@@ -21,8 +21,8 @@ MIN_LAYOUT_RADIUS = 1e-8
 MIN_RADIUS_SHARE = 1e-8
 """The same for radii in the data, as a share of their mean."""
 MAX_RADIUS_SHARE = 0.5
-"""Longest move of a point in one epoch, in its own radius in the layout: the term is steepest where points are dense, and
-a move across many of them is noise (digits: trustworthiness 0.967, and 0.951 at 2; radii 0.86 and 0.89)."""
+"""Longest move of a point in one epoch, in its own radius in the layout: the term is steepest where points are dense,
+and a move across many of them is noise (digits: trustworthiness 0.967, and 0.951 at 2; radii 0.86 and 0.89)."""
 
 
 def log_local_radii(graph: NeighborGraph, weights: csr_array) -> FloatArray:

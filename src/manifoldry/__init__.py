@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from manifoldry.choosing.neighbor_suggestion import NeighborSuggestion
     from manifoldry.choosing.neighborhood_graph import neighborhood_graph
     from manifoldry.choosing.neighbors import suggest_neighbors
+    from manifoldry.clusters.gpca import GPCA
     from manifoldry.clusters.ldlc import LDLC
     from manifoldry.clusters.medoids import GeodesicKMedoids
     from manifoldry.clusters.mixtures import MFA, MPPCA
@@ -136,6 +137,7 @@ _MODULES = ("datasets", "dimension", "plot", "quality")
 __all__ = [
     "DPP",
     "EAT",
+    "GPCA",
     "IPA",
     "L1PCA",
     "LDLC",

@@ -77,6 +77,7 @@ CLUSTERINGS: Mapping[str, str] = {
     "SpectralClustering": "manifoldry.clusters.spectral",
     "KMeans": "manifoldry.clusters.wrapped",
     "AffinityPropagation": "manifoldry.clusters.wrapped",
+    "GPCA": "manifoldry.clusters.gpca",
     "MPPCA": "manifoldry.clusters.mixtures",
     "MFA": "manifoldry.clusters.mixtures",
 }

@@ -50,7 +50,7 @@ def documentation(card):
 
 @parametrize_with_checks([make(card) for card in CARDS])
 def test_scikit_learn_checks(estimator, check):
-    if isinstance(estimator, manifoldry.VQPCA) and check.func.__name__ == "check_clustering":
+    if isinstance(estimator, manifoldry.VQPCA | manifoldry.GPCA) and check.func.__name__ == "check_clustering":
         with pytest.raises(AssertionError):  # it wants three blobs of the plane back, but one line may hold two of them
             check(estimator)
     else:
@@ -181,7 +181,7 @@ def test_two_far_pieces_are_told_apart(card):
     X = bent_sheet(40)
     X = np.concatenate([X, X + 100.0])
     model = make(card).fit(X)
-    if model.n_clusters_ > 1 and card.name not in ("VQPCA", "MPPCA", "MFA"):  # these may join both
+    if model.n_clusters_ > 1 and card.name not in ("VQPCA", "GPCA", "MPPCA", "MFA"):  # these may join both
         for label in range(model.n_clusters_):
             assert len({i < 40 for i in np.flatnonzero(model.labels_ == label)}) == 1
 
@@ -246,7 +246,7 @@ def test_one_cluster_and_as_many_as_points(card):
     whole = make(card, n_clusters=1, n_neighbors=3).fit(X)
     assert whole.n_clusters_ == 1
     assert whole.localized_.shape == (1,)
-    if card.name not in ("MPPCA", "MFA"):
+    if card.name not in ("MPPCA", "MFA", "GPCA"):  # the last has too few points for its polynomial, and says so
         assert make(card, n_clusters=8, n_neighbors=3).fit(X).reconstruction_error_ <= 1e-12 * np.square(X).sum()
 
 

@@ -57,6 +57,21 @@ def test_the_gradient_is_that_of_the_correlation(columns, shift):
     assert np.abs(found - gradient).max() <= 1e3 / 6 * STEP**2 * np.abs(gradient).max()
 
 
+def test_no_point_moves_by_more_than_half_its_radius():
+    density, Y = term(), layout()
+    s = np.square(Y[:, None].astype(float) - Y).sum(axis=2)
+    q = density.edges.toarray() / (1 + A * s**B)
+    radius = np.sqrt((q * s).sum(axis=1) / q.sum(axis=1))
+    assert np.allclose(density.moves(Y, 1e-3), 1e-3 * density.gradient(Y), rtol=1e-6)
+    far = density.moves(Y, 1e9)
+    assert np.allclose(np.linalg.norm(far, axis=1), radius / 2, rtol=1e-6)
+    assert np.allclose(_directions(far), _directions(density.gradient(Y)), atol=1e-6)
+
+
+def _directions(moves):
+    return moves / np.linalg.norm(moves, axis=1)[:, None]
+
+
 def test_radii_are_weighted_means_of_squared_distances_in_any_unit():
     graph = NeighborGraph.from_rows(np.array([[1], [0], [0]]), np.array([[1.0], [1.0], [3.0]]))
     w = csr_array(np.array([[0, 0.5, 0.25], [0.5, 0, 0], [0.25, 0, 0]]))

@@ -72,9 +72,12 @@ def best_of(problem: Problem, n_clusters: int, n_init: int, run: Run) -> tuple[O
     return done[int(np.argmin(objectives))], objectives
 
 
-def alternate(problem: Problem, seeds: IntArray) -> Outcome:
-    """Run Algorithm 4 from the medoids ``seeds``; no half-step raises the objective."""
-    state = _State(problem, seeds)
+def alternate(problem: Problem, seeds: IntArray, labels: IntArray | None = None) -> Outcome:
+    """Run Algorithm 4 from the medoids ``seeds``, or from ``labels`` that all occur; no half-step raises the objective.
+
+    Without geodesics the seeds only begin the labels, and name the clusters.
+    """
+    state = _State(problem, seeds, labels)
     for _ in range(problem.max_iter):
         before, psi = state.labels, state.history[-1]
         state.update_medoids_and_labels()
@@ -93,7 +96,7 @@ class _State:
     medoids without their weight; ``stale`` clusters have changed since their medoid was sought.
     """
 
-    def __init__(self, problem: Problem, seeds: IntArray) -> None:
+    def __init__(self, problem: Problem, seeds: IntArray, labels: IntArray | None = None) -> None:
         self.problem = problem
         self.points = np.arange(len(problem.X))
         self.medoids = seeds.copy()
@@ -101,7 +104,7 @@ class _State:
         self.geodesics = None if problem.geodesics is None else problem.geodesics.rows(seeds)
         self.residuals: FloatArray | None = None
         near = self.geodesics if self.geodesics is not None else squared_distances(problem.X[seeds], problem.X)
-        self.labels: IntArray = np.argmin(near, axis=0)  # (4.13)
+        self.labels: IntArray = np.argmin(near, axis=0) if labels is None else labels.copy()  # (4.13)
         self.stale = np.ones(len(seeds), dtype=bool)
         self._fill_empty(near)
         self.history: list[float] = []

@@ -15,7 +15,7 @@ from manifoldry.values import FloatArray
 @register(
     family="subspaces",
     problem="alternation",
-    papers=("kambhatla1997", "khajehpour2013"),
+    papers=("kambhatla1997", "khajehpour2013", "bradley2000", "wang2009"),
     gives=("predict", "trace"),
     keeps="squared distances to affine subspaces, the least of all these clusterings",
     loses="connectedness: a cluster may be several pieces that lie in one affine subspace",
@@ -31,7 +31,8 @@ class VQPCA(Clusterer):
     .. math:: \phi_{rec} = \sum_i \min_\ell |(I - U_\ell U_\ell^T)(x_i - b_\ell)|^2
 
     is minimized by alternation: subspaces from clusters (principal components), clusters from subspaces (the nearest).
-    With subspaces of dimension 0 it would be k-means.
+    With subspaces of dimension 0 it would be k-means; with hyperplanes it is k-plane clustering, with lines or planes
+    the alternation of k-subspace clustering (which besides bounds them to where their points are, and knows balls).
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ class VQPCA(Clusterer):
 
     Notes
     -----
-    References: kambhatla1997, khajehpour2013.
+    References: kambhatla1997, khajehpour2013; k-planes bradley2000, k-subspaces wang2009.
 
     Examples
     --------

@@ -20,8 +20,9 @@ MIN_LAYOUT_RADIUS = 1e-8
 """Added to squared radii in the layout, so that points that coincide have a logarithm."""
 MIN_RADIUS_SHARE = 1e-8
 """The same for radii in the data, as a share of their mean."""
-MAX_DENSITY_MOVE = 4.0
-"""Longest move of a coordinate in one epoch, before the learning rate: that of one sample of an edge."""
+MAX_RADIUS_SHARE = 0.5
+"""Longest move of a point in one epoch, in its own radius in the layout: the term is steepest where points are dense,
+and a move across many of them is noise (digits: trustworthiness 0.967, and 0.951 at 2; radii 0.86 and 0.89)."""
 
 
 def log_local_radii(graph: NeighborGraph, weights: csr_array) -> FloatArray:
@@ -91,6 +92,19 @@ class DensityTerm:
 
     def gradient(self, Y: FloatArray) -> FloatArray:
         """Return the derivatives of C by the places, shape (n, d)."""
+        return self._derivatives(Y)[0]
+
+    def moves(self, Y: FloatArray, factor: float) -> FloatArray:
+        """Return moves along the gradient times ``factor``, of each point by half its radius at most."""
+        gradient, radii = self._derivatives(Y)
+        moves = factor * gradient
+        lengths = np.sqrt(np.square(moves).sum(axis=1))
+        longest = MAX_RADIUS_SHARE * np.sqrt(radii)
+        shares = np.divide(longest, lengths, out=np.ones_like(lengths), where=lengths > longest)
+        return (moves * shares[:, None]).astype(np.float32)
+
+    def _derivatives(self, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the gradient of C, and the squared radii."""
         from manifoldry.compiled.density import differentiate_rows
 
         radii, totals, kernel = self._radii(Y)
@@ -99,7 +113,7 @@ class DensityTerm:
         gradient = np.empty(Y.shape)
         rows = *self._rows, Y, self.b, kernel, pairs, gradient
         self._map(lambda lo, hi: differentiate_rows(*rows, lo, hi))
-        return gradient
+        return gradient, radii
 
     def _radii(self, Y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return squared radii and sums of q of all points, and q of all edges."""
@@ -144,8 +158,7 @@ class DensitySampling:
         self.sampling.advance(Y, step)
         p = self.sampling.parameters
         if step + 1 > (1.0 - self.term.goal.share) * p.n_epochs:
-            move = np.clip(self._factor * self.term.gradient(Y), -MAX_DENSITY_MOVE, MAX_DENSITY_MOVE)
-            Y += (p.learning_rate * (1.0 - step / p.n_epochs) * move).astype(np.float32)
+            Y += self.term.moves(Y, self._factor * p.learning_rate * (1.0 - step / p.n_epochs))
 
     def objective(self, Y: FloatArray) -> float:
         """Return the objective per point, its sum over pairs estimated."""

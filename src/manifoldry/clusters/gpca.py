@@ -1,0 +1,164 @@
+"""Generalized PCA: subspaces from the polynomials that vanish on the points, without a first guess."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from manifoldry.base.estimator import estimator
+from manifoldry.clusters.alternation import Outcome, Problem, alternate, compact
+from manifoldry.clusters.assignment import to_clustering
+from manifoldry.clusters.clusterer import Clusterer, Clustering
+from manifoldry.clusters.vanishing import hyperplanes, n_monomials
+from manifoldry.geometry.principal import descending_eigh
+from manifoldry.parameters import NonNegative, PositiveInt
+from manifoldry.registry import register
+from manifoldry.run import Run
+from manifoldry.values import FloatArray
+
+MAX_MONOMIALS = 2000
+"""Size of the Veronese map that is refused beyond: its eigenproblem takes seconds, and its polynomials follow noise."""
+RANK_TOL = 1e-10
+"""Share of the largest variance below which a direction counts as constant."""
+EXACT_SHARE = 1e-3
+"""Ratio of the two least values of polynomials up to which one of them vanishes, and the others do not."""
+
+
+@register(
+    family="subspaces",
+    problem="eigen",
+    papers=("vidal2005", "bradley2000"),
+    gives=("predict", "trace"),
+    keeps="squared distances to affine subspaces, from an algebraic start that needs no luck",
+    loses="connectedness, as VQPCA",
+    use_when="nearly noise-free points lie on two to four lines, planes or other flat pieces that cross",
+    fails_when="there is noise, or many clusters or dimensions: the polynomials have too many coefficients; use VQPCA",
+    cost="M = C(c + r + 1, c) monomials for c clusters of dimension r: O(n M^2 + M^3), refused beyond 2,000",
+    test_params={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
+)
+@estimator
+class GPCA(Clusterer):
+    r"""Generalized principal component analysis: c affine subspaces as the zeros of one polynomial of degree c.
+
+    .. math:: p(x) = \prod_{\ell=1}^c b_\ell^T x = c^T \nu(x) = 0, \qquad b_\ell \propto \nabla p(x)
+        \text{ at any } x \text{ of subspace } \ell .
+
+    Points are projected to r + 1 dimensions, where affine subspaces of dimension r are hyperplanes, and get a constant
+    coordinate; the coefficients c are the least eigenvector of the moments of the monomials :math:`\nu(x)` of degree c
+    (the Veronese map). Normals are gradients at c selected points. The division of the points by the nearest hyperplane
+    is where `VQPCA`'s alternation then begins, in all dimensions. Without noise, and with as many points in general
+    position as monomials, the division is right at once, whatever crosses whatever.
+
+    Parameters
+    ----------
+    n_clusters : int
+        Number of clusters; fewer result where fewer leave no error.
+    n_components : int
+        Dimension of the affine subspaces.
+    n_neighbors : int or "auto"
+        Number of neighbors in the graph that ``localized_`` refers to; "auto" is 10.
+    n_init : int
+        Number of projections tried, principal components and then random ones, of which the best is kept; one where the
+        points have no more than r + 1 dimensions.
+    max_iter, tol
+        As in `VQPCA`.
+    random_state, n_jobs, verbose, callback
+        Seed of the projections, number of threads (the result does not depend on it), progress; a callback can end the
+        projections early.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        The cluster of each point. ``predict`` returns the same if ``trace_.stop`` is ``CONVERGED`` with ``tol=0``.
+    n_clusters_, subspaces_, reconstruction_errors_, reconstruction_error_
+        As in `VQPCA`.
+    objective_, objectives_
+        Sum of the squared distances to the subspaces, for the projection that was kept and for all.
+    trace_ : Trace
+        The objective after every step of the alternation, of the projection that was kept.
+    localized_, n_nonlocalized_, graph_
+        As in `VQPCA`.
+    diagnostics_ : dict
+        Seconds and memory, ``monomials``, the ``vanishing`` ratio of the two least values of polynomials (0 without
+        noise), ``advice``.
+
+    Notes
+    -----
+    References: vidal2005; the alternation bradley2000.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manifoldry import GPCA
+    >>> t = np.linspace(-1, 1, 40)[:, None]
+    >>> lines = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 1.0]])
+    >>> model = GPCA(n_clusters=3, n_components=1).fit(np.concatenate([t * line for line in lines]))
+    >>> bool(model.reconstruction_error_ < 1e-20)
+    True
+    """
+
+    n_clusters: PositiveInt = 2
+    n_init: PositiveInt = 10
+    max_iter: PositiveInt = 100
+    tol: NonNegative = 0.0
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        count = n_monomials(self.n_clusters, self.n_components + 2)
+        if count > min(n_points, MAX_MONOMIALS):
+            raise ValueError(
+                f"GPCA with n_clusters={self.n_clusters} and n_components={self.n_components} needs polynomials of "
+                f"{count} coefficients, as many points, and no more than {MAX_MONOMIALS}; got {n_points} points: lower "
+                "n_clusters or n_components, or use VQPCA."
+            )
+
+    def _cluster(self, X: FloatArray, run: Run) -> Clustering:
+        problem = Problem(compact(X), min(self.n_components, *X.shape), 0.0, None, self.max_iter, self.tol)
+        axes = _principal_coordinates(problem.X)
+        width = min(self.n_components + 1, axes.shape[1])
+        numbers = range(self.n_init if axes.shape[1] > width else 1)
+        with run.stage("clusters"), run.stoppable():
+            tasks = [(problem, axes, _projection(axes.shape[1], width, number, run)) for number in numbers]
+            done = [found for found in run.map(self._start, tasks, blas=True, stoppable=True) if found is not None]
+            done = done or [self._start(*tasks[0])]
+        objectives = np.array([outcome.objective for outcome, _ in done])
+        outcome, vanishing = done[int(np.argmin(objectives))]
+        found = to_clustering(X, self._rank(X), problem, outcome, objectives, None)
+        notes: dict[str, Any] = {"monomials": n_monomials(self.n_clusters, width + 1), "vanishing": vanishing}
+        return replace(found, notes={**notes, "advice": _noise_advice(vanishing)})
+
+    def _start(self, problem: Problem, axes: FloatArray, projection: FloatArray) -> tuple[Outcome, float]:
+        """Return what the alternation makes of the hyperplanes in one projection, and how far a polynomial vanishes."""
+        points = np.column_stack([np.ones(len(axes)), axes @ projection])
+        points /= np.sqrt(np.square(points).sum(axis=1, keepdims=True))
+        normals, values = hyperplanes(points, self.n_clusters)
+        nearest = np.argmin(np.abs(points @ normals.T), axis=1)
+        _, first, labels = np.unique(nearest, return_index=True, return_inverse=True)
+        vanishing = float(np.sqrt(values[0] / values[1])) if len(values) > 1 and values[1] > 0 else 0.0
+        return alternate(problem, first, labels), vanishing
+
+
+def _principal_coordinates(centered: FloatArray) -> FloatArray:
+    """Return the coordinates of points along the directions in which they vary, in units of their largest spread."""
+    values, vectors = descending_eigh(centered.T @ centered / len(centered))
+    kept = values > RANK_TOL * values[0]
+    return centered @ vectors[:, kept] / np.sqrt(values[0])
+
+
+def _projection(n_axes: int, width: int, number: int, run: Run) -> FloatArray:
+    """Return the leading axes (number 0), or random orthonormal directions (n_axes, width)."""
+    if number == 0:
+        return np.eye(n_axes, width)
+    return np.linalg.qr(run.rng(f"projection {number}").standard_normal((n_axes, width)))[0]
+
+
+def _noise_advice(vanishing: float) -> tuple[str, ...]:
+    if vanishing <= EXACT_SHARE:
+        return ()
+    return (
+        f"No polynomial vanishes on the points: the least is {vanishing:.2g} of the next, by noise, other dimensions "
+        "or another number of clusters. The subspaces are those of VQPCA's alternation from this start; compare "
+        "with VQPCA, which has more starts.",
+    )

@@ -107,7 +107,12 @@ class Followed:
 
 
 def train(
-    parameters: Any, loss: Loss, rows: IntArray, schedule: Schedule, run: Run, judge: Callable[[Any], float] | None = None
+    parameters: Any,
+    loss: Loss,
+    rows: IntArray,
+    schedule: Schedule,
+    run: Run,
+    judge: Callable[[Any], float] | None = None,
 ) -> tuple[Any, Trace]:
     """Return what Adam by ``rows`` makes of ``parameters``, and the mean loss in each epoch.
 

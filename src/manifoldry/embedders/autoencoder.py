@@ -48,8 +48,8 @@ class Autoencoder(Embedder):
     .. math:: \min_{f, g} \frac{1}{n \sigma^2} \sum_i \|x_i - g(f(x_i))\|^2 + \alpha \sum_l \|W_l\|^2 ,
 
     with f and g multilayer nets, the hidden layers of g those of f in reverse, each with a linear connection past them,
-    and :math:`\sigma^2` the variance of the data. The nets start next to principal components, and end nowhere worse: if
-    training left more of the rows unexplained, these are returned. Without hidden layers the optimum is PCA's
+    and :math:`\sigma^2` the variance of the data. The nets start next to principal components, and end nowhere worse:
+    if training left more of the rows unexplained, these are returned. Without hidden layers the optimum is PCA's
     subspace (Baldi and Hornik).
 
     Parameters

@@ -36,7 +36,7 @@ COLLAPSED_TARGET = 0.1
 
 
 @register(
-    family="network",
+    family="neighbor",
     problem="descent",
     papers=("vandermaaten2009parametric", "vandermaaten2008", "carreira2015", "kingma2015"),
     gives=("transform", "inverse", "trace", "graph"),

@@ -28,7 +28,7 @@ those of `UMAP` for many points: the net does not follow the last details anyway
 
 
 @register(
-    family="network",
+    family="neighbor",
     problem="descent",
     papers=("sainburg2021", "mcinnes2018", "carreira2015", "kingma2015"),
     gives=("transform", "inverse", "trace", "graph"),

@@ -6,7 +6,7 @@ Fits to five sixths of the rows (mnist: 10,000 of 12,000) and places the others.
 and of placing 1,000 new rows, trustworthiness of the fitted and of the new rows among themselves (2,000 of each), the
 share of labels that the five nearest fitted places guess right, of fitted rows (by the other half) and of new ones, and
 the bytes of the map that goes to rows in blocks. With --peer, the interpreter of an environment with umap-learn and
-tensorflow, its ParametricUMAP too. Results go to benchmarks/results/networks.json; --torch adds our net trained by torch.
+tensorflow, its ParametricUMAP too; with --torch our nets trained by torch. Results are kept in results/networks.json.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -138,9 +139,9 @@ def main():
     stored = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     for name in asked.sets:
         data = split(name)
-        compared = {label: (lambda make=make: ours(make, data)) for label, make in methods(asked.torch).items()}
+        compared = {label: partial(ours, make, data) for label, make in methods(asked.torch).items()}
         if asked.peer:
-            compared["umap-learn ParametricUMAP"] = lambda: peer(asked.peer, data)
+            compared["umap-learn ParametricUMAP"] = partial(peer, asked.peer, data)
         for label, compute in compared.items():
             if asked.only and label not in asked.only:
                 continue

@@ -12,7 +12,6 @@ from scipy.spatial.distance import cdist
 
 from helpers import bent_sheet
 from manifoldry import PCA, Autoencoder, ParametricTSNE, ParametricUMAP, datasets
-
 from manifoldry.geometry.entropic import negative_entropy
 from manifoldry.run import Run
 from manifoldry.solve.autoassociation import Autoassociation

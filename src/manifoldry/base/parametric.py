@@ -99,7 +99,7 @@ class ParametricEmbedding(Embedder):
     def _encoder(
         self, inputs: NetworkInputs, target: FloatArray | None, loss: LayoutLoss, dtype: Any, run: Run
     ) -> tuple[NetworkMap, Trace, float]:
-        """Train the net towards the target, if there is one, then by the loss; tell what share of the target it missed."""
+        """Train the net towards the target, if there is one, then by the loss; tell what share of it was missed."""
         backend, precision = Backend(self.backend), np.float32 if dtype == np.float32 else np.float64
         center, unit, linear, targets = _frame(inputs, target, self.n_components)
         rng = run.rng("weights")
@@ -111,9 +111,8 @@ class ParametricEmbedding(Embedder):
         if targets is not None:
             aim = TargetLoss(network, rows, backend.array(targets.astype(precision)), self.weight_decay, backend, run)
             parameters, trace = train(parameters, aim, inputs.order, towards, run)
-            missed = replace(aim, weight_decay=0.0).value(parameters, inputs.order) / float(
-                (targets**2).sum(axis=1).mean()
-            )
+            left = replace(aim, weight_decay=0.0).value(parameters, inputs.order)
+            missed = left / float((targets**2).sum(axis=1).mean())
         if trace is None or by_loss.n_epochs:
             table = np.zeros((len(inputs.rows), self.n_components))
             tuned = EncoderLoss(network, rows, loss, table, center, unit, self.weight_decay, backend)
@@ -151,6 +150,6 @@ def _advice(missed: float, run: Run) -> tuple[str, ...]:
     if run.stopped or missed <= MAX_MISSED_SHARE:
         return ()
     return (
-        f"The net misses {missed:.2g} of the variance of the layout it was to learn: take larger hidden_layer_sizes, more "
-        "n_epochs or less weight_decay; or UMAP or TSNE, which place new points without a net.",
+        f"The net misses {missed:.2g} of the variance of the layout it was to learn: take larger hidden_layer_sizes, "
+        "more n_epochs or less weight_decay; or UMAP or TSNE, which place new points without a net.",
     )

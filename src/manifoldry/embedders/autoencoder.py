@@ -1,4 +1,4 @@
-"""Autoassociative networks: a net that reproduces its input through a narrow layer, whose values are the coordinates."""
+"""Autoassociative networks: a net that reproduces its input through a narrow layer, whose values are coordinates."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MIN_HELD_OUT = 50
 """Least number of held-out points by which a training is ended: fewer say little."""
 ADAM_ITER, LBFGS_ITER = 100, 300
 OFF_PCA = 0.03
-"""How far off principal components the nets start, in units of the first: of symmetric data they are a saddle point, and
-nothing would lead away from it."""
+"""How far off principal components the nets start, in units of the first: of symmetric data they are a saddle point,
+and nothing would lead away from it."""
 MIN_GAIN_OVER_PCA = 0.02
 """Share of PCA's error by which a net must be better for its map to be worth the trouble."""
 
@@ -43,13 +43,13 @@ MIN_GAIN_OVER_PCA = 0.02
 )
 @estimator
 class Autoencoder(Embedder):
-    r"""Autoassociative network: encoder f and decoder g with as few values between them as coordinates are wanted.
+    r"""Autoassociative network: encoder f and decoder g, with as many values between them as there are coordinates.
 
     .. math:: \min_{f, g} \frac{1}{n \sigma^2} \sum_i \|x_i - g(f(x_i))\|^2 + \alpha \sum_l \|W_l\|^2 ,
 
     with f and g multilayer nets, the hidden layers of g those of f in reverse, each with a linear connection past them,
-    and :math:`\sigma^2` the variance of the data. The nets start next to principal components, and end nowhere worse: if
-    training left more of the rows unexplained, these are returned. Without hidden layers the optimum is PCA's
+    and :math:`\sigma^2` the variance of the data. The nets start next to principal components, and end nowhere worse:
+    if training left more of the rows unexplained, these are returned. Without hidden layers the optimum is PCA's
     subspace (Baldi and Hornik).
 
     Parameters
@@ -166,7 +166,7 @@ class Autoencoder(Embedder):
         )
 
     def _start(self, inputs: NetworkInputs, precision: Any, run: Run) -> tuple[Autoassociation, Any, Any]:
-        """Return what is minimized, parameters with which the nets are principal components, and the start near these."""
+        """Return what is minimized, parameters that make the nets principal components, and the start near."""
         rng, d = run.rng("weights"), self.n_components
         hidden, kept = tuple(self.hidden_layer_sizes), np.eye(inputs.rows.shape[1], d)
         encoder = linear_network(kept, hidden, self.activation, np.sqrt(inputs.variance), rng)
@@ -212,6 +212,6 @@ def _advice(linear: float, bent: float, run: Run) -> tuple[str, ...]:
     if run.stopped or bent < (1 - MIN_GAIN_OVER_PCA) * linear:
         return ()
     return (
-        f"Of held-out points the net loses {bent:.3g} of the variance, and PCA {linear:.3g}: the data are about as flat as "
-        "PCA takes them, or too few for a net. Take PCA, or more points, or other hidden_layer_sizes.",
+        f"Of held-out points the net loses {bent:.3g} of the variance, and PCA {linear:.3g}: the data are about as "
+        "flat as PCA takes them, or too few for a net. Take PCA, or more points, or other hidden_layer_sizes.",
     )

@@ -12,13 +12,14 @@ from manifoldry.base.parametric import ParametricEmbedding, Surroundings
 from manifoldry.extend.network_map import NetworkInputs
 from manifoldry.geometry.entropic import (
     NEIGHBORS_PER_PERPLEXITY,
+    check_list_length,
     conditional_probabilities,
     negative_entropy,
     resolve_perplexities,
 )
 from manifoldry.neighbors.lists import list_neighbors
 from manifoldry.neighbors.search import NeighborRule
-from manifoldry.parameters import Positive
+from manifoldry.parameters import Positive, PositiveInt
 from manifoldry.patches.start import find_start
 from manifoldry.registry import register
 from manifoldry.run import Run
@@ -35,7 +36,7 @@ COLLAPSED_TARGET = 0.1
 
 
 @register(
-    family="network",
+    family="neighbor",
     problem="descent",
     papers=("vandermaaten2009parametric", "vandermaaten2008", "carreira2015", "kingma2015"),
     gives=("transform", "inverse", "trace", "graph"),
@@ -48,7 +49,7 @@ COLLAPSED_TARGET = 0.1
 )
 @estimator
 class ParametricTSNE(ParametricEmbedding):
-    r"""t-SNE by an encoder: the places are the values of a net, :math:`y_i = f(x_i)`, and its weights are what is sought.
+    r"""t-SNE by an encoder: the places are the values of a net, :math:`y_i = f(x_i)`, whose weights are sought.
 
     .. math:: \min_f \sum_{ij} p_{ij} \ln \frac{p_{ij}}{q_{ij}}, \qquad
         q_{ij} \propto \left(1 + \frac{\|f(x_i) - f(x_j)\|^2}{\nu}\right)^{-(\nu + 1)/2} ,
@@ -64,6 +65,8 @@ class ParametricTSNE(ParametricEmbedding):
         Target dimension; 1, 2 or 3 are fast, more need all pairs at each step.
     perplexity : float or "auto"
         Effective number of neighbors of each point; "auto" is 30, or a third of n - 1 for fewer points.
+    n_neighbors : int or "auto"
+        Number of listed neighbors; "auto" is three times the perplexity.
     dof : float
         Degrees of freedom :math:`\nu` of the layout's kernel.
     hidden_layer_sizes, activation, weight_decay, fine_tuning, n_epochs, batch_size, learning_rate, search, backend
@@ -84,8 +87,8 @@ class ParametricTSNE(ParametricEmbedding):
     affinity_matrix_ : csr_array of shape (n_samples, n_samples)
         The joint probabilities p.
     trace_ : Trace
-        The divergence at the start of the tuning and at the beginning of each of its epochs (the squared error towards the
-        layout where there is no tuning); weights counted in.
+        The divergence at the start of the tuning and at the beginning of each of its epochs (the squared error towards
+        the layout where there is no tuning); weights counted in.
     diagnostics_ : dict
         Seconds, ``perplexity_missed`` (points with too many equal distances), ``layout_missed``: share of the layout's
         variance that the net had not learned before the tuning.
@@ -107,6 +110,7 @@ class ParametricTSNE(ParametricEmbedding):
     """
 
     perplexity: Positive | Literal["auto"] = "auto"
+    n_neighbors: PositiveInt | Literal["auto"] = "auto"
     dof: Positive = 1.0
 
     kl_divergence_: float = fitted()
@@ -114,13 +118,14 @@ class ParametricTSNE(ParametricEmbedding):
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
-        self._rule(n_points)
+        rule = self._rule(n_points)
+        if self.n_neighbors != "auto":
+            check_list_length(self.perplexity, int(rule.n_neighbors or 0), n_points)
 
     def _rule(self, n_points: int) -> NeighborRule:
         largest = max(resolve_perplexities(self.perplexity, n_points))
-        return NeighborRule("auto", None, search=self.search).resolve(
-            n_points, int(np.ceil(NEIGHBORS_PER_PERPLEXITY * largest))
-        )
+        rule = NeighborRule(self.n_neighbors, None, search=self.search)
+        return rule.resolve(n_points, int(np.ceil(NEIGHBORS_PER_PERPLEXITY * largest)))
 
     def _surroundings(self, X: Any, inputs: NetworkInputs, run: Run) -> Surroundings:  # noqa: ARG002
         graph, index = list_neighbors(X, self._rule(len(X)), run)

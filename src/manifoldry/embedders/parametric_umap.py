@@ -28,7 +28,7 @@ those of `UMAP` for many points: the net does not follow the last details anyway
 
 
 @register(
-    family="network",
+    family="neighbor",
     problem="descent",
     papers=("sainburg2021", "mcinnes2018", "carreira2015", "kingma2015"),
     gives=("transform", "inverse", "trace", "graph"),
@@ -41,14 +41,14 @@ those of `UMAP` for many points: the net does not follow the last details anyway
 )
 @estimator
 class ParametricUMAP(ParametricEmbedding):
-    r"""UMAP by an encoder: the places are the values of a net, :math:`y_i = f(x_i)`, and its weights are what is sought.
+    r"""UMAP by an encoder: the places are the values of a net, :math:`y_i = f(x_i)`, whose weights are sought.
 
     .. math:: \min_f -\sum_{ij} w_{ij} \ln q_{ij} + (1 - w_{ij}) \ln (1 - q_{ij}), \qquad
         q_{ij} = \frac{1}{1 + a \|f(x_i) - f(x_j)\|^{2b}} ,
 
-    with the fuzzy set w of `UMAP`, and the sum over pairs without an edge estimated from random points, as there. The net
-    first learns the layout that UMAP finds, by squared error, and is then tuned by the loss itself; a minibatch moves
-    its own points among the others where the net last placed them.
+    with the fuzzy set w of `UMAP`, and the sum over pairs without an edge estimated from random points, as there. The
+    net first learns the layout that UMAP finds, by squared error, and is then tuned by the loss itself; a minibatch
+    moves its own points among the others where the net last placed them.
 
     Parameters
     ----------
@@ -103,8 +103,8 @@ class ParametricUMAP(ParametricEmbedding):
 
     Notes
     -----
-    The neighbors are those of the Euclidean metric. Nets are trained on principal components in the unit of the largest,
-    so rotation, shift and unit of the data leave the result as it is. Rows in float32 are trained in float32.
+    The neighbors are those of the Euclidean metric. Nets are trained on principal components in the unit of the
+    largest, so rotation, shift and unit of the data leave the result as it is. Rows in float32 are trained in float32.
 
     References: sainburg2021, mcinnes2018, carreira2015, kingma2015.
 

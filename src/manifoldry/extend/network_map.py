@@ -53,10 +53,11 @@ class NetworkInputs:
 
     So a rotation, a shift or another unit of the data changes nothing. ``order`` sorts the rows by their components:
     in that order the same rows make the same minibatches, however they came. ``lost`` is the share of the variance that
-    is in none of the components.
+    is in none of the components, ``origin`` what remains of the mean where it was rounded.
     """
 
     mean: FloatArray
+    origin: FloatArray
     directions: FloatArray
     unit: float
     rows: FloatArray
@@ -67,14 +68,15 @@ class NetworkInputs:
     def of(cls, X: Any, run: Run) -> NetworkInputs:
         """Return the inputs of rows."""
         table = dense(X)
-        span = principal_span(FeatureRows(table), run)
+        mean = table.mean(axis=0)
+        span = principal_span(FeatureRows(table - mean), run)  # of rows far from zero the mean is rounded: see `origin`
         kept = slice(0, min(span.rank, MAX_NETWORK_INPUTS))
         signs = column_signs(span.coordinates[:, kept])
         unit = float(span.singular_values[0] / np.sqrt(len(table)))
         scores = span.coordinates[:, kept] * (signs / unit)
         lost = float((span.singular_values[kept.stop :] ** 2).sum() / (span.singular_values**2).sum())
         order = np.lexsort(scores.T[:N_ORDERING_COMPONENTS][::-1])
-        return cls(span.mean, span.directions[:, kept] * signs, unit, scores, order, lost)
+        return cls(mean, span.mean, span.directions[:, kept] * signs, unit, scores, order, lost)
 
     @property
     def variance(self) -> float:
@@ -87,10 +89,10 @@ class NetworkInputs:
 
     def encoder(self, network: Network, unit: float = 1.0, center: FloatArray | None = None) -> NetworkMap:
         """Return the map of rows that a net of these inputs makes, its outputs in a unit about a center."""
-        outer = network.after(self.directions / self.unit).before(unit * np.eye(network.sizes[-1]))
+        outer = network.after(self.directions / self.unit, self.origin).before(unit * np.eye(network.sizes[-1]))
         return NetworkMap(self.mean, outer if center is None else outer.shifted(center))
 
     def decoder(self, network: Network) -> NetworkInverse:
         """Return the way back to rows that a net from coordinates, in the unit of the rows, to these inputs makes."""
         from_unit = network.after(np.eye(network.sizes[0]) / self.unit)
-        return NetworkInverse(self.mean, from_unit.before(self.unit * self.directions.T))
+        return NetworkInverse(self.mean + self.origin, from_unit.before(self.unit * self.directions.T))

@@ -98,11 +98,11 @@ class Network:
             return back
         xp.matmul(kept[-1].T, G, out=by.last)
         D = _times_slope(G @ layers.last.T, kept[-1], self.activation)
-        for l in range(len(layers.hidden) - 1, -1, -1):
-            xp.matmul(kept[l].T, D, out=by.hidden[l][0])
-            by.hidden[l][1][:] = D.sum(0)
-            if l > 0:
-                D = _times_slope(D @ layers.hidden[l][0].T, kept[l], self.activation)
+        for level in range(len(layers.hidden) - 1, -1, -1):
+            xp.matmul(kept[level].T, D, out=by.hidden[level][0])
+            by.hidden[level][1][:] = D.sum(0)
+            if level > 0:
+                D = _times_slope(D @ layers.hidden[level][0].T, kept[level], self.activation)
         if inputs and back is not None:
             back += D @ layers.hidden[0][0].T
         return back
@@ -121,12 +121,13 @@ class Network:
         layers = self.layers(vector)
         return [*(weights for weights, _ in layers.hidden), *([layers.last] if layers.hidden else [])]
 
-    def after(self, matrix: FloatArray) -> Network:
-        """Return the net of rows that ``matrix`` (features, inputs) turns into this net's inputs."""
+    def after(self, matrix: FloatArray, origin: FloatArray | float = 0.0) -> Network:
+        """Return the net of rows that ``(row - origin) @ matrix`` turns into this net's inputs."""
         layers = self.layers()
-        parts = [matrix @ layers.linear, layers.shift]
-        for l, (weights, bias) in enumerate(layers.hidden):
-            parts += [weights if l else matrix @ weights, bias]
+        start = np.broadcast_to(origin, len(matrix)) @ matrix
+        parts = [matrix @ layers.linear, layers.shift - start @ layers.linear]
+        for level, (weights, bias) in enumerate(layers.hidden):
+            parts += [weights, bias] if level else [matrix @ weights, bias - start @ weights]
         parts += [layers.last] if layers.hidden else []
         return replace(self, sizes=(len(matrix), *self.sizes[1:]), parameters=joined(parts))
 
@@ -139,7 +140,7 @@ class Network:
         return replace(self, sizes=(*self.sizes[:-1], matrix.shape[1]), parameters=joined(parts))
 
     def stirred(self, size: float, rng: np.random.Generator) -> Network:
-        """Return the net with random numbers, over the root of the width, in place of W: a little off the linear map."""
+        """Return the net with random numbers, over the root of the width, in place of W: a little off linear."""
         parameters = self.parameters + 0
         if (last := self.layers(parameters).last) is not None:
             last[:] = size / np.sqrt(len(last)) * rng.standard_normal(last.shape)
@@ -193,8 +194,8 @@ def linear_network(
     parameters = np.zeros(network.n_parameters)
     layers = network.layers(parameters)
     layers.linear[:] = linear
-    for l, (weights, bias) in enumerate(layers.hidden):
-        weights[:] = rng.standard_normal(weights.shape) / (spread if l == 0 else np.sqrt(weights.shape[0] / 2))
+    for level, (weights, bias) in enumerate(layers.hidden):
+        weights[:] = rng.standard_normal(weights.shape) / (spread if level == 0 else np.sqrt(weights.shape[0] / 2))
         bias[:] = rng.uniform(-1.0, 1.0, bias.shape)
     return replace(network, parameters=parameters)
 

@@ -1,4 +1,4 @@
-r"""What the encoder of a parametric neighbor embedding is trained by: a layout to come near to, or the layout's own loss.
+r"""What the encoder of a parametric neighbor embedding is trained by: a layout to come near to, or the loss of layouts.
 
 A loss of layouts is one of all places at once. A minibatch moves its own points, the others stay where the net last
 placed them, in a table of all places: so one pass of the rows through the net serves all edges, from both ends.
@@ -79,7 +79,8 @@ class FuzzyCrossEntropy:
         value = float(near.data @ np.log1p(power))
         pull = near.data * 2 * b * power / (s * (1 + power))
         # Each pair is in the sum twice, from both ends.
-        slopes = 2 * np.stack([np.bincount(i, pull * gap, minlength=len(rows)) for gap in gaps.T], axis=1)
+        attraction = [np.bincount(i, pull * gap, minlength=len(rows)) for gap in gaps.T]
+        slopes: FloatArray = 2.0 * np.stack(attraction, axis=1).astype(np.float64)
         others, share = self._others(rows)
         gaps = Y[rows][:, None] - Y[others]
         s = (gaps * gaps).sum(axis=2) + REPULSION_OFFSET
@@ -99,9 +100,9 @@ class FuzzyCrossEntropy:
         """Return points that repel the rows, (m, k), and the share of each in the mean over all."""
         n = len(self.order)
         if n - 1 <= N_REPELLED:
-            others = np.broadcast_to(np.arange(n), (len(rows), n))
-            return others, (others != rows[:, None]) / (n - 1)
-        others = self.order[self.rng.integers(n, size=(len(rows), N_REPELLED))]
+            everyone: IntArray = np.broadcast_to(np.arange(n), (len(rows), n))
+            return everyone, (everyone != rows[:, None]) / (n - 1)
+        others: IntArray = self.order[self.rng.integers(n, size=(len(rows), N_REPELLED))]
         apart = others != rows[:, None]
         return others, apart / np.maximum(apart.sum(axis=1, keepdims=True), 1)
 

@@ -17,8 +17,8 @@ UPDATED_ROWS = 256
 
 MAX_CHANGED_PATHS, MAX_CHANGED_PATHS_OF_FEW = 0.12, 0.5
 """Share of the shortest paths expected to lead over a changed edge up to which path lengths are updated; beyond, all
-are computed again. An updated length takes 0.3 microseconds; one of all 0.04, where 32 sources go together, and 0.15 of so
-few points that scipy computes them."""
+are computed again. An updated length takes 0.3 microseconds; one of all takes 0.04, where 32 sources go together, and
+0.15 of so few points that scipy computes them."""
 
 
 def updatable(rule: NeighborRule) -> bool:

@@ -149,8 +149,8 @@ def kept_rows(model: Any) -> Any:
     growth = getattr(model, "_growth", None)
     if growth is None and hasattr(model, "embedding_"):
         warn(
-            f"{type(model).__name__}.fit kept none of its {len(model.embedding_)} rows, so partial_fit begins anew with "
-            "these: to join all of them call it with every batch, from the first on.",
+            f"{type(model).__name__}.fit kept none of its {len(model.embedding_)} rows, so partial_fit begins anew "
+            "with these: to join all of them call it with every batch, from the first on.",
             EmbeddingWarning,
         )
     return None if growth is None else growth.rows

@@ -21,7 +21,7 @@ from manifoldry import IPA, LLE, PCA, Isomap, datasets, quality
 from tables import ROOT, Table
 
 SIZES, BATCHES, N_REPEATS = (1000, 3000, 5000), (1, 10, 100), 3
-COLUMNS = {"method": "", "rows": "", "n": ",", "new": ",", "fit CPU s": ".3f", "partial_fit CPU s": ".3f"}
+COLUMNS = {"method": "", "rows": "", "n": ",", "new": ",", "fit CPU s": ".3f", "partial CPU s": ".3f"}
 COLUMNS |= {"ratio": ".2f", "difference": ".0e"}
 CAPTION = (
     "CPU seconds of `partial_fit` with new rows beside a `fit` to all of them (median of three in turn, one thread), "
@@ -68,7 +68,7 @@ def measure(table: Any, model: Any, name: str, n: int, repeats: int) -> None:
             )
         fit, partial = np.median(took, axis=0)
         cells = {"method": type(model).__name__, "rows": name, "n": n, "new": m, "difference": difference(grown, whole)}
-        cells |= {"fit CPU s": fit, "partial_fit CPU s": partial, "ratio": partial / fit}
+        cells |= {"fit CPU s": fit, "partial CPU s": partial, "ratio": partial / fit}
         if table is None:
             print(cells)
         else:

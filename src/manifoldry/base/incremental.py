@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -113,6 +114,19 @@ def rows_so_far(model: Any, X: Any, old: Any) -> Any:
     return rows
 
 
+def grow(model: M, X: Any, old: Any, embed: Callable[[Any, Run], Embedding]) -> M:
+    """Fit a model to its ``old`` rows, None before the first, and those of ``X``: ``embed`` gets all of them."""
+    anything: Any = model
+    refuse_other_rows(model, X)
+    check_parameters(model)
+    check.metric(anything._metric, ())
+    check.metric_params(anything._metric, getattr(model, "metric_params", None))
+    rows, run = rows_so_far(model, X, old), anything._run()
+    anything._check_parameters(rows.shape[0])
+    fitted: M = anything._fit_points(rows, run, lambda: embed(rows, run))
+    return fitted
+
+
 def add_rows(model: M, X: Any) -> M:
     """Fit a method on a neighbor graph to its rows so far and those of ``X``, from what it had computed of the former.
 
@@ -120,16 +134,26 @@ def add_rows(model: M, X: Any) -> M:
     returns what it computed beside the embedding.
     """
     anything: Any = model
-    refuse_other_rows(model, X)
-    check_parameters(model)
-    check.metric(anything._metric, ())
-    check.metric_params(anything._metric, anything.metric_params)
-    old = anything._inverse.X if hasattr(model, "embedding_") else None
-    rows, run = rows_so_far(model, X, old), anything._run()
-    anything._check_parameters(rows.shape[0])
-    growth: Growth | None = getattr(model, "_growth", None)
-    before = growth if growth is not None and _same(growth.settings, _settings(model)) else None
-    return anything._fit_points(rows, run, lambda: _embed_grown(anything, rows, before, run))
+    old = anything._inverse.X if hasattr(model, "embedding_") and hasattr(anything._inverse, "X") else None
+    before: Growth | None = unchanged(model, getattr(model, "_growth", None))
+    return grow(model, X, old, lambda rows, run: _embed_grown(anything, rows, before, run))
+
+
+def unchanged(model: Any, growth: Any) -> Any:
+    """Return what was kept, None if the parameters of the model have changed since."""
+    return growth if growth is not None and _same(growth.settings, settings_of(model)) else None
+
+
+def kept_rows(model: Any) -> Any:
+    """Return the rows of the batches so far; a model that was fitted at once has kept none, which is told."""
+    growth = getattr(model, "_growth", None)
+    if growth is None and hasattr(model, "embedding_"):
+        warn(
+            f"{type(model).__name__}.fit kept none of its {len(model.embedding_)} rows, so partial_fit begins anew "
+            "with these: to join all of them call it with every batch, from the first on.",
+            EmbeddingWarning,
+        )
+    return None if growth is None else growth.rows
 
 
 def _embed_grown(model: Any, rows: Array, before: Growth | None, run: Run) -> Embedding:
@@ -152,7 +176,7 @@ def _embed_grown(model: Any, rows: Array, before: Growth | None, run: Run) -> Em
         return embedded
 
     embedding = embed_pieces(sample, unfold, model.n_components, model.disconnected, run)
-    growth = Growth(None if found is None else found[0], **whole, settings=_settings(model))
+    growth = Growth(None if found is None else found[0], **whole, settings=settings_of(model))
     return replace(
         embedding,
         notes={**sample.index.notes, **embedding.notes},
@@ -160,7 +184,8 @@ def _embed_grown(model: Any, rows: Array, before: Growth | None, run: Run) -> Em
     )
 
 
-def _settings(model: Any) -> dict[str, Any]:
+def settings_of(model: Any) -> dict[str, Any]:
+    """Return the parameters on which the result depends."""
     return {name: value for name, value in model.get_params(deep=False).items() if name not in RUN_PARAMETERS}
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 
 from manifoldry import check
 from manifoldry.base import Embedder, estimator, fitted
 from manifoldry.base.blockwise import BlockFit, bounded_size
+from manifoldry.base.incremental import grow, kept_rows, settings_of, unchanged
 from manifoldry.base.targets import given_targets
 from manifoldry.blocks import BlockSample, RowBlocks
 from manifoldry.blocks.sampling import drawn_rows
@@ -29,6 +30,7 @@ from manifoldry.patches.atlas import (
 )
 from manifoldry.patches.cover import ListedCover, cell_labels, lists_members, member_weights
 from manifoldry.patches.found import FoundLayout
+from manifoldry.patches.growth import PatchGrowth, can_grow, cell_radii, grown_layout
 from manifoldry.patches.layout import (
     BlockOverlaps,
     PatchLayout,
@@ -239,6 +241,42 @@ class IPA(Embedder):
             places, disagreement = place_points(charted, found.layout.unfolded.stitched, run)
         packed = self._pack(sample, found)
         return replace(packed, coordinates=places, fitted={**packed.fitted, "disagreement_": disagreement})
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Add rows: those near a patch enter its overlaps, others form new patches; then all patches are placed again.
+
+        Old charts stay as they are. What cannot grow so (see the page on rows that come later) is fitted again.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n_new, n_features)
+            The rows to add; the first call is a fit. All rows are kept.
+        y : ignored
+            For pipelines.
+
+        Returns
+        -------
+        self : estimator
+            With the coordinates of all rows so far, in the order they came.
+        """
+        old, before = kept_rows(self), unchanged(self, getattr(self, "_growth", None))
+        return grow(self, X, old, lambda rows, run: self._embed_grown(rows, before, run))
+
+    def _embed_grown(self, X: Any, before: PatchGrowth | None, run: Run) -> Embedding:
+        rows, options = np.asarray(dense_rows(X, run), dtype=float), self._chart_options(X.shape[1])
+        found = None
+        small = not self._patches_are_given and len(rows) <= bounded_size(self._sample_size(), rows.shape[1])
+        if before is not None and small and can_grow(self.patches_, options) and not self.diagnostics_["cut_edges"]:
+            neighbors, _ = neighbor_graph(rows, self._neighbor_rule(len(rows)), run)
+            graph = join_small_components(symmetrize(neighbors), rows, run)
+            found = grown_layout(self, before, rows, graph, options, run)
+        if found is None:
+            embedding = self._embed(X, run)
+            radii = cell_radii(rows, embedding.fitted["patches_"].cover, run)
+        else:
+            embedding, radii = self._pack(np.arange(len(rows)), found[0]), found[1]
+        growth = PatchGrowth(rows, radii, settings_of(self))
+        return replace(embedding, fitted={**embedding.fitted, "_growth": growth})
 
     def _embed_blocks(self, blocks: RowBlocks, sample: BlockSample, run: Run) -> Embedding:
         targets = given_targets(self, sample.targets, len(sample.numbers))

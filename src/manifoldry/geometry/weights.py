@@ -108,6 +108,8 @@ def grown_reconstruction(
     """Return the `reconstruction` of a grown sample, and the points whose weights were computed.
 
     ``W`` holds the weights of the first points by the lists ``before``; those whose lists are the same keep them.
+
+    References: kouropteva2005
     """
     lists, n = sample.neighbors, sample.n_points
     old = before.n_points

@@ -58,14 +58,14 @@ def find_cells(X: Array, graph: NeighborGraph, n_cells: int, dimension: int, run
         centers = _group_means(X[mine], kept[pieces[mine]], int(large.sum()), volume[mine])
     labels = nearest_center(X, centers, run)
     centers, labels = _without_empty(centers, labels)
-    return VoronoiCells(centers, labels, _borders(labels, graph, len(centers)))
+    return VoronoiCells(centers, labels, cell_borders(labels, graph, len(centers)))
 
 
 def without_cells(X: Array, graph: NeighborGraph, cells: VoronoiCells, dropped: Array, run: Run) -> VoronoiCells:
     """Return the cells without those ``dropped`` (c,), whose points go to the nearest of the others."""
     centers = cells.centers[~dropped]
     centers, labels = _without_empty(centers, nearest_center(X, centers, run))
-    return VoronoiCells(centers, labels, _borders(labels, graph, len(centers)))
+    return VoronoiCells(centers, labels, cell_borders(labels, graph, len(centers)))
 
 
 def nearest_center(X: Array, centers: FloatArray, run: Run) -> IntArray:
@@ -121,7 +121,7 @@ def _without_empty(centers: FloatArray, labels: IntArray) -> tuple[FloatArray, I
     return centers[used], labels
 
 
-def _borders(labels: IntArray, graph: NeighborGraph, n_cells: int) -> IntArray:
+def cell_borders(labels: IntArray, graph: NeighborGraph, n_cells: int) -> IntArray:
     """Return the cells whose largest components are joined by an edge of the graph, as padded lists."""
     pieces, _ = label_pieces(labels, graph)
     sizes = np.bincount(pieces)

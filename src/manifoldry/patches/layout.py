@@ -38,15 +38,22 @@ class PatchLayout:
 
 
 def lay_out(
-    atlas: Atlas, n_components: int, run: Run, *, overlaps: Overlaps | None = None, max_rank: int | None = None
+    atlas: Atlas,
+    n_components: int,
+    run: Run,
+    *,
+    overlaps: Overlaps | None = None,
+    max_rank: int | None = None,
+    start: FloatArray | None = None,
 ) -> PatchLayout:
     """Stitch the patches of an atlas, in at most ``max_rank`` dimensions, and unfold the points that it was made of.
 
-    ``overlaps`` of more points than these are taken instead of the atlas's own.
+    ``overlaps`` of more points than these are taken instead of the atlas's own; ``start`` holds frames and shifts to
+    begin with, of patches in one piece.
     """
     overlaps, sizes = atlas.overlaps if overlaps is None else overlaps, atlas.charts.sizes
     firm, holding = overlaps.firm(sizes), overlaps.holding(sizes)
-    stitched = stitch(overlaps[holding], sizes, run, max_rank)
+    stitched = stitch(overlaps[holding], sizes, run, max_rank, start)
     with run.stage("unfolding"):
         unfolded = unfold(atlas.members, atlas.coordinates, stitched, n_components)
     return PatchLayout(atlas, overlaps, firm, holding, unfolded)

@@ -46,10 +46,13 @@ class Stitched(PlacedPatches):
     trace: Trace
 
 
-def stitch(overlaps: Overlaps, sizes: IntArray, run: Run, max_rank: int | None = None) -> Stitched:
+def stitch(
+    overlaps: Overlaps, sizes: IntArray, run: Run, max_rank: int | None = None, start: FloatArray | None = None
+) -> Stitched:
     """Minimize the matching error of overlapping patches, each component of the patch graph by itself.
 
-    A ``max_rank`` limits the dimensions used; None is as many as the smallest error needs.
+    A ``max_rank`` limits the dimensions used; None is as many as the smallest error needs. ``start`` holds frames and
+    shifts of all patches to begin with (`FrameLayout`); several components begin with eigenvectors.
     """
     components = patch_components(overlaps, len(sizes))
     counts = np.bincount(components)
@@ -59,7 +62,8 @@ def stitch(overlaps: Overlaps, sizes: IntArray, run: Run, max_rank: int | None =
         inside = overlaps[components[overlaps.first] == number]
         first, second = np.searchsorted(patches, inside.first), np.searchsorted(patches, inside.second)
         renumbered = replace(inside, first=first, second=second)
-        placements[int(number)] = _place_component(renumbered, sizes[patches], run, max_rank)
+        begin = start if len(counts) == 1 else None
+        placements[int(number)] = _place_component(renumbered, sizes[patches], run, max_rank, begin)
     return joined(components, placements, overlaps.means.shape[2])
 
 
@@ -75,11 +79,15 @@ def joined(components: IntArray, placements: dict[int, Placement], width: int) -
     return Stitched(frames, shifts, components, joint_certificate(parts), parts[0].trace)
 
 
-def _place_component(overlaps: Overlaps, sizes: IntArray, run: Run, max_rank: int | None) -> Placement:
+def _place_component(
+    overlaps: Overlaps, sizes: IntArray, run: Run, max_rank: int | None, start: FloatArray | None
+) -> Placement:
     if len(sizes) > 1:
         unit = _unit(overlaps)
         same = replace(overlaps, means=overlaps.means / unit, moments=overlaps.moments / unit**2)
-        found = place(matching_form(same, sizes), sizes, run, max_rank=max_rank)
+        if start is not None:
+            start = np.concatenate([start[: -len(sizes)], start[-len(sizes) :] / unit])
+        found = place(matching_form(same, sizes), sizes, run, max_rank=max_rank, start=start)
         return replace(found, shifts=found.shifts * unit, certificate=_rescaled(found.certificate, unit**2))
     width = int(sizes[0])
     certain = Certificate(0.0, 0.0, width, PLACEMENT_CLAIM, PLACEMENT_TOL, smallest=0.0)

@@ -52,6 +52,7 @@ STATE_CLASSES: dict[str, tuple[str, ...]] = {
     "manifoldry.patches.cover": ("ListedCover", "Membership", "VoronoiCover"),
     "manifoldry.patches.curved": ("CurvedCharts",),
     "manifoldry.patches.geodesic": ("GeodesicCharts",),
+    "manifoldry.patches.growth": ("PatchGrowth",),
     "manifoldry.patches.overlaps": ("Overlaps",),
     "manifoldry.patches.stitch": ("PlacedPatches", "Stitched"),
     "manifoldry.patches.unfold": ("CenteredPatchInverse", "CenteredPatchMap", "PatchInverse", "PatchMap"),

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from manifoldry.embedders.npp import NPP, ONPP
     from manifoldry.embedders.pursuit import ProjectionPursuit
     from manifoldry.embedders.sne import SNE, SymmetricSNE
+    from manifoldry.embedders.surface import PrincipalSurface
     from manifoldry.embedders.tesseramap import TesseraMap
     from manifoldry.embedders.tsne import TSNE
     from manifoldry.embedders.umap import UMAP
@@ -176,6 +177,7 @@ __all__ = [
     "NonnegativeLLE",
     "PatchAlignment",
     "PrincipalCurve",
+    "PrincipalSurface",
     "Progress",
     "ProjectionPursuit",
     "ReadOptions",

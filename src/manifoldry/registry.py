@@ -44,6 +44,7 @@ METHODS: Mapping[str, str] = {
     "SparseRandomProjection": "manifoldry.embedders.wrapped_random",
     "ProjectionPursuit": "manifoldry.embedders.pursuit",
     "PrincipalCurve": "manifoldry.embedders.curve",
+    "PrincipalSurface": "manifoldry.embedders.surface",
     "EAT": "manifoldry.embedders.eat",
     "IPA": "manifoldry.embedders.ipa",
     "ManifoldCharting": "manifoldry.embedders.charting",

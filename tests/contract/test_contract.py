@@ -76,7 +76,12 @@ def agreement(model):
     return ROUNDING
 
 
-SLOW_DEFAULTS = (manifoldry.LandmarkMVU, manifoldry.ManifoldCharting, manifoldry.TesseraMap)
+SLOW_DEFAULTS = (
+    manifoldry.LandmarkMVU,
+    manifoldry.ManifoldCharting,
+    manifoldry.PrincipalSurface,
+    manifoldry.TesseraMap,
+)
 """Methods whose checks with default parameters take a minute and a half together; those with fewer starts do not."""
 
 DEFAULTS = [card.cls for card in OWN if card is not AUTO and card.cls not in SLOW_DEFAULTS]

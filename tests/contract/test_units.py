@@ -29,6 +29,7 @@ FAR_UNITS = (1e-50, 1e50)
 
 KEEPS_UNIT = {
     *("ClassicalMDS", "MDS", "Isomap", "LandmarkIsomap", "KernelIsomap", "ONPP", "DPP", "PrincipalCurve"),
+    "PrincipalSurface",
     *("PCA", "IncrementalPCA", "GaussianRandomProjection", "SparseRandomProjection"),
     *("EAT", "IPA", "MVU", "FastMVU", "LandmarkMVU", "TesseraMap"),
 }

@@ -58,20 +58,19 @@ if TYPE_CHECKING:
     from manifoldry.embedders.lpp import LPP, KernelLPP
     from manifoldry.embedders.ltsa import LTSA, HessianEigenmaps
     from manifoldry.embedders.mds import MDS, NonmetricMDS
+    from manifoldry.embedders.multilinear import MultilinearPCA
     from manifoldry.embedders.mve import MVE
     from manifoldry.embedders.mvu import MVU
     from manifoldry.embedders.npp import NPP, ONPP
     from manifoldry.embedders.parametric_tsne import ParametricTSNE
     from manifoldry.embedders.parametric_umap import ParametricUMAP
-    from manifoldry.embedders.multilinear import MultilinearPCA
-    from manifoldry.embedders.mvu import MVU
-    from manifoldry.embedders.npp import NPP, ONPP
     from manifoldry.embedders.polynomial import PolynomialPCA
     from manifoldry.embedders.probabilistic import ProbabilisticPCA
     from manifoldry.embedders.pursuit import ProjectionPursuit
     from manifoldry.embedders.robustpca import RobustPCA
     from manifoldry.embedders.sne import SNE, SymmetricSNE
     from manifoldry.embedders.spe import SPE
+    from manifoldry.embedders.surface import PrincipalSurface
     from manifoldry.embedders.tesseramap import TesseraMap
     from manifoldry.embedders.tsne import TSNE
     from manifoldry.embedders.umap import UMAP
@@ -205,6 +204,7 @@ __all__ = [
     "PatchAlignment",
     "PolynomialPCA",
     "PrincipalCurve",
+    "PrincipalSurface",
     "ProbabilisticPCA",
     "Progress",
     "ProjectionPursuit",

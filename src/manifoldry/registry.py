@@ -51,6 +51,7 @@ METHODS: Mapping[str, str] = {
     "ProjectionPursuit": "manifoldry.embedders.pursuit",
     "PrincipalCurve": "manifoldry.embedders.curve",
     "Autoencoder": "manifoldry.embedders.autoencoder",
+    "PrincipalSurface": "manifoldry.embedders.surface",
     "EAT": "manifoldry.embedders.eat",
     "IPA": "manifoldry.embedders.ipa",
     "ManifoldCharting": "manifoldry.embedders.charting",

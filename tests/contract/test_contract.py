@@ -91,6 +91,7 @@ SLOW_DEFAULTS = (
     manifoldry.ManifoldCharting,
     manifoldry.ParametricTSNE,
     manifoldry.ParametricUMAP,
+    manifoldry.PrincipalSurface,
     manifoldry.SPE,
     manifoldry.TesseraMap,
 )

@@ -31,7 +31,7 @@ KEEPS_UNIT = {
     *("ClassicalMDS", "MDS", "Isomap", "LandmarkIsomap", "KernelIsomap", "ONPP", "DPP", "PrincipalCurve"),
     *("Autoencoder", "ColoredMVU", "EAT", "FastMVU", "GaussianRandomProjection", "IPA"),
     *("IncrementalPCA", "L1PCA", "LandmarkMVU", "MVE", "MVU", "MultilinearPCA"),
-    *("PCA", "RobustPCA", "SparseRandomProjection", "TesseraMap"),
+    *("PCA", "PrincipalSurface", "RobustPCA", "SparseRandomProjection", "TesseraMap"),
 }
 """Methods whose coordinates are lengths; others normalize them. LTSA and HessianEigenmaps do either, and say which."""
 

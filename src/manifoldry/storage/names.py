@@ -36,6 +36,7 @@ STATE_CLASSES: dict[str, tuple[str, ...]] = {
     "manifoldry.extend.placement": ("FittedDistances", "GramPlacement", "ScalingPlacement", "StressPlacement"),
     "manifoldry.extend.polynomial_rows": ("MonomialFeatures",),
     "manifoldry.extend.robust_rows": ("RobustProjection",),
+    "manifoldry.extend.surface_projection": ("SurfacePoint", "SurfaceProjection"),
     "manifoldry.extend.umap_placement": ("UMAPPlacement",),
     "manifoldry.geometry.affinity": ("Bandwidths",),
     "manifoldry.geometry.dimension": ("IntrinsicDimension",),
@@ -65,6 +66,7 @@ STATE_CLASSES: dict[str, tuple[str, ...]] = {
     "manifoldry.solve.repulsion.layout_kernel": ("LayoutKernel",),
     "manifoldry.solve.repulsion.mesh": ("Mesh",),
     "manifoldry.solve.scaling": ("Scaling",),
+    "manifoldry.solve.thin_plate": ("ThinPlate",),
     "manifoldry.values": ("Certificate", "NeighborGraph", "Spectrum", "Stop", "Trace"),
 }
 """What fits leave in their estimators, by module. A class that is not here is refused in saving and in loading."""

@@ -267,8 +267,7 @@ class IPA(Embedder):
         found = None
         small = not self._patches_are_given and len(rows) <= bounded_size(self._sample_size(), rows.shape[1])
         if before is not None and small and can_grow(self.patches_, options) and not self.diagnostics_["cut_edges"]:
-            neighbors, _ = neighbor_graph(rows, self._neighbor_rule(len(rows)), run)
-            graph = join_small_components(symmetrize(neighbors), rows, run)
+            graph, _ = sample_graph(rows, self._neighbor_rule(len(rows)), None, run)
             found = grown_layout(self, before, rows, graph, options, run)
         if found is None:
             embedding = self._embed(X, run)

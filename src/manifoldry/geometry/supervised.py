@@ -69,7 +69,7 @@ def supervised_lists(sample: Sample, targets: Targets, run: Run) -> tuple[Target
 
     Unknown targets are filled in along the graph of the points. Neighbors are as many as the rule of the sample says,
     and within its radius, if it has one, with their distances without the targets; exact where the search among the
-    points is. Those of a given graph stay, and those of a graph with other lengths or fewer edges than the search finds.
+    points is. Those of a given graph stay, and those of a graph with other lengths or edges than the search finds.
     """
     rule, lists = sample.index.rule, sample.neighbors
     targets = targets.scaled_to(lists)

@@ -77,7 +77,7 @@ class ColoredMVU(GraphEmbedder):
         Relative slack of the kept squared distances.
     tol : float
         Relative gap, proven by the dual, at which to stop. Where that is not reached the certificate says so.
-    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
+    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected, edge_lengths, remove_short_circuits
         As in `Isomap`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`; a true answer of the callback stops the optimization.

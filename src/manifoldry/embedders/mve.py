@@ -58,7 +58,7 @@ class MVE(GraphEmbedder):
         Maximum number of steps after the first, that of `MVU`.
     tol : float
         Relative gap at which a step stops, proven by its dual, and relative rise at which the sequence does.
-    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
+    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected, edge_lengths, remove_short_circuits
         As in `Isomap`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`; a true answer of the callback stops at the last whole step.

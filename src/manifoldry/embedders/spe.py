@@ -68,7 +68,7 @@ class SPE(GraphEmbedder):
         Relative gap, proven by the dual, at which to stop.
     max_iter : int
         Maximum number of rounds.
-    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
+    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected, edge_lengths, remove_short_circuits
         As in `Isomap`: of rows, the graph whose connectivity is taken.
     random_state, n_jobs, verbose, callback
         As in `Isomap`; a true answer of the callback stops the optimization.

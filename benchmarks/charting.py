@@ -29,8 +29,6 @@ from tables import Table
 
 MAX_UNFOLDED_ERROR = 0.05
 """Share of the variance at the wrong place up to which a roll passes for unfolded, as in small_rolls.py."""
-NOISE = 0.02
-"""Standard deviation of the noise of noisy sets, relative to that of the coordinates."""
 N_ANALYZERS = 40
 """Components of the mixtures: the toolbox's default."""
 MIN_SHARE = 1e-12
@@ -87,15 +85,7 @@ def sets(n: int) -> dict[str, Callable[[int], datasets.Dataset]]:
         "roll": lambda seed: datasets.swiss_roll(n, random_state=seed),
         "holed roll": lambda seed: datasets.swiss_roll(n, hole=True, random_state=seed),
         "S-curve": lambda seed: datasets.s_curve(n, random_state=seed),
-        "noisy S-curve": lambda seed: datasets.s_curve(n, random_state=seed),
     }
-
-
-def rows_of(name: str, found: datasets.Dataset, seed: int) -> np.ndarray:
-    """Return the rows of a set, with noise where its name says so."""
-    if not name.startswith("noisy"):
-        return found.X
-    return found.X + NOISE * found.X.std() * np.random.default_rng(seed).standard_normal(found.X.shape)
 
 
 def error_of(Y: np.ndarray, truth: np.ndarray) -> float:
@@ -134,9 +124,8 @@ def main() -> None:
         found = {method: [] for method in methods}
         for seed in range(given.seeds):
             surface = make(seed)
-            X = rows_of(name, surface, seed)
             for method, fit in methods.items():
-                Y, seconds = fit(X, seed)
+                Y, seconds = fit(surface.X, seed)
                 found[method].append((error_of(Y, surface.truth), seconds))
         for method, pairs in found.items():
             errors, seconds = np.array(pairs).T

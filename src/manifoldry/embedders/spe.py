@@ -130,6 +130,7 @@ class SPE(GraphEmbedder):
     kept_: float = fitted()
 
     _invertible = _local_inverse = True
+    _weighs_edges = False
 
     _blockwise = BlockFit(
         "no", instead="its semidefinite program takes some hundred points. UMAP lays out graphs of all rows."

@@ -58,8 +58,8 @@ class ColoredMVU(GraphEmbedder):
     their own. New points need no targets.
 
     Distances are kept whatever the targets are. So points of two classes that are neighbors stay neighbors: the targets
-    choose among the ways to unfold, where `MVU` takes the one of the largest variance. That is no classifier: labels that
-    are hidden from the fit are found by nearest points no more often than in the layout of `MVU`.
+    choose among the ways to unfold, where `MVU` takes the one of the largest variance. That is no classifier: labels
+    hidden from the fit are found by nearest points no more often, on the whole, than in the layout of `MVU`.
 
     Parameters
     ----------

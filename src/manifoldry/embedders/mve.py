@@ -25,7 +25,7 @@ from manifoldry.values import Certificate, Embedding
     keeps="distances between neighbors, exactly or at the most",
     loses="width beside the dimensions asked for: of branches and noise, what the kept distances let be flat",
     use_when="MVU needs more dimensions than can be shown, as of noise or branches, and a picture is to lose little",
-    fails_when="n_components is wrong: it flattens a surface to a line as readily as noise; its end is a local one",
+    fails_when="n_components is wrong: it flattens a surface to a line as readily as noise; its end may be a local one",
     cost="a program of MVU's size for each of 3 to 20 steps: 178 wines in 2 to 4 s, 250 digits in 8 s",
     test_params={"n_components": 2, "n_neighbors": 5, "constraints": "at most", "max_iter": 1},
 )

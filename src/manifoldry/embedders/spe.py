@@ -19,7 +19,8 @@ from manifoldry.solve.semidefinite.structure import GraphStructure, preserve_str
 from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph
 
 MAX_STRUCTURE_POINTS = 600
-"""Points up to which a fit ends in some minutes: 178 wines take 10 s, 300 digits 40 s, and time grows with the cube."""
+"""Points up to which a fit ends in some minutes: 178 wines take 11 s and 150 digits 3 s, and a round costs the cube of
+its comparisons, of which there are several for each point."""
 
 MIN_KEPT_SHARE = 0.95
 """Share of the graph's neighbors that are nearest in the embedding, below which the advice says so."""
@@ -34,7 +35,7 @@ MIN_KEPT_SHARE = 0.95
     loses="all lengths; in n_components dimensions also neighbors, of real data more than half",
     use_when="a network without lengths is to be drawn or turned into features from which it can be read again",
     fails_when="a graph of data in two dimensions: 150 digits need twelve, and the plane keeps four of ten neighbors",
-    cost="rounds of small programs: 40 points in 0.2 s, 150 digits in 6 s, 178 wines in 10 s; up to 600 points",
+    cost="rounds of small programs: 40 points in 0.2 s, 150 digits in 3 s, 178 wines in 11 s; up to 600 points",
     test_params={"n_components": 2, "n_neighbors": 5, "max_iter": 2},
 )
 @estimator

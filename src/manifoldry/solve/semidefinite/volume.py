@@ -43,8 +43,7 @@ def least_volume(
     with two of them opposite, and the third pressed to the hub. It starts from the largest variance, whose bound no
     difference of variances passes. ``settings`` are those of `unfold_points`.
     """
-    found = unfold_points(pairs, run, tol=tol, **settings)
-    most = -found.certificate.bound
+    found = first = unfold_points(pairs, run, tol=tol, **settings)
     gap, axes = _leading(found.V, n_leading)
     gaps, stop = [gap], Stop.LIMIT
     for _ in range(max_iter):
@@ -56,14 +55,16 @@ def least_volume(
         if run.stopped:  # a step cut short is not taken
             break
         rise = gap - gaps[-1]
-        if rise > 0:
-            found, gaps = after, [*gaps, gap]
+        found = after if rise > 0 else found
+        gaps.append(max(gap, gaps[-1]))
         if rise <= tol * abs(gap):
             stop = Stop.CONVERGED
             break
     stop = Stop.ASKED if run.stopped else stop
-    certificate = found.certificate if len(gaps) == 1 else replace(found.certificate, claim=VOLUME_STEP_CLAIM)
-    overall = replace(certificate, objective=-gaps[-1], bound=-most, claim=VOLUME_CLAIM, smallest=None)
+    certificate = found.certificate if found is first else replace(found.certificate, claim=VOLUME_STEP_CLAIM)
+    overall = replace(
+        certificate, objective=-gaps[-1], bound=first.certificate.bound, claim=VOLUME_CLAIM, smallest=None
+    )
     return LeastVolume(replace(found, certificate=certificate), gaps[-1], overall, Trace(-np.array(gaps), stop))
 
 

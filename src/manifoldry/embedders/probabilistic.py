@@ -25,7 +25,7 @@ from manifoldry.values import Embedding, FloatArray
 @register(
     family="linear",
     problem="likelihood",
-    papers=("tipping1999", "roweis1998"),
+    papers=("tipping1999", "roweis1998", "liu1998"),
     gives=("transform", "inverse", "trace"),
     keeps="as much variance as a linear map can, and what it leaves out as noise",
     loses="everything curved; noise that differs between columns (FactorAnalysis has that)",

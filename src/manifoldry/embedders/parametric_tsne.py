@@ -38,7 +38,7 @@ COLLAPSED_TARGET = 0.1
 @register(
     family="neighbor",
     problem="descent",
-    papers=("vandermaaten2009parametric", "vandermaaten2008", "carreira2015", "kingma2015"),
+    papers=("vandermaaten2009b", "vandermaaten2008", "carreira2015", "kingma2015"),
     gives=("transform", "inverse", "trace", "graph"),
     keeps="who is a near neighbor of whom, as t-SNE does, as far as a smooth map of the features can",
     loses="distances, densities and the arrangement of clusters, and clusters that no smooth map tells apart",
@@ -97,7 +97,7 @@ class ParametricTSNE(ParametricEmbedding):
     -----
     As in `ParametricUMAP`.
 
-    References: vandermaaten2009parametric, vandermaaten2008, carreira2015, kingma2015.
+    References: vandermaaten2009b, vandermaaten2008, carreira2015, kingma2015.
 
     Examples
     --------

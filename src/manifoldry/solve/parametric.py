@@ -113,7 +113,7 @@ class DivergenceLoss:
 
     The value that `slopes` tells is computed once for as many rows as there are.
 
-    References: vandermaaten2009parametric.
+    References: vandermaaten2009b.
     """
 
     divergence: Divergence

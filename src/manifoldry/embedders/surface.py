@@ -94,7 +94,7 @@ class PrincipalSurface(Embedder):
     Notes
     -----
     Data of more dimensions are drawn as a crumpled sheet: from half of the digits in two dimensions, it leaves 30 % of
-    the variance of the other half unexplained (PCA 72 %), and 5 neighbors on the sheet tell 97 % of them. Distances on
+    the variance of the other half unexplained (PCA 72 %), and 5 neighbors on the sheet tell 95 % of them. Distances on
     such a sheet mean nothing beyond neighbors.
 
     References: hastie1989; for surfaces leblanc1994, chang2001; the spline duchon1977.

@@ -23,6 +23,8 @@ SETTINGS = {
     "SNE": {"max_iter": 10},
     "SymmetricSNE": {"max_iter": 10},
     "UMAP": {"n_epochs": 5},
+    "MVE": {"max_iter": 1},
+    "SPE": {"max_iter": 1},
 }
 """Shorter than the defaults: what is measured does not wait for the end."""
 

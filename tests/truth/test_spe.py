@@ -103,6 +103,14 @@ def test_neighbors_of_rows_are_kept_whatever_their_distances():
     assert np.array_equal(one, other)
 
 
+def test_the_order_of_the_points_does_not_matter():
+    """Strictly: the interior-point method takes the same steps but for rounding, whatever comparisons come first."""
+    A, order = random_graph(20, 7), np.random.default_rng(0).permutation(20)
+    one, other = (SPE(n_components=19).fit(graph_from(B)).embedding_ for B in (A, A[np.ix_(order, order)]))
+    D = np.square(one[:, None] - one).sum(axis=2)
+    assert np.square(other[:, None] - other).sum(axis=2) == pytest.approx(D[np.ix_(order, order)], abs=1e-5)
+
+
 def reference(A, margin, C, kind):
     """Return the largest tr(K A) - C xi over all constraints at once, by a general solver."""
     clarabel = pytest.importorskip("clarabel")

@@ -36,7 +36,7 @@ MIN_KEPT_SHARE = 0.95
     use_when="a network without lengths is to be drawn or turned into features from which it can be read again",
     fails_when="a graph of data in two dimensions: 150 digits need twelve, and the plane keeps four of ten neighbors",
     cost="rounds of small programs: 40 points in 0.2 s, 150 digits in 3 s, 178 wines in 11 s; up to 600 points",
-    test_params={"n_components": 2, "n_neighbors": 5, "max_iter": 2},
+    test_params={"n_components": 2, "n_neighbors": 5, "max_iter": 1},
 )
 @estimator
 class SPE(GraphEmbedder):

@@ -25,14 +25,11 @@ SETTINGS = {
     "SNE": {"max_iter": 10},
     "SymmetricSNE": {"max_iter": 10},
     "UMAP": {"n_epochs": 5},
-<<<<<<< HEAD
     "Autoencoder": {"max_iter": 3},
     "ParametricTSNE": {"n_epochs": 2},
     "ParametricUMAP": {"n_epochs": 2},
-=======
     "MVE": {"max_iter": 1},
     "SPE": {"max_iter": 1},
->>>>>>> semidefinite
 }
 """Shorter than the defaults: what is measured does not wait for the end."""
 

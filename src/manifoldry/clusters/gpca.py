@@ -20,7 +20,7 @@ from manifoldry.values import FloatArray
 
 MAX_MONOMIALS = 2000
 """Size of the Veronese map that is refused beyond: its eigenproblem takes seconds, and its polynomials follow noise."""
-RANK_TOL = 1e-10
+CONSTANT_AXIS_TOL = 1e-10
 """Share of the largest variance below which a direction counts as constant."""
 EXACT_SHARE = 1e-3
 """Ratio of the two least values of polynomials up to which one of them vanishes, and the others do not."""
@@ -143,7 +143,7 @@ class GPCA(Clusterer):
 def _principal_coordinates(centered: FloatArray) -> FloatArray:
     """Return the coordinates of points along the directions in which they vary, in units of their largest spread."""
     values, vectors = descending_eigh(centered.T @ centered / len(centered))
-    kept = values > RANK_TOL * values[0]
+    kept = values > CONSTANT_AXIS_TOL * values[0]
     return centered @ vectors[:, kept] / np.sqrt(values[0])
 
 

@@ -166,10 +166,18 @@ def _by_columns(sample: Sample, targets: Targets, k: int, run: Run) -> Found:
 
 
 def _of_pool(sample: Sample, asking: IntArray, pool: IntArray, count: int, run: Run) -> tuple[IntArray, FloatArray]:
-    """Return the ``count`` nearest of the ``pool`` to the points ``asking``, or all if there are fewer."""
-    count = min(count, len(pool))
+    """Return the ``count`` nearest of the ``pool`` to the points ``asking``, or all if there are fewer.
+
+    Others beside them are infinitely far away.
+    """
+    count, outside = min(count, len(pool)), sample.n_points - len(pool)
     if count == 0 or len(asking) == 0:
         return np.empty((len(asking), count), dtype=np.int64), np.empty((len(asking), count))
+    if len(pool) == 1 and np.array_equal(asking, pool):
+        return pool[:, None], np.zeros((1, 1))
+    if outside <= count:  # small classes need no index of their own: among so many more, enough are of the pool
+        distances, indices = sample.index.engine.nearest(sample.X[asking], count + outside, run)
+        return indices, np.where(np.isin(indices, pool), distances, np.inf)
     rule = replace(sample.index.rule, n_neighbors=count, radius=None)
     distances, indices = NeighborIndex(sample.X[pool], rule, run).engine.nearest(sample.X[asking], count, run)
     return pool[indices], distances

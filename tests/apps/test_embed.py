@@ -130,6 +130,7 @@ def test_force_replaces_what_exists(flowers):
         (["--method", "pca", "--output", "-", "--json"], "cannot both go to standard output"),
         (["--method", "pca", "--label", "knd"], "There is no column 'knd'"),
         (["--purpose", "features-for-a-classifier"], "name its column by --label"),
+        (["--method", "lle", "--target-weight", "0.5"], "name their column by --label"),
         (["--method", "pca", "--purpose", "see clusters"], "--purpose is for --method auto"),
         (["--method", "pca", "--n-components", "9"], "n_components"),
     ],
@@ -213,3 +214,13 @@ def test_ctrl_c_after_the_fit_keeps_what_is_written(flowers, monkeypatch, capsys
 def test_an_order_along_a_path_has_one_coordinate(flowers):
     assert main(["embed", "flowers.csv", "--purpose", "order along a path", "--no-report", "-q"]) == 0
     assert read_csv(flowers / OUTPUTS[0])[2].shape == (60, 1)
+
+
+def test_labels_steer_the_fit_only_where_a_weight_is_given(flowers):
+    places = []
+    for weight in ([], ["--target-weight", "0"], ["--target-weight", "0.9"]):
+        arguments = ["embed", "flowers.csv", "--method", "isomap", "--label", "kind", "--no-report", "-q", "--force"]
+        assert main([*arguments, *weight]) == 0
+        places.append(read_csv(flowers / OUTPUTS[0])[2])
+    assert np.array_equal(places[0], places[1])
+    assert not np.allclose(places[0], places[2])

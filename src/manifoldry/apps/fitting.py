@@ -41,6 +41,7 @@ def fit_prepared(task: EmbedTask, table: Table, prepared: Prepared, watch: Watch
     if X.shape[1] == 1 and task.n_components is None and "n_components" not in task.parameters:
         task = replace(task, n_components=1)  # one column has no second dimension
     model, choice = task.estimator(), None
+    targets = _targets(task, table, prepared)
     if task.scale == "none" and task.pca is None:
         for sentence in forewarnings(X, table.features, getattr(model, "metric", "euclidean")):
             watch.tell(sentence)
@@ -53,7 +54,7 @@ def fit_prepared(task: EmbedTask, table: Table, prepared: Prepared, watch: Watch
         if "callback" in model.get_params():
             model.set_params(callback=watch.callback)
         with watch.stage("fit", f"fitting {type(model).__name__}"):
-            model.fit(X if prepared.blocks is None else prepared.blocks)
+            model.fit(X if prepared.blocks is None else prepared.blocks, targets)
     if "callback" in model.get_params():
         model.set_params(callback=None)
     told = (
@@ -62,3 +63,16 @@ def fit_prepared(task: EmbedTask, table: Table, prepared: Prepared, watch: Watch
         if issubclass(each.category, UserWarning) and not issubclass(each.category, EmbeddingWarning)  # advice, kept
     )
     return Fitted(X, prepared.steps, model, choice, tuple(dict.fromkeys(told)))
+
+
+def _targets(task: EmbedTask, table: Table, prepared: Prepared) -> Any:
+    """Return the labels where a ``target_weight`` asks for them: else they only judge and color."""
+    if not task.parameters.get("target_weight"):
+        return None
+    if prepared.blocks is not None:
+        raise ValueError("--target-weight needs a table that is read whole; leave it out, or embed a part of the rows.")
+    if table.labels is None:
+        raise ValueError("--target-weight is the weight of labels: name their column by --label.")
+    labels = table.labels.astype(object)
+    labels[[isinstance(label, str) and not label for label in labels]] = None
+    return labels

@@ -92,8 +92,8 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         X : array, data frame, sparse matrix or rows in blocks, of shape (n_samples, n_features)
             One point per row; or what ``metric`` says: pairwise distances or a graph. Of rows in blocks (`row_blocks`,
             Dask collections) ``embedding_`` has those of ``sampled_rows_``, and ``transform`` places all.
-        y : ignored
-            For pipelines.
+        y : array of shape (n_samples,), optional
+            Targets, used by methods that have a ``target_weight`` above 0; else ignored, for pipelines.
 
         Returns
         -------
@@ -120,7 +120,9 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         if sample.whole or self._blockwise.kind == "sample":
             self._fit_points(points, run, lambda: self._embed_with(points, targets, run))
         else:
-            self._fit_points(points, run, lambda: self._embed_blocks(blocks, replace(sample, rows=points), run))
+            self._fit_points(
+                points, run, lambda: self._embed_blocks(blocks, replace(sample, rows=points, targets=targets), run)
+            )
         keep_sample(self, blocks, sample)
         return self
 

@@ -10,9 +10,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from scipy.sparse import issparse
 
-from manifoldry.base.embedder import Embedder, Metric
+from manifoldry.base.embedder import Embedder, Metric, count_points
 from manifoldry.base.estimator import estimator
+from manifoldry.base.targets import given_targets, target_notes
 from manifoldry.extend.pieces import embed_pieces
+from manifoldry.geometry.supervised import with_targets
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
@@ -60,7 +62,17 @@ class GraphEmbedder(Embedder):
             )
 
     def _embed(self, X: Any, run: Run) -> Embedding:
-        sample = self._sample(X, run)
+        return self._embed_sample(self._sample(X, run), run)
+
+    def _embed_with(self, X: Any, y: Any, run: Run) -> Embedding:
+        targets = given_targets(self, y, count_points(X))
+        if targets is None:
+            return self._embed(X, run)
+        sample = with_targets(self._sample(X, run), targets, self.symmetry, self.disconnected == "bridge", run)
+        embedding = self._embed_sample(sample, run)
+        return replace(embedding, notes={**embedding.notes, **target_notes(targets, sample.targets)})
+
+    def _embed_sample(self, sample: Sample, run: Run) -> Embedding:
         embedding = embed_pieces(sample, self._unfold, self.n_components, self.disconnected, run)
         return replace(embedding, notes={**sample.index.notes, **embedding.notes})
 

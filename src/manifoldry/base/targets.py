@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry.neighbors.targets import Targets
 from manifoldry.values import Array, FloatArray, IntArray
 
 
@@ -34,3 +35,33 @@ def known_numbers(y: Any, n_points: int) -> tuple[FloatArray, Array]:
     if targets.ndim != 2 or len(targets) != n_points:
         raise ValueError(f"Numeric targets need one row for each of the {n_points} points; got shape {np.shape(y)}.")
     return targets, np.asarray(np.isfinite(targets).all(axis=1))
+
+
+def given_targets(model: Any, y: Any, n_points: int) -> Targets | None:
+    """Return what a fit takes from ``y``; None where the method or its ``target_weight`` of 0 has no use for it.
+
+    None also where nothing can differ: fewer than two classes are known, or all numbers are the same.
+    """
+    weight = float(getattr(model, "target_weight", 0.0))
+    if y is None or weight == 0:
+        return None
+    if model.target_metric == "categorical":
+        labels, known = known_classes(y, n_points)
+        # Numbered in the order of their first points: the names must not decide a bit.
+        _, first, labels = np.unique(np.where(known, labels, -1), return_index=True, return_inverse=True)
+        labels = np.argsort(np.argsort(np.where(known[first], first, -1)))[labels] - int(not known.all())
+        return Targets(labels[:, None], known, True, weight) if len(np.unique(labels[known])) > 1 else None
+    if weight == 1:
+        raise ValueError("Numeric targets need a target_weight below 1, at which only equal ones are not apart; got 1.")
+    numbers, known = known_numbers(y, n_points)
+    spread = 2.0 * float(numbers[known].var(axis=0).sum()) if known.any() else 0.0
+    if spread == 0:
+        return None
+    scaled = np.where(known[:, None], numbers, 0.0) / np.sqrt(spread)
+    return Targets(scaled, known, False, weight)
+
+
+def target_notes(given: Targets, used: Targets | None) -> dict[str, Any]:
+    """Return what ``diagnostics_`` says: how many targets were known, and how far apart they put points."""
+    distance = given.distance if used is None else used.distance
+    return {"known_targets": int(given.known.sum()), "target_distance": distance}

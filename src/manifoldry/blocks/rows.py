@@ -32,11 +32,12 @@ class BlockWork(Protocol[S_co]):
 
 @dataclass(frozen=True)
 class BlockSample:
-    """Sampled rows (m, p), their numbers among all rows, ascending, and how many rows there are."""
+    """Sampled rows (m, p), their numbers among all rows, ascending, and how many rows there are; and their targets."""
 
     rows: Array
     numbers: IntArray
     n_rows: int
+    targets: Any = None
 
     @property
     def whole(self) -> bool:

@@ -11,13 +11,14 @@ from manifoldry import check
 from manifoldry.base import Embedder, estimator, fitted
 from manifoldry.base.blockwise import BlockFit, bounded_size
 from manifoldry.base.incremental import grow, kept_rows, settings_of, unchanged
+from manifoldry.base.targets import given_targets
 from manifoldry.blocks import BlockSample, RowBlocks
 from manifoldry.blocks.sampling import drawn_rows
 from manifoldry.geometry.dimension import IntrinsicDimension, intrinsic_dimension
 from manifoldry.geometry.neighborhoods import dense, dense_rows
-from manifoldry.neighbors.graph import join_small_components, symmetrize
-from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
-from manifoldry.parameters import ClusterEstimator, Described, Positive, PositiveInt
+from manifoldry.neighbors.search import NeighborIndex, NeighborRule
+from manifoldry.neighbors.targets import Targets
+from manifoldry.parameters import ClusterEstimator, Described, Fraction, Positive, PositiveInt
 from manifoldry.patches.atlas import (
     Atlas,
     ChartOptions,
@@ -27,7 +28,7 @@ from manifoldry.patches.atlas import (
     cluster_atlas,
     voronoi_atlas,
 )
-from manifoldry.patches.cover import ListedCover, lists_members, member_weights
+from manifoldry.patches.cover import ListedCover, cell_labels, lists_members, member_weights
 from manifoldry.patches.found import FoundLayout
 from manifoldry.patches.growth import PatchGrowth, can_grow, cell_radii, grown_layout
 from manifoldry.patches.layout import (
@@ -40,6 +41,7 @@ from manifoldry.patches.layout import (
 )
 from manifoldry.patches.overlaps import merged_overlaps
 from manifoldry.patches.restarts import Trial, least_contradicted, resolve_n_init
+from manifoldry.patches.sample_graph import sample_graph
 from manifoldry.quality.comparison import most_trusted
 from manifoldry.registry import register
 from manifoldry.run import Run
@@ -61,7 +63,7 @@ AUTO_RESIDUAL_SHARE = 0.05
 @register(
     family="unfolding",
     problem="semidefinite",
-    papers=("khajehpour2013",),
+    papers=("khajehpour2013", "deridder2003"),
     gives=("transform", "inverse", "spectrum", "trace", "certificate", "graph"),
     keeps="all distances inside every patch, at their true scale",
     loses="what n_components dimensions leave out; components of the patch graph are unrelated",
@@ -137,6 +139,9 @@ class IPA(Embedder):
         Maximum distance of neighbors; with n_neighbors too, at most that many.
     disconnected : {"apart", "raise"}
         Components of the patch graph are laid side by side, or raise an error.
+    target_metric, target_weight
+        As in `Isomap`: ``y`` changes who is a neighbor, so that patches are divided between known classes; distances
+        inside a patch stay those of the points. One patch of all points is not tried then.
     random_state, n_jobs, verbose, callback
         As in `Isomap`; a true answer of the callback stops the search for patches or the optimization.
 
@@ -182,7 +187,7 @@ class IPA(Embedder):
 
     Notes
     -----
-    References: khajehpour2013
+    References: khajehpour2013, deridder2003.
     """
 
     n_patches: PositiveInt | Literal["auto"] = "auto"
@@ -197,6 +202,8 @@ class IPA(Embedder):
     n_neighbors: PositiveInt | Literal["auto"] | None = "auto"
     radius: Positive | None = None
     disconnected: Literal["apart", "raise"] = "apart"
+    target_metric: Literal["categorical", "numeric"] = "categorical"
+    target_weight: Fraction = 0.0
 
     patches_: Atlas = fitted()
     n_patches_: int = fitted()
@@ -217,9 +224,14 @@ class IPA(Embedder):
             check.integer("n_patches", self.n_patches, 1, most, because)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
+        return self._embed_with(X, None, run)
+
+    def _embed_with(self, X: Any, y: Any, run: Run) -> Embedding:
+        targets = given_targets(self, y, X.shape[0])
         X = dense_rows(X, run)
         sample = self._draw_sample(X.shape, run)
-        found = self._search(np.asarray(X[sample], dtype=float), len(X), run)
+        targets = None if targets is None else targets.part(sample)
+        found = self._search(np.asarray(X[sample], dtype=float), targets, len(X), run)
         if len(sample) == len(X):
             return self._pack(sample, found)
         with run.stage("charts"):
@@ -255,8 +267,7 @@ class IPA(Embedder):
         found = None
         small = not self._patches_are_given and len(rows) <= bounded_size(self._sample_size(), rows.shape[1])
         if before is not None and small and can_grow(self.patches_, options) and not self.diagnostics_["cut_edges"]:
-            neighbors, _ = neighbor_graph(rows, self._neighbor_rule(len(rows)), run)
-            graph = join_small_components(symmetrize(neighbors), rows, run)
+            graph, _ = sample_graph(rows, self._neighbor_rule(len(rows)), None, run)
             found = grown_layout(self, before, rows, graph, options, run)
         if found is None:
             embedding = self._embed(X, run)
@@ -267,7 +278,8 @@ class IPA(Embedder):
         return replace(embedding, fitted={**embedding.fitted, "_growth": growth})
 
     def _embed_blocks(self, blocks: RowBlocks, sample: BlockSample, run: Run) -> Embedding:
-        found = self._search(dense(sample.rows), sample.n_rows, run)
+        targets = given_targets(self, sample.targets, len(sample.numbers))
+        found = self._search(dense(sample.rows), targets, sample.n_rows, run)
         with run.stage("charts"):
             work = BlockOverlaps(found.atlas.cover, found.atlas.charts)
             overlaps = blocks.reduce(work, merged_overlaps, run)
@@ -281,11 +293,10 @@ class IPA(Embedder):
             )
         return found.embedding(sample, self.n_components, self.overlap, self.tol)
 
-    def _search(self, rows: FloatArray, n_points: int, run: Run) -> FoundLayout:
+    def _search(self, rows: FloatArray, targets: Targets | None, n_points: int, run: Run) -> FoundLayout:
         """Return the patches of the sample that its points contradict least, laid out by themselves."""
         with run.stage("patches"):
-            neighbors, index = neighbor_graph(rows, self._neighbor_rule(len(rows)), run)
-            graph = join_small_components(symmetrize(neighbors), rows, run)
+            graph, index = sample_graph(rows, self._neighbor_rule(len(rows)), targets, run)
             dimension = intrinsic_dimension(rows)
 
         def make(trial: Trial) -> tuple[PatchLayout, History]:
@@ -296,7 +307,7 @@ class IPA(Embedder):
         first, history = make(Trial(0, graph))
         no_surface = first.atlas.no_surface
         if no_surface and self._patches_are_free:
-            first = self._wider(rows, graph, dimension, first, run)
+            first = self._wider(rows, graph, dimension, first, run, whole=targets is None)
         n_init = 1 if no_surface or self._patches_are_given else resolve_n_init(self.n_init, n_points)
         chosen = least_contradicted(
             (first, history), make, lambda made: made[0].unfolded.coordinates, rows, graph, n_init, run
@@ -304,13 +315,19 @@ class IPA(Embedder):
         return FoundLayout(graph, dimension, chosen)
 
     def _wider(
-        self, rows: FloatArray, graph: NeighborGraph, dimension: IntrinsicDimension, layout: PatchLayout, run: Run
+        self,
+        rows: FloatArray,
+        graph: NeighborGraph,
+        dimension: IntrinsicDimension,
+        layout: PatchLayout,
+        run: Run,
+        whole: bool,
     ) -> PatchLayout:
-        """Return the layout that keeps neighbors best: the given one, that of wider patches, or that of one patch."""
+        """Return the layout that keeps neighbors best: the given one, that of wider patches, or of the ``whole``."""
         with run.stage("patches"):
             atlases = wider_atlases(rows, graph, int(dimension), self._chart_options(rows.shape[1]), run)
         several, single = (lay_out(atlas, self.n_components, run) for atlas in atlases)
-        layouts = [single, layout, several]
+        layouts = [single, layout, several] if whole else [layout, several]
         with run.stage("comparison"):
             return layouts[most_trusted(rows, [made.unfolded.coordinates for made in layouts], run)]
 
@@ -348,7 +365,7 @@ class IPA(Embedder):
         options, graph = self._chart_options(rows.shape[1]), trial.graph
         if lists_members(self.patches):
             atlas = build_atlas(rows, graph, ListedCover(member_weights(self.patches, len(rows)), index), options, run)
-        elif (labels := self._labels(rows)) is not None:
+        elif (labels := cell_labels(self.patches, self.clustering, rows)) is not None:
             atlas = cluster_atlas(rows, graph, labels, index, options, run)
         elif isinstance(self.n_patches, str):
             return choose_atlas(rows, graph, options, run, dimension.value, trial.number, trial.scale)
@@ -361,16 +378,3 @@ class IPA(Embedder):
         if isinstance(width, str):
             width, share = 2 * self.n_components, AUTO_RESIDUAL_SHARE
         return ChartOptions(min(width, n_features), self.chart, share, self.overlap, self.blend == "mean")
-
-    def _labels(self, rows: FloatArray) -> IntArray | None:
-        """Return the given labels, or those of the cluster estimator, as 0, 1, ...; None for k-means."""
-        labels = self.patches
-        if labels is None:
-            if isinstance(self.clustering, str):
-                return None
-            labels = self.clustering.fit_predict(rows)
-        if np.shape(labels) != (len(rows),):
-            raise ValueError(
-                f"patches must be {len(rows)} labels or lists of members; got an array of {np.shape(labels)}."
-            )
-        return np.unique(labels, return_inverse=True)[1]

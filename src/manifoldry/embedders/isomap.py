@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from manifoldry.base import GraphEmbedder, estimator
 from manifoldry.base.blockwise import BlockFit
@@ -22,6 +22,7 @@ from manifoldry.extend.nystrom import (
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.incremental import grown_geodesics
 from manifoldry.neighbors.sample import Sample
+from manifoldry.parameters import Fraction
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import classical_scaling, scaling_by_products
@@ -31,7 +32,7 @@ from manifoldry.values import Embedding, FloatArray
 @register(
     family="geodesic",
     problem="eigen",
-    papers=("tenenbaum2000",),
+    papers=("tenenbaum2000", "deridder2003", "geng2005", "zhu2003"),
     gives=("transform", "inverse", "spectrum", "graph"),
     keeps="geodesic distances, near and far",
     loses="the insides of holes, which it widens",
@@ -66,6 +67,14 @@ class Isomap(GraphEmbedder):
     disconnected : {"bridge", "apart", "largest", "raise"}
         Treatment of a disconnected graph: join the components by shortest bridges (with a warning), embed each
         component apart, embed the largest only (the other points get NaN), or raise an error.
+    target_metric : {"categorical", "numeric"}
+        What ``y`` holds, if it is given: classes, or numbers whose differences matter. -1, NaN and None are unknown,
+        and filled in along the graph by shares of the known ones.
+    target_weight : float
+        Weight w of ``y``, from 0, which ignores it, to 1. Points of different known classes count as
+        :math:`\sqrt{d^2 + p^2}` apart, with p = h w / (1 - w) and h the median distance of neighbors; with 1 no edge
+        joins two classes, and ``disconnected`` decides. Of numbers :math:`p^2` has the factor
+        :math:`|t_i - t_j|^2`, over its mean. New points need no targets.
     random_state : int, Generator or None
         Seed; used only for approximate search and early stopping.
     n_jobs : int, optional
@@ -90,7 +99,7 @@ class Isomap(GraphEmbedder):
 
     Notes
     -----
-    References: tenenbaum2000.
+    References: tenenbaum2000, deridder2003, geng2005, zhu2003.
 
     Examples
     --------
@@ -100,6 +109,9 @@ class Isomap(GraphEmbedder):
     >>> bool(quality.procrustes(Y, roll.truth).error < 0.01)
     True
     """
+
+    target_metric: Literal["categorical", "numeric"] = "categorical"
+    target_weight: Fraction = 0.0
 
     _invertible = _local_inverse = True
 

@@ -8,8 +8,10 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry.base import GraphEmbedder, count_points, estimator, fitted
+from manifoldry.base.targets import given_targets
 from manifoldry.extend.affinity import LaplacianNystrom, embed_affinities, embed_copies
 from manifoldry.geometry.affinity import bandwidth_notes, edge_affinity
+from manifoldry.geometry.harmonic import weakened
 from manifoldry.geometry.laplacian import LaplacianKind
 from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
@@ -25,7 +27,7 @@ from manifoldry.values import Embedding
 @register(
     family="spectral",
     problem="eigen",
-    papers=("belkin2003", "bengio2004", "luxburg2007"),
+    papers=("belkin2003", "bengio2004", "luxburg2007", "deridder2003", "raducanu2012"),
     gives=("transform", "inverse", "spectrum", "graph"),
     keeps="nearness: strongly joined points stay together, clusters stand apart",
     loses="distances and the aspect ratio: of a long strip the second coordinate repeats the first",
@@ -76,6 +78,8 @@ class LaplacianEigenmaps(GraphEmbedder):
     disconnected : {"apart", "bridge", "largest", "raise"}
         Treatment of a disconnected graph: embed each component apart, join them by shortest bridges (with a warning),
         embed the largest only (the other points get NaN), or raise an error.
+    target_metric, target_weight
+        As in `Isomap`; given affinities between different classes are multiplied by :math:`e^{-(w / (1 - w))^2}`.
     random_state : int, Generator or None
         Seed; used only for approximate search.
     n_jobs, verbose, callback
@@ -102,7 +106,7 @@ class LaplacianEigenmaps(GraphEmbedder):
     :math:`v(x) = \frac{1}{1 - \lambda} \sum_j p(x, j) v_j`, over their neighbors; a new point that coincides
     with a fitted one takes its place. Affinities below 1e-10 of the strongest are raised to it.
 
-    References: belkin2003, bengio2004, luxburg2007.
+    References: belkin2003, bengio2004, luxburg2007, deridder2003, raducanu2012.
 
     Examples
     --------
@@ -118,6 +122,8 @@ class LaplacianEigenmaps(GraphEmbedder):
     min_participation: Fraction = 0.02
     laplacian: LaplacianKind = "random_walk"
     disconnected: Policy = "apart"
+    target_metric: Literal["categorical", "numeric"] = "categorical"
+    target_weight: Fraction = 0.0
 
     affinity_matrix_: csr_array = fitted()
 
@@ -149,6 +155,12 @@ class LaplacianEigenmaps(GraphEmbedder):
             return super()._embed(X, run)
         rule = self._rule(count_points(X))
         return embed_affinities(X, rule, self._unfold, self.n_components, self.disconnected, run)
+
+    def _embed_with(self, X: Any, y: Any, run: Run) -> Embedding:
+        if self.metric != "affinity":
+            return super()._embed_with(X, y, run)
+        targets = given_targets(self, y, count_points(X))
+        return self._embed(X if targets is None else weakened(X, targets), run)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run, strongest: float | None = None) -> Embedding:
         affinity, s = edge_affinity(sample, self.weights, self.bandwidth, strongest)

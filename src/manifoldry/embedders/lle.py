@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -58,7 +58,7 @@ def _aligned(
 @register(
     family="local",
     problem="eigen",
-    papers=("roweis2000", "saul2003"),
+    papers=("roweis2000", "saul2003", "deridder2003"),
     gives=_GIVES,
     keeps="how each point lies among its neighbors, up to rotation, shift and scale",
     loses="sizes: coordinates are scaled to unit variance",
@@ -100,6 +100,8 @@ class LLE(GraphEmbedder):
     disconnected : {"apart", "bridge", "largest", "raise"}
         Treatment of a disconnected graph: embed each component apart, join them by shortest bridges (with a warning),
         embed the largest only (the other points get NaN), or raise an error.
+    target_metric, target_weight
+        As in `Isomap`: ``y`` changes who is a neighbor, the weights are those of the points.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
 
@@ -117,7 +119,7 @@ class LLE(GraphEmbedder):
 
     Notes
     -----
-    References: roweis2000, saul2003.
+    References: roweis2000, saul2003, deridder2003.
 
     Examples
     --------
@@ -129,6 +131,8 @@ class LLE(GraphEmbedder):
     reg: NonNegative = 0.001
     min_participation: Fraction = 0.02
     disconnected: Policy = "apart"
+    target_metric: Literal["categorical", "numeric"] = "categorical"
+    target_weight: Fraction = 0.0
 
     reconstruction_error_: float = fitted()
 

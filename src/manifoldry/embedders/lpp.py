@@ -23,7 +23,7 @@ from manifoldry.geometry.affinity import bandwidth_notes, edge_affinity
 from manifoldry.geometry.laplacian import laplacian
 from manifoldry.geometry.neighborhoods import dense
 from manifoldry.neighbors.sample import Sample
-from manifoldry.parameters import Positive, PositiveInt, PositiveShare
+from manifoldry.parameters import Fraction, Positive, PositiveInt, PositiveShare
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.linear_span import kernel_feature_rows, principal_span
@@ -35,7 +35,7 @@ _GIVES = ("transform", "inverse", "spectrum", "graph")
 @register(
     family="linear",
     problem="eigen",
-    papers=("he2003", "belkin2003"),
+    papers=("he2003", "belkin2003", "deridder2003", "raducanu2012"),
     gives=_GIVES,
     keeps="neighbors: near points stay near under an explicit linear map",
     loses="distances, and everything that no linear map can unfold",
@@ -76,6 +76,8 @@ class LPP(GraphEmbedder):
         of the Euclidean points that have them.
     search, symmetry, disconnected
         As in `Isomap`; with ``disconnected="apart"`` every component has a map of its own.
+    target_metric, target_weight
+        As in `Isomap`.
     random_state, n_jobs, verbose, callback
         As in `Isomap`.
 
@@ -96,7 +98,7 @@ class LPP(GraphEmbedder):
 
     Notes
     -----
-    References: he2003, belkin2003.
+    References: he2003, belkin2003, deridder2003, raducanu2012.
 
     Examples
     --------
@@ -109,6 +111,8 @@ class LPP(GraphEmbedder):
     variance: PositiveShare = 1.0
     weights: Literal["heat", "binary"] = "heat"
     bandwidth: Positive | Literal["auto"] = "auto"
+    target_metric: Literal["categorical", "numeric"] = "categorical"
+    target_weight: Fraction = 0.0
 
     components_: FloatArray = fitted()
     mean_: FloatArray = fitted()

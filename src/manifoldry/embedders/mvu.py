@@ -14,7 +14,7 @@ from manifoldry.extend.local import forward
 from manifoldry.geometry.neighborhoods import gather
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.sample import Sample
-from manifoldry.parameters import Positive, PositiveInt
+from manifoldry.parameters import Fraction, Positive, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import landmark_scaling, place_columns, principal_axes
@@ -63,7 +63,7 @@ MAX_GATHERED = 2_000_000
 @register(
     family="unfolding",
     problem="semidefinite",
-    papers=("weinberger2004", "weinberger2006", "sun2006", "khajehpour2013"),
+    papers=("weinberger2004", "weinberger2006", "sun2006", "khajehpour2013", "deridder2003"),
     gives=("transform", "inverse", "spectrum", "trace", "certificate", "graph"),
     keeps="distances between neighbors, exactly or at the most",
     loses="nothing of a sheet that can be unrolled; branches are spread into more dimensions than they need",
@@ -107,6 +107,9 @@ class MVU(GraphEmbedder):
         Relative gap, proven by the dual, at which to stop. Where that is not reached the certificate says so.
     n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
         As in `Isomap`.
+    target_metric, target_weight
+        As in `Isomap`: distances between different classes are kept at their larger value. Where all targets are
+        known, points with such distances exist, with the classes along axes of their own.
     random_state, n_jobs, verbose, callback
         As in `Isomap`; a true answer of the callback stops the optimization.
 
@@ -138,7 +141,7 @@ class MVU(GraphEmbedder):
     Distances below a thousandth of their median (duplicates) are set to that. New points are mapped by the weights that
     reconstruct them from their neighbors; a model fitted on a given graph has no `transform`.
 
-    References: weinberger2004, weinberger2006, sun2006, khajehpour2013.
+    References: weinberger2004, weinberger2006, sun2006, khajehpour2013, deridder2003.
 
     Examples
     --------
@@ -156,6 +159,8 @@ class MVU(GraphEmbedder):
     common_neighbors: bool = False
     max_rank: PositiveInt | None = None
     tol: Positive = 1e-4
+    target_metric: Literal["categorical", "numeric"] = "categorical"
+    target_weight: Fraction = 0.0
 
     stretch_: float = fitted()
     error_: float = fitted()
@@ -196,6 +201,8 @@ class MVU(GraphEmbedder):
         if self.constraints == "equal" and self.max_rank is None and len(pairs) <= MAX_GRAM_PAIRS:
             # Distances of rows fit by themselves, unless some were lengthened because they were those of duplicates.
             fits = sample.X is not None and self.metric == "euclidean" and graph.lengths.min() >= pairs.lengths.min()
+            # And with targets too, which are one more coordinate, unless some are unknown.
+            fits = fits and (sample.targets is None or bool(sample.targets.known.all()))
             with run.stage("semidefinite program"), run.stoppable():
                 solution = unfold_points(pairs, run, slack=self.slack, tol=self.tol, fits=fits)
         else:
@@ -253,10 +260,21 @@ def _with_common_neighbors(sample: Sample, run: Run) -> PairDistances:
     both = sp.coo_array(sp.triu(listed.T @ listed + listed + listed.T, k=1))
     i, j = both.row.astype(np.int64), both.col.astype(np.int64)
     if sample.pairwise:
-        return PairDistances.of(i, j, sample.X[i, j], n)
+        return _with_target_lengths(PairDistances.of(i, j, sample.X[i, j], n), sample)
 
     def distances(lo: int, hi: int) -> FloatArray:
         return np.linalg.norm(gather(sample.X, i[lo:hi]) - gather(sample.X, j[lo:hi]), axis=1)
 
     cuts = run.ranges(len(i), MAX_GATHERED // sample.X.shape[1])
-    return PairDistances.of(i, j, np.concatenate(run.map(distances, cuts)), n)
+    return _with_target_lengths(PairDistances.of(i, j, np.concatenate(run.map(distances, cuts)), n), sample)
+
+
+def _with_target_lengths(pairs: PairDistances, sample: Sample) -> PairDistances:
+    """Return the pairs at the lengths that the targets give them, without those infinitely long but for bridges."""
+    if sample.targets is None:
+        return pairs
+    lengths = sample.targets.lengths(pairs.i, pairs.j, pairs.lengths)
+    near = np.isfinite(lengths)
+    joined = np.asarray(sample.graph.to_sparse()[pairs.i, pairs.j]).reshape(-1) > 0
+    kept = near | joined
+    return PairDistances(pairs.i[kept], pairs.j[kept], np.where(near, lengths, pairs.lengths)[kept], pairs.n_points)

@@ -56,6 +56,10 @@ def _bridged(sample: Sample, parts: list[IntArray]) -> tuple[Sample, FloatArray]
     rule = sample.index.rule
     advice = "Raise n_neighbors or radius, or set disconnected='apart'."
     graph, bridges = connect(sample.graph, sample.X, parts, rule.metric, rule.metric_params, advice)
+    if sample.targets is not None and np.isfinite(sample.targets.distance):
+        i, j = bridges[:, :2].astype(np.int64).T
+        bridges = np.column_stack([i, j, sample.targets.lengths(i, j, bridges[:, 2])])
+        graph = with_edges(sample.graph, bridges)
     return replace(sample, graph=graph, neighbors=with_edges(sample.neighbors, bridges)), bridges
 
 

@@ -190,6 +190,18 @@ def lists_members(patches: Any) -> bool:
     return bool(listed and len(patches) and np.ndim(patches[0]) == 1)
 
 
+def cell_labels(patches: Any, clustering: Any, rows: FloatArray) -> IntArray | None:
+    """Return the given labels, or those of the cluster estimator, as 0, 1, ...; None for k-means."""
+    labels = patches
+    if labels is None:
+        if isinstance(clustering, str):
+            return None
+        labels = clustering.fit_predict(rows)
+    if np.shape(labels) != (len(rows),):
+        raise ValueError(f"patches must be {len(rows)} labels or lists of members; got an array of {np.shape(labels)}.")
+    return np.unique(labels, return_inverse=True)[1]
+
+
 def member_weights(patches: Any, n_points: int) -> sp.csr_array:
     """Return listed members as weights of 1, shape (n, c)."""
     rows = np.concatenate([np.asarray(members, dtype=np.int64) for members in patches])

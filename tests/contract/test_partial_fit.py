@@ -158,6 +158,8 @@ def test_bad_rows_are_refused_in_a_sentence_and_change_nothing(model):
     if hasattr(model, "metric"):
         with pytest.raises(ValueError, match="rows of features"):
             fresh(model, metric="precomputed").partial_fit(np.abs(X @ X.T))
+    with pytest.raises(ValueError, match="takes no targets"):
+        fresh(model, target_weight=0.5).partial_fit(X, X[:, 0] > 0)
     sampled = fresh(model).fit(manifoldry.row_blocks([X[:60], X[60:]]))
     with pytest.raises(ValueError, match="holds a sample"):
         sampled.partial_fit(X[:5])

@@ -31,6 +31,10 @@ more of them have the label of the point than of the nearest points themselves. 
 none, as among twice as many there are too many short circuits: of 4 noisy rolls of 1,000 points 3 unfold without, none
 with it."""
 
+MIN_PATCH_SHARE = 1e-3
+"""Least length between neighborhoods, in distances over the deviation of the noise: points whose neighborhoods are the
+same, as in a cluster of few points, are near each other and not at one place."""
+
 
 @dataclass(frozen=True)
 class EdgeRule:
@@ -59,11 +63,6 @@ class EdgeRule:
         measure = self._measure(sample, rule, run)
         lists = sample.neighbors
         lengths = lists.lengths if measure is None else measure.of_edges(_pairs(lists), lists.lengths)
-        if lists.lengths.any() and not lengths.any():
-            raise ValueError(
-                f"edge_lengths={self.edge_lengths!r} compares neighborhoods, and those of neighbors are all the same; "
-                f"got n_neighbors={rule.n_neighbors} for {sample.n_points} points: ask for fewer."
-            )
         chosen = _nearest_by(lists, lengths, rule.n_neighbors)
         lists, lengths = lists.with_only(chosen), lengths[chosen]
         sheet, removed = None, 0
@@ -130,7 +129,7 @@ class EdgeMeasure:
         if isinstance(self.rule, LocalLinearity):
             lengths = self.rule.lengths(once, apart)
         else:
-            lengths = self.rule.lengths(once, self.divergence)
+            lengths = np.maximum(self.rule.lengths(once, self.divergence), self._least(apart))
         return np.where(distances > 0, lengths[which], 0.0)
 
     def of_new(self, Q: Any, neighbors: IntArray, distances: FloatArray) -> FloatArray:
@@ -143,7 +142,13 @@ class EdgeMeasure:
             rows = np.arange(len(known))
             same = np.where(distances[rows, nearest] == 0, known[rows, nearest], -1)
             lengths = self.rule.lengths_of_new(self._to_all(Q), known, same, self.divergence)
+            lengths = np.where(known >= 0, np.maximum(lengths, self._least(distances)), np.inf)
         return np.where(distances > 0, lengths, 0.0)
+
+    def _least(self, distances: FloatArray) -> FloatArray:
+        """Return the least lengths between the neighborhoods of points that are so far apart; 1 is Hellinger's most."""
+        least = MIN_PATCH_SHARE * distances / np.sqrt(getattr(self.rule, "noise", 1.0))
+        return np.minimum(least, 1.0) if self.divergence == "hellinger" else least
 
     def _to_all(self, Q: Any) -> Any:
         """Return distances to a component as columns of all fitted points; patches have no others."""

@@ -19,7 +19,7 @@ MAX_PATCH_NEIGHBORS = 30
 
 PATCH_SHRINKAGE = 0.1
 """Variance added in every direction, in units of the patches' own. From 0.01 to 10 the labels of neighbors agree about
-as often on eight real sets; a tenth is best or nearly so on each."""
+as often on six real sets; a tenth is best or nearly so on each."""
 
 DIVERGENCE_ROUNDING = 200 * float(np.finfo(float).eps)
 """Divergences up to this share of the terms they are made of are rounding, and 0, as those of equal patches."""

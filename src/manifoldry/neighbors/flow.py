@@ -14,8 +14,8 @@ FLOW_ROUND_SHARE = 0.05
 """Share of the edges taken out for their betweenness before it is computed again: once the busiest short circuits are
 out, their paths take to the next ones. With a tenth, half as many rolls of 300 points unfold."""
 MAX_FLOW_SHARE = 0.3
-"""Share of the edges taken out in all: with 12 neighbors up to a quarter of the edges of a roll of 300 points are short
-circuits. Most of the others are put back, as they have short ways around."""
+"""Share of the edges taken out in all, many times that of the short circuits: with a fifth some bundles of them stay in
+part, and hide the others. Most edges are put back, as they have short ways around."""
 
 
 def edge_betweenness(graph: NeighborGraph, run: Run) -> FloatArray:

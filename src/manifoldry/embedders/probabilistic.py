@@ -153,6 +153,7 @@ class ProbabilisticPCA(Embedder):
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         rows = dense(X)
+        run.announce("moments of latent places", 32 * len(rows) * self.n_components**2, "ask for fewer components")
         shift = np.nanmean(rows, axis=0)
         centered = rows - shift
         varies = np.nanmax(np.abs(centered), axis=0) > 0

@@ -18,7 +18,7 @@ NOISE_FLOOR = 1e-11
 """Least noise, as a share of the largest variance, with which numbers are computed: below, differences of squares that
 belong to the noise are rounding."""
 LATENT_BLOCK = 20_000_000
-"""Numbers of the q x q matrices of rows with gaps held at a time."""
+"""Numbers of the loadings of rows with gaps held at a time."""
 
 
 @dataclass(frozen=True)
@@ -51,15 +51,18 @@ class LatentGaussian:
         """Whether there are directions without any variance, so that densities are infinite."""
         return self.noiseless and self.loadings.shape[1] < np.count_nonzero(self.varies)
 
-    def __call__(self, X: FloatArray, run: Run) -> FloatArray:
+    def __call__(self, X: FloatArray, run: Run) -> FloatArray:  # noqa: ARG002
         """Return the posterior means of z given the known entries of each row, shape (m, q)."""
-        rows = dense(X)
-        step = max(1, LATENT_BLOCK // self.loadings.size)
-        placed = [self.posterior(rows[lo:hi])[0] for lo, hi in run.ranges(len(rows), step)]
-        return np.concatenate([np.empty((0, self.loadings.shape[1])), *placed])
+        return self.posterior(dense(X))[0]
 
     def posterior(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         r"""Return posterior means (m, q) and the matrices :math:`M_i = W_o^T W_o + \sigma^2 I` of known entries."""
+        q, step = self.loadings.shape[1], max(1, LATENT_BLOCK // self.loadings.size)
+        parts = [self._posterior(rows[lo : lo + step]) for lo in range(0, len(rows), step)]
+        means, matrices = ([part[i] for part in parts] for i in (0, 1))
+        return np.concatenate([np.empty((0, q)), *means]), np.concatenate([np.empty((0, q, q)), *matrices])
+
+    def _posterior(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
         known = ~np.isnan(rows)
         away = np.where(known, rows - self.mean, 0.0)
         # Stacks of products, not one for the batch: places must not depend on the rest of the batch.

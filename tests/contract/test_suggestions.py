@@ -24,8 +24,8 @@ SETTINGS = {
     "SymmetricSNE": {"max_iter": 10},
     "UMAP": {"n_epochs": 5},
     "Autoencoder": {"max_iter": 3},
-    "ParametricTSNE": {"n_epochs": 2},
-    "ParametricUMAP": {"n_epochs": 2},
+    "ParametricTSNE": {"n_epochs": 2, "fine_tuning": 1.0},
+    "ParametricUMAP": {"n_epochs": 2, "fine_tuning": 1.0},
 }
 """Shorter than the defaults: what is measured does not wait for the end."""
 

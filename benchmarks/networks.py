@@ -97,11 +97,13 @@ def seconds(fit, place, Q):
     return {"fit CPU s": fit, "place CPU ms": 1e6 * place / len(Q)}
 
 
-def peer(python, data, epochs=10):
-    """Fit umap-learn's ParametricUMAP in its own environment; its default is 10 epochs over all samples of edges."""
+def peer(python, data, epochs):
+    """Fit umap-learn's ParametricUMAP in its own environment; by default the strongest edge is sampled 200 times."""
     with tempfile.TemporaryDirectory() as folder:
         np.savez(Path(folder) / "rows.npz", X=data[0], Q=data[1])
-        subprocess.run([python, __file__, "--as-peer", folder, "--epochs", str(epochs)], check=True)
+        subprocess.run(
+            [python, __file__, "--as-peer", folder, *(["--epochs", str(epochs)] if epochs else [])], check=True
+        )
         found = np.load(Path(folder) / "places.npz")
         taken = seconds(float(found["fit"]), float(found["place"]), data[1])
         return {**taken, **judged(data, found["fitted"], found["new"])}
@@ -113,8 +115,7 @@ def as_peer(folder, epochs):
 
     rows = np.load(Path(folder) / "rows.npz")
     began = time.process_time()
-    model = ParametricUMAP(verbose=False)
-    model.loss_report_frequency = epochs
+    model = ParametricUMAP(n_epochs=epochs)
     fitted = model.fit_transform(rows["X"])
     fit = time.process_time() - began
     began = time.process_time()
@@ -151,7 +152,7 @@ def main():
     parser.add_argument("--peer")
     parser.add_argument("--torch", action="store_true")
     parser.add_argument("--only", nargs="*")
-    parser.add_argument("--epochs", type=int, default=10, help="of the peer")
+    parser.add_argument("--epochs", type=int, help="of the peer")
     parser.add_argument("--as-peer", metavar="FOLDER", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.as_peer:
@@ -166,7 +167,7 @@ def main():
         data = split(name)
         compared = {label: partial(ours, make, data) for label, make in methods(asked.torch).items()}
         if asked.peer:
-            label = "umap-learn ParametricUMAP" + (f", {asked.epochs} of 10 epochs" if asked.epochs != 10 else "")
+            label = "umap-learn ParametricUMAP" + (f", {asked.epochs} epochs" if asked.epochs else "")
             compared[label] = partial(peer, asked.peer, data, asked.epochs)
         for label, compute in compared.items():
             if not asked.only or label in asked.only:

@@ -26,8 +26,8 @@ SETTINGS = {
     "SymmetricSNE": {"max_iter": 10},
     "UMAP": {"n_epochs": 5},
     "Autoencoder": {"max_iter": 3},
-    "ParametricTSNE": {"n_epochs": 2},
-    "ParametricUMAP": {"n_epochs": 2},
+    "ParametricTSNE": {"n_epochs": 2, "fine_tuning": 1.0},
+    "ParametricUMAP": {"n_epochs": 2, "fine_tuning": 1.0},
     "MVE": {"max_iter": 1},
     "SPE": {"max_iter": 1},
 }

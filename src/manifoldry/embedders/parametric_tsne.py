@@ -45,7 +45,7 @@ COLLAPSED_TARGET = 0.1
     use_when="a stream of rows is to be placed in a t-SNE map by a small map that needs none of the fitted rows",
     fails_when="rows are few: the net learns them by heart, and TSNE.transform places new ones better",
     cost="that of t-SNE, and O(n p w) and a gradient of t-SNE for each minibatch; new rows O(p w) each",
-    test_params={"n_components": 2, "hidden_layer_sizes": (8,), "n_epochs": 12},
+    test_params={"n_components": 2, "hidden_layer_sizes": (8,), "n_epochs": 12, "fine_tuning": 1.0},
 )
 @estimator
 class ParametricTSNE(ParametricEmbedding):

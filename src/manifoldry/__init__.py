@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from manifoldry.embedders.diffusion import DiffusionMaps
     from manifoldry.embedders.dpp import DPP
     from manifoldry.embedders.eat import EAT
+    from manifoldry.embedders.factors import NonlinearFactorAnalysis
     from manifoldry.embedders.fastmvu import FastMVU, LandmarkMVU
     from manifoldry.embedders.infomax import InfomaxICA
     from manifoldry.embedders.ipa import IPA
@@ -197,6 +198,7 @@ __all__ = [
     "MultilinearPCA",
     "NeighborGraph",
     "NeighborSuggestion",
+    "NonlinearFactorAnalysis",
     "NonmetricMDS",
     "NonnegativeLLE",
     "ParametricTSNE",

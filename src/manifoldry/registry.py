@@ -39,6 +39,7 @@ METHODS: Mapping[str, str] = {
     "IncrementalPCA": "manifoldry.embedders.wrapped",
     "SparsePCA": "manifoldry.embedders.wrapped",
     "FactorAnalysis": "manifoldry.embedders.wrapped_factors",
+    "NonlinearFactorAnalysis": "manifoldry.embedders.factors",
     "FastICA": "manifoldry.embedders.wrapped_factors",
     "InfomaxICA": "manifoldry.embedders.infomax",
     "NMF": "manifoldry.embedders.wrapped_factors",

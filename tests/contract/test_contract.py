@@ -88,6 +88,7 @@ SLOW_DEFAULTS = (
     manifoldry.ColoredMVU,
     manifoldry.LandmarkMVU,
     manifoldry.MVE,
+    manifoldry.NonlinearFactorAnalysis,
     manifoldry.ManifoldCharting,
     manifoldry.ParametricTSNE,
     manifoldry.ParametricUMAP,

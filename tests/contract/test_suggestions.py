@@ -11,8 +11,8 @@ from manifoldry.registry import methods
 from manifoldry.solve.spectrum import Suggestion
 
 CARDS = {card.name: card for card in methods()}
-ASKED = {"PrincipalCurve": (1,), "PrincipalSurface": (1, 3), "FastICA": (2, 4)}
-"""Else 1, 2 and 4: a curve has one dimension, a sheet at most three, FastICA runs into NaN with one of digits."""
+ASKED = {"PrincipalCurve": (1,), "PrincipalSurface": (1, 3), "NonlinearFactorAnalysis": (1, 3), "FastICA": (2, 4)}
+"""Else 1, 2 and 4: a curve has one dimension, a sheet and polynomial factors at most three, FastICA runs into NaN with one of digits."""
 LINEAR = {"ClassicalMDS", "PCA", "IncrementalPCA"}
 """They judge flat dimensions, of which a roll needs three."""
 FEW = {"EAT": 40, "MVU": 40, "ColoredMVU": 40, "MVE": 40, "SPE": 40, "FastMVU": 60, "LandmarkMVU": 40, "TesseraMap": 80}
@@ -21,6 +21,7 @@ SETTINGS = {
     "NonmetricMDS": {"max_iter": 10},
     "RobustPCA": {"max_iter": 5},
     "PrincipalSurface": {"n_knots": 9, "init": "pca", "max_iter": 1},
+    "NonlinearFactorAnalysis": {"n_init": 1, "n_nodes": 2, "max_iter": 1},
     "SparsePCA": {"max_iter": 2},
     "SNE": {"max_iter": 10},
     "SymmetricSNE": {"max_iter": 10},

@@ -1,0 +1,241 @@
+"""The density of nonlinear factor analysis: polynomials of normal factors plus noise, by adaptive quadrature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from manifoldry.geometry.neighborhoods import dense
+from manifoldry.run import Run
+from manifoldry.solve.hermite import HermiteBasis, gauss_hermite
+from manifoldry.values import FloatArray
+
+QUADRATURE_BLOCK = 300_000
+"""Numbers of the polynomials at all nodes held at a time: a few megabytes."""
+MODE_GRID = {1: np.linspace(-4.0, 4.0, 17), 2: np.linspace(-3.5, 3.5, 8), 3: np.linspace(-3.0, 3.0, 5)}
+"""Places, along each of so many factors, from whose highest the modes are climbed to: nearly all of N(0, 1)."""
+MAX_MODES = {1: 2, 2: 3, 3: 3}
+"""Modes of a posterior that get nodes, by the number of factors: a parabola has two at most."""
+MAX_NEWTON = 60
+"""Steps towards a mode; five are usual."""
+MODE_TOL = 1e-9
+"""Length of a Newton step after which the place is that of the mode to rounding."""
+LEAST_CURVATURE = 0.25
+"""Least curvature for which nodes are spread: where a posterior is flatter, as between two modes, it is as wide as the
+other terms let it be, about as the prior, of curvature 1."""
+
+
+@dataclass(frozen=True)
+class LatentMoments:
+    """What rows say of their factors: log-densities (n,), means of 1 and the polynomials (n, m + 1), summed products."""
+
+    log_density: FloatArray
+    means: FloatArray
+    products: FloatArray
+
+
+@dataclass(frozen=True)
+class LatentPolynomial:
+    r"""The model :math:`(x - c) / s = \mu + \Lambda \phi(f) + \epsilon`, normal factors and noise.
+
+    Parameters
+    ----------
+    center, scale : ndarray of shape (p,)
+        Of the columns; the scale of a column that does not vary is 0, and it has no part in the density.
+    mean : ndarray of shape (p,)
+        Mu, in units of the columns.
+    loadings : ndarray of shape (p, m)
+        Lambda, in units of the columns; polynomials in the order of ``basis``.
+    noise : ndarray of shape (p,)
+        Variances of the noise in these units.
+    basis : HermiteBasis
+    n_nodes : int
+        Nodes of the quadrature along each factor, about each mode.
+    """
+
+    center: FloatArray
+    scale: FloatArray
+    mean: FloatArray
+    loadings: FloatArray
+    noise: FloatArray
+    basis: HermiteBasis
+    n_nodes: int
+
+    def __call__(self, X: FloatArray, run: Run) -> FloatArray:
+        """Return the posterior means of the factors given each row, shape (n, d)."""
+        return self.moments(self.in_units(X), run).means[:, 1 : 1 + self.basis.d]
+
+    def points(self, f: FloatArray) -> FloatArray:
+        """Return the points of given factors, in the units of the rows."""
+        return self.center + self.scale * (self.mean + self.basis.values(f) @ self.loadings.T)
+
+    def log_density(self, X: FloatArray, run: Run) -> FloatArray:
+        """Return the log-density of each row in the units of the rows, shape (n,)."""
+        volume = np.log(self.scale[self.scale > 0]).sum()
+        return np.asarray(self.moments(self.in_units(X), run).log_density - volume)
+
+    def in_units(self, X: FloatArray) -> FloatArray:
+        """Return rows in units of the columns, zeros in those that do not vary."""
+        return np.divide(dense(X) - self.center, self.scale, out=np.zeros(X.shape), where=self.scale > 0)
+
+    def moments(self, Z: FloatArray, run: Run) -> LatentMoments:
+        """Return the posterior moments of rows in units of the columns."""
+        kept = self.scale > 0
+        weighted = self.loadings[kept] / self.noise[kept, None]
+        gram = weighted.T @ self.loadings[kept]
+        constant = -0.5 * np.log(2 * np.pi * self.noise[kept]).sum()
+
+        def block(lo: int, hi: int) -> LatentMoments:
+            away = Z[lo:hi, kept] - self.mean[kept]
+            posterior = Posterior(self.basis, away @ weighted, gram)
+            heights = constant - 0.5 * (away**2 / self.noise[kept]).sum(axis=1)
+            return posterior.moments(heights, self.n_nodes)
+
+        size = MAX_MODES[self.basis.d] * self.n_nodes**self.basis.d * (1 + len(self.basis))
+        parts = run.map(block, run.ranges(len(Z), max(1, QUADRATURE_BLOCK // size)), blas=True)
+        return LatentMoments(
+            np.concatenate([np.empty(0), *(part.log_density for part in parts)]),
+            np.concatenate([np.empty((0, 1 + len(self.basis))), *(part.means for part in parts)]),
+            np.sum([part.products for part in parts], axis=0),
+        )
+
+
+@dataclass(frozen=True)
+class Posterior:
+    r"""The log-posteriors :math:`t^T \phi(f) - \frac12 \phi(f)^T G \phi(f) - \frac12 |f|^2` of rows, up to constants.
+
+    Here :math:`t = \Lambda^T \Psi^{-1} (x - \mu)`, shape (n, m), and :math:`G = \Lambda^T \Psi^{-1} \Lambda`.
+    """
+
+    basis: HermiteBasis
+    pulls: FloatArray
+    gram: FloatArray
+
+    def height(self, f: FloatArray, phi: FloatArray) -> FloatArray:
+        """Return the log-posteriors at places (n, ..., d) with polynomials phi (n, ..., m), shape (n, ...)."""
+        pulls = self.pulls.reshape(len(self.pulls), *[1] * (phi.ndim - 2), -1)
+        return np.asarray(((pulls - 0.5 * phi @ self.gram) * phi).sum(axis=-1) - 0.5 * (f**2).sum(axis=-1))
+
+    def gradient(self, f: FloatArray) -> FloatArray:
+        """Return the gradients at one place (n, d) of each row."""
+        rest = self.pulls - self.basis.values(f) @ self.gram
+        return np.asarray(np.einsum("nm,nmi->ni", rest, self.basis.slopes(f)) - f)
+
+    def curvature(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return minus the Hessians at one place of each row, and their Gauss-Newton parts, shape (n, d, d)."""
+        rest, slopes = self.pulls - self.basis.values(f) @ self.gram, self.basis.slopes(f)
+        main = np.eye(self.basis.d) + np.einsum("nmi,nmj->nij", slopes, self.gram @ slopes)
+        return np.asarray(main - np.einsum("nm,nmij->nij", rest, self.basis.bends(f))), main
+
+    def take(self, which: FloatArray) -> Posterior:
+        """Return the posteriors of some rows."""
+        return Posterior(self.basis, self.pulls[which], self.gram)
+
+    def starts(self) -> tuple[FloatArray, FloatArray]:
+        """Return rows and places of the highest local maxima on a grid, (k,) and (k, d), row by row.
+
+        A polynomial of degree 1 has one mode, to which any place leads.
+        """
+        n, d = len(self.pulls), self.basis.d
+        if self.basis.degree == 1:
+            return np.arange(n), np.zeros((n, d))
+        line = MODE_GRID[d]
+        grid = np.stack(np.meshgrid(*[line] * d, indexing="ij"), axis=-1).reshape(-1, d)
+        phi = self.basis.values(grid)
+        flat = 0.5 * ((phi @ self.gram) * phi).sum(axis=1) + 0.5 * (grid**2).sum(axis=1)
+        heights = (self.pulls @ phi.T - flat).reshape(n, *[len(line)] * d)
+        top = np.ones(heights.shape, dtype=bool)
+        for axis in range(1, d + 1):
+            rises = np.diff(heights, axis=axis) > 0
+            edge = np.ones_like(rises[(slice(None),) * axis + (slice(0, 1),)])
+            top &= np.concatenate([edge, rises], axis=axis) & np.concatenate([~rises, edge], axis=axis)
+        chosen = np.where(top, heights, -np.inf).reshape(n, -1)
+        best = np.argsort(-chosen, axis=1, kind="stable")[:, : MAX_MODES[d]]
+        rows, columns = np.nonzero(np.isfinite(np.take_along_axis(chosen, best, axis=1)))
+        return rows, grid[best[rows, columns]]
+
+    def climbed(self, f: FloatArray) -> FloatArray:
+        """Return the modes reached from one place of each row by Newton's method, steps halved until they climb."""
+        f = f.copy()
+        going, shares = np.arange(len(f)), np.ones(len(f))
+        for _ in range(MAX_NEWTON):
+            here = self.take(going)
+            exact, main = here.curvature(f[going])
+            concave = np.linalg.eigvalsh(exact)[:, 0] > 0
+            step = np.linalg.solve(np.where(concave[:, None, None], exact, main), here.gradient(f[going])[..., None])
+            trial = f[going] + shares[going, None] * step[..., 0]
+            before, after = (here.height(at, self.basis.values(at)) for at in (f[going], trial))
+            risen = after >= before - 1e-12 * (1 + np.abs(before))
+            f[going[risen]] = trial[risen]
+            shares[going] = np.where(risen, np.minimum(1.0, 4 * shares[going]), shares[going] / 4)
+            going = going[np.abs(step[..., 0]).max(axis=1) * np.where(risen, 1.0, np.inf) > MODE_TOL]
+            going = going[shares[going] > MODE_TOL]
+            if not len(going):
+                break
+        return f
+
+    def moments(self, constants: FloatArray, n_nodes: int) -> LatentMoments:
+        r"""Return the moments by Gauss-Hermite nodes about each mode, scaled by the inverse root of its curvature.
+
+        With modes :math:`q_k = N(m_k, H_k^{-1})` of shares :math:`a_k`, those of Laplace's approximation, integrals of
+        the posterior p are :math:`\sum_k a_k E_{q_k} [p / \sum_j a_j q_j]`: exact for a mixture of these Gaussians.
+        """
+        rows, places = self.starts()
+        modes = self.take(rows).climbed(places)
+        rows, modes = _distinct(rows, modes)
+        values, vectors = np.linalg.eigh(self.take(rows).curvature(modes)[0])
+        roots = vectors / np.sqrt(np.maximum(values, LEAST_CURVATURE))[:, None, :]
+        volumes = -0.5 * np.log(np.maximum(values, LEAST_CURVATURE)).sum(axis=1)
+        masses = self.take(rows).height(modes, self.basis.values(modes)) + volumes
+        totals = np.full(len(self.pulls), -np.inf)
+        np.logaddexp.at(totals, rows, masses)
+        shares = masses - totals[rows]
+        nodes, weights = gauss_hermite(self.basis.d, n_nodes)
+        f = modes[:, None, :] + np.einsum("kij,qj->kqi", roots, nodes)
+        phi = self.basis.values(f)
+        proposed = _mixture_density(f, rows, modes, roots, shares - volumes)
+        logs = self.take(rows).height(f, phi) - proposed + shares[:, None] + np.log(weights)
+        return _summed(rows, logs, phi, constants)
+
+
+def _distinct(rows: FloatArray, modes: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the modes without those that an earlier start of the same row has led to; rows are in order."""
+    keep = np.ones(len(rows), dtype=bool)
+    for back in range(1, max(MAX_MODES.values())):
+        same = (rows[back:] == rows[:-back]) & (np.abs(modes[back:] - modes[:-back]).max(axis=1) < np.sqrt(MODE_TOL))
+        keep[back:] &= ~same
+    return rows[keep], modes[keep]
+
+
+def _mixture_density(
+    f: FloatArray, rows: FloatArray, modes: FloatArray, roots: FloatArray, heights: FloatArray
+) -> FloatArray:
+    r"""Return the log of :math:`\sum_j a_j q_j` of each row's modes at its nodes f (k, q, d), without the constant."""
+    total = np.full(f.shape[:2], -np.inf)
+    inverse = np.linalg.inv(roots)
+    for offset in range(1 - max(MAX_MODES.values()), max(MAX_MODES.values())):
+        mine = np.arange(max(0, -offset), len(rows) - max(0, offset))
+        mine = mine[rows[mine] == rows[mine + offset]]
+        other = mine + offset
+        away = np.einsum("kij,kqj->kqi", inverse[other], f[mine] - modes[other, None, :])
+        total[mine] = np.logaddexp(total[mine], heights[other, None] - 0.5 * (away**2).sum(axis=-1))
+    return total
+
+
+def _summed(rows: FloatArray, logs: FloatArray, phi: FloatArray, constants: FloatArray) -> LatentMoments:
+    """Return the moments from log-weights (k, q) of the nodes about the modes of rows."""
+    peaks = np.full(len(constants), -np.inf)
+    np.maximum.at(peaks, rows, logs.max(axis=1))
+    weights = np.exp(logs - peaks[rows, None])
+    sums = np.zeros(len(constants))
+    np.add.at(sums, rows, weights.sum(axis=1))
+    weights /= sums[rows, None]
+    means = np.zeros((len(constants), phi.shape[2] + 1))
+    np.add.at(means, (rows, slice(1, None)), np.matmul(weights[:, None, :], phi)[:, 0])
+    means[:, 0] = 1.0
+    flat = phi.reshape(-1, phi.shape[2])
+    products = np.empty((means.shape[1], means.shape[1]))
+    products[0] = products[:, 0] = means.sum(axis=0)
+    products[1:, 1:] = (weights.reshape(-1, 1) * flat).T @ flat
+    return LatentMoments(constants + peaks + np.log(sums), means, products)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from manifoldry.values import Array
 
@@ -175,6 +176,26 @@ def rounded_away(X: Any, spread: float) -> str | None:
         f"The rows of X differ by {spread:.2g} at the most and lie {size:.2g} from the origin, where numbers of type "
         f"{X.dtype} are {lost:.2g} apart, so that distances are rounded: {cure}."
     )
+
+
+def pairwise(method: str, X: Any, metric: str, *, graphs: bool) -> None:
+    """Refuse a matrix that cannot hold what a metric says of pairs: affinities, lengths of edges, distances, products.
+
+    Sparse lengths are those of a graph, for methods that take ``graphs``.
+    """
+    if metric == "affinity":
+        square_affinities(X)
+    elif issparse(X):
+        if not graphs:
+            raise ValueError(
+                f"{method} needs all pairwise distances; got a sparse graph: pass X.toarray() only if every distance "
+                "is stored."
+            )
+        square_graph(X)
+    elif metric == "precomputed":
+        square_distances(X)
+    else:
+        square_gram(X)
 
 
 def square_gram(G: Array, what: str = "metric='gram'") -> None:

@@ -70,11 +70,15 @@ def agreement(model):
       lowers the stress by at least n |Y - Y'|^2 (deleeuw1977), and stress is less than n |Y|^2.
     - Semidefinite programs: solutions follow a path of barriers, which near its end moves in proportion to the gap;
       they stop anywhere below tol, so ten times that. A placement of patches has no barriers: ten times its gap.
+      Rounds of programs, of which the tests take the first, are each solved to tol: the gap left over is that of
+      constraints not yet added, the same for both.
     - Projection pursuit: near its maximum the index is quadratic in the angle, which is thus known to the root of
       rounding; ten times that for several directions.
     """
     if isinstance(model, MAJORIZATION):
         return np.sqrt(model.tol)
+    if isinstance(model, manifoldry.SPE):
+        return 10 * model.tol
     if hasattr(model, "certificate_"):
         placed = isinstance(model, manifoldry.IPA)
         return max(ROUNDING, 10 * (model.certificate_.gap if placed else max(model.tol, model.certificate_.gap)))

@@ -3,7 +3,21 @@
 import numpy as np
 import pytest
 
-from manifoldry.geometry.principal import gram_scores, n_principal, principal_directions, principal_scores
+from manifoldry.geometry.principal import (
+    centered_rows,
+    gram_scores,
+    n_principal,
+    principal_directions,
+    principal_scores,
+)
+
+
+def test_rows_far_from_the_origin_are_centered_to_their_own_rounding():
+    rows = np.random.default_rng(0).normal(size=(1001, 3)) + 1e9
+    about, mean = centered_rows(rows)
+    np.testing.assert_allclose(mean, 1e9, rtol=1e-9)
+    assert np.abs(about.mean(axis=0)).max() < 1e-14
+    assert np.abs((rows - mean).mean(axis=0)).max() > 1e-9  # which is why
 
 
 def centered(shape, seed, rank=None):

@@ -168,5 +168,5 @@ def test_it_says_where_it_cannot_help():
 
 
 def test_more_charts_than_points_allow_are_refused_in_words():
-    with pytest.raises(ValueError, match="each chart needs 3 of the 20 points"):
+    with pytest.raises(ValueError, match="each patch needs 3 of the 20 points"):
         ManifoldCharting(n_patches=9).fit(np.random.default_rng(4).standard_normal((20, 3)))

@@ -292,21 +292,10 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         check.representable_scale(X, spread=spread, squares=self._pairwise and self._metric != "precomputed")
 
     def _refuse_degenerate(self, X: Any) -> None:
-        if not self._pairwise:
-            check.distinct_points(X)
-        elif self._metric == "affinity":
-            check.square_affinities(X)
-        elif issparse(X):
-            if not self._takes_graphs:
-                raise ValueError(
-                    f"{type(self).__name__} needs all pairwise distances; got a sparse graph: pass X.toarray() only "
-                    "if every distance is stored."
-                )
-            check.square_graph(X)
-        elif self._metric == "precomputed":
-            check.square_distances(X)
+        if self._pairwise:
+            check.pairwise(type(self).__name__, X, self._metric, graphs=self._takes_graphs)
         else:
-            check.square_gram(X)
+            check.distinct_points(X)
 
     def _keep(self, embedding: Embedding, run: Run, dtype: np.dtype[Any]) -> None:
         kept = dtype if dtype == np.float32 else np.dtype(np.float64)

@@ -18,10 +18,11 @@ from manifoldry.blocks import entries_of, in_blocks, row_blocks, some_rows
 from manifoldry.diagnosis.outline import Outline, outline_of
 from manifoldry.diagnosis.sheet import N_PLANE_NEIGHBORS, along_surface
 from manifoldry.dimension import Consensus, UndecidedError, consensus
+from manifoldry.neighbors.cosine import unit_rows
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.lists import distinct_rows
 from manifoldry.neighbors.metrics import row_map
-from manifoldry.neighbors.search import NeighborRule, neighbor_graph, unit_rows
+from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.neighbors.short_circuits import MIN_AFFECTED_SHARE, ShortCircuits, affected_share, short_circuits
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph

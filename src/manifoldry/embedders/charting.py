@@ -6,19 +6,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from manifoldry import check
 from manifoldry.base import Embedder, estimator, fitted
 from manifoldry.base.blockwise import BlockFit, bounded_size
 from manifoldry.blocks.sampling import drawn_rows
 from manifoldry.geometry.dimension import intrinsic_dimension
 from manifoldry.geometry.neighborhoods import dense_rows
-from manifoldry.neighbors.graph import join_small_components, symmetrize
-from manifoldry.neighbors.search import NeighborRule, neighbor_graph
+from manifoldry.neighbors.search import NeighborRule
 from manifoldry.parameters import Fraction, Positive, PositiveInt
 from manifoldry.patches.advice import charting_advice
 from manifoldry.patches.affine import AlignedCharts, AlignmentOptions, align_charts
-from manifoldry.patches.atlas import Atlas, ChartOptions, choose_atlas, voronoi_atlas
+from manifoldry.patches.atlas import Atlas, ChartOptions
 from manifoldry.patches.restarts import Chosen, Trial, least_contradicted, resolve_n_init
+from manifoldry.patches.rule import PatchRule, refuse_apart
+from manifoldry.patches.sample_graph import sample_graph
 from manifoldry.patches.unfold import CenteredPatchInverse, CenteredPatchMap, PatchMap
 from manifoldry.registry import register
 from manifoldry.run import Run
@@ -159,10 +159,7 @@ class ManifoldCharting(Embedder):
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
         self._neighbor_rule(n_points)
-        if not isinstance(self.n_patches, str):
-            most = max(1, n_points // (self.n_components + 1))
-            because = f" (each chart needs {self.n_components + 1} of the {n_points} points)"
-            check.integer("n_patches", self.n_patches, 1, most, because)
+        PatchRule(self.n_patches).refuse_too_many(self.n_components, n_points)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         X = dense_rows(X, run)
@@ -174,11 +171,7 @@ class ManifoldCharting(Embedder):
         chosen = self._search(rows, dimension.value, run)
         aligned = chosen.layout
         charts, placed, members = aligned.atlas.charts, aligned.placed, aligned.atlas.members
-        if placed.n_components > 1 and self.disconnected == "raise":
-            raise ValueError(
-                f"The graph of charts is in {placed.n_components} pieces; raise n_neighbors or overlap, or set "
-                "disconnected='apart'."
-            )
+        refuse_apart(placed.n_components, self.disconnected)
         place = CenteredPatchMap(origin, PatchMap(aligned.atlas.cover, charts, placed))
         whole = len(sample) == len(X)
         odds = aligned.spectrum.values / np.maximum(1 - aligned.spectrum.values, np.finfo(float).tiny)
@@ -212,15 +205,11 @@ class ManifoldCharting(Embedder):
         options = AlignmentOptions(self.n_components, self.min_participation, self.isometric)
         charts = ChartOptions(min(self.n_components, rows.shape[1]), self.chart, None, self.overlap, even=False)
         with run.stage("patches"):
-            neighbors, _ = neighbor_graph(rows, self._neighbor_rule(len(rows)), run)
-            graph = join_small_components(symmetrize(neighbors), rows, run)
+            graph, index = sample_graph(rows, self._neighbor_rule(len(rows)), None, run)
 
         def make(trial: Trial) -> AlignedCharts:
             with run.stage("patches"):
-                if isinstance(self.n_patches, str):
-                    atlas, _ = choose_atlas(rows, trial.graph, charts, run, dimension, trial.number, trial.scale)
-                else:
-                    atlas = voronoi_atlas(rows, trial.graph, self.n_patches, charts, run, trial.number)
+                atlas, _ = PatchRule(self.n_patches).atlas(rows, trial, index, dimension, charts, run)
             with run.stage("alignment"):
                 return align_charts(atlas, trial.graph, options, run)
 

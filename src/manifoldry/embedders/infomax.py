@@ -10,7 +10,7 @@ from manifoldry.base import Embedder, estimator, fitted
 from manifoldry.base.blockwise import BlockFit
 from manifoldry.extend.linear import LinearInverse, LinearMap
 from manifoldry.geometry.neighborhoods import dense
-from manifoldry.geometry.principal import whitened_rows
+from manifoldry.geometry.principal import centered_rows, whitened_rows
 from manifoldry.parameters import Positive, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
@@ -106,10 +106,7 @@ class InfomaxICA(Embedder):
     _blockwise = BlockFit(n_rows=100_000)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
-        rows = dense(X)
-        mean = rows.mean(axis=0)
-        centered = rows - mean
-        centered -= centered.mean(axis=0)  # the mean of rows far from the origin is rounded
+        centered, mean = centered_rows(dense(X))
         with run.stage("whitening"):
             scores, whiten, color = (part[..., : self.n_components] for part in _turned(whitened_rows(centered)))
         with run.stage("likelihood"), run.stoppable():

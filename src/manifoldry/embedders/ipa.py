@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 
-from manifoldry import check
 from manifoldry.base import Embedder, estimator, fitted
 from manifoldry.base.blockwise import BlockFit, bounded_size
 from manifoldry.base.incremental import grow, kept_rows, settings_of, unchanged
@@ -16,19 +15,10 @@ from manifoldry.blocks import BlockSample, RowBlocks
 from manifoldry.blocks.sampling import drawn_rows
 from manifoldry.geometry.dimension import IntrinsicDimension, intrinsic_dimension
 from manifoldry.geometry.neighborhoods import dense, dense_rows
-from manifoldry.neighbors.search import NeighborIndex, NeighborRule
+from manifoldry.neighbors.search import NeighborRule
 from manifoldry.neighbors.targets import Targets
 from manifoldry.parameters import ClusterEstimator, Described, Fraction, Positive, PositiveInt
-from manifoldry.patches.atlas import (
-    Atlas,
-    ChartOptions,
-    History,
-    build_atlas,
-    choose_atlas,
-    cluster_atlas,
-    voronoi_atlas,
-)
-from manifoldry.patches.cover import ListedCover, cell_labels, lists_members, member_weights
+from manifoldry.patches.atlas import Atlas, ChartOptions, History
 from manifoldry.patches.found import FoundLayout
 from manifoldry.patches.growth import PatchGrowth, can_grow, cell_radii, grown_layout
 from manifoldry.patches.layout import (
@@ -41,6 +31,7 @@ from manifoldry.patches.layout import (
 )
 from manifoldry.patches.overlaps import merged_overlaps
 from manifoldry.patches.restarts import Trial, least_contradicted, resolve_n_init
+from manifoldry.patches.rule import PatchRule, refuse_apart
 from manifoldry.patches.sample_graph import sample_graph
 from manifoldry.quality.comparison import most_trusted
 from manifoldry.registry import register
@@ -218,10 +209,7 @@ class IPA(Embedder):
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
         self._neighbor_rule(n_points)
-        if not isinstance(self.n_patches, str):
-            most = max(1, n_points // (self.n_components + 1))
-            because = f" (each patch needs {self.n_components + 1} of the {n_points} points)"
-            check.integer("n_patches", self.n_patches, 1, most, because)
+        self._patch_rule.refuse_too_many(self.n_components, n_points)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         return self._embed_with(X, None, run)
@@ -265,7 +253,7 @@ class IPA(Embedder):
     def _embed_grown(self, X: Any, before: PatchGrowth | None, run: Run) -> Embedding:
         rows, options = np.asarray(dense_rows(X, run), dtype=float), self._chart_options(X.shape[1])
         found = None
-        small = not self._patches_are_given and len(rows) <= bounded_size(self._sample_size(), rows.shape[1])
+        small = not self._patch_rule.given and len(rows) <= bounded_size(self._sample_size(), rows.shape[1])
         if before is not None and small and can_grow(self.patches_, options) and not self.diagnostics_["cut_edges"]:
             graph, _ = sample_graph(rows, self._neighbor_rule(len(rows)), None, run)
             found = grown_layout(self, before, rows, graph, options, run)
@@ -286,11 +274,7 @@ class IPA(Embedder):
         return self._pack(np.arange(len(sample.numbers)), found.stitched_by(overlaps, self.n_components, run))
 
     def _pack(self, sample: IntArray, found: FoundLayout) -> Embedding:
-        parts = found.layout.unfolded.stitched.n_components
-        if parts > 1 and self.disconnected == "raise":
-            raise ValueError(
-                f"The patch graph is in {parts} pieces; raise n_neighbors or overlap, or set disconnected='apart'."
-            )
+        refuse_apart(found.layout.unfolded.stitched.n_components, self.disconnected)
         return found.embedding(sample, self.n_components, self.overlap, self.tol)
 
     def _search(self, rows: FloatArray, targets: Targets | None, n_points: int, run: Run) -> FoundLayout:
@@ -298,17 +282,18 @@ class IPA(Embedder):
         with run.stage("patches"):
             graph, index = sample_graph(rows, self._neighbor_rule(len(rows)), targets, run)
             dimension = intrinsic_dimension(rows)
+        rule, options = self._patch_rule, self._chart_options(rows.shape[1])
 
         def make(trial: Trial) -> tuple[PatchLayout, History]:
             with run.stage("patches"):
-                atlas, history = self._atlas(rows, trial, index, dimension, run)
+                atlas, history = rule.atlas(rows, trial, index, dimension.value, options, run)
             return lay_out(atlas, self.n_components, run), history
 
         first, history = make(Trial(0, graph))
         no_surface = first.atlas.no_surface
-        if no_surface and self._patches_are_free:
+        if no_surface and rule.free and self.patch_components is None:
             first = self._wider(rows, graph, dimension, first, run, whole=targets is None)
-        n_init = 1 if no_surface or self._patches_are_given else resolve_n_init(self.n_init, n_points)
+        n_init = 1 if no_surface or rule.given else resolve_n_init(self.n_init, n_points)
         chosen = least_contradicted(
             (first, history), make, lambda made: made[0].unfolded.coordinates, rows, graph, n_init, run
         )
@@ -332,18 +317,12 @@ class IPA(Embedder):
             return layouts[most_trusted(rows, [made.unfolded.coordinates for made in layouts], run)]
 
     @property
-    def _patches_are_given(self) -> bool:
-        """Whether there are labels or lists of members, or an estimator of labels."""
-        return self.patches is not None or not isinstance(self.clustering, str)
-
-    @property
-    def _patches_are_free(self) -> bool:
-        """Whether neither the patches nor their dimension are given."""
-        return not self._patches_are_given and isinstance(self.n_patches, str) and self.patch_components is None
+    def _patch_rule(self) -> PatchRule:
+        return PatchRule(self.n_patches, self.clustering, self.patches)
 
     def _draw_sample(self, shape: tuple[int, int], run: Run) -> IntArray:
         """Return the rows from which patches and charts are estimated, the same as of rows in blocks."""
-        if self._patches_are_given:
+        if self._patch_rule.given:
             return np.arange(shape[0])
         return drawn_rows(shape[0], bounded_size(self._sample_size(), shape[1]), run.rng("sampled rows"))
 
@@ -357,21 +336,6 @@ class IPA(Embedder):
 
     def _neighbor_rule(self, n_points: int) -> NeighborRule:
         return NeighborRule(self.n_neighbors, self.radius).resolve(n_points, N_AUTO_NEIGHBORS)
-
-    def _atlas(
-        self, rows: FloatArray, trial: Trial, index: NeighborIndex, dimension: IntrinsicDimension, run: Run
-    ) -> tuple[Atlas, History]:
-        """Return patches and charts of the sample, and the edge distortion for the numbers of patches tried."""
-        options, graph = self._chart_options(rows.shape[1]), trial.graph
-        if lists_members(self.patches):
-            atlas = build_atlas(rows, graph, ListedCover(member_weights(self.patches, len(rows)), index), options, run)
-        elif (labels := cell_labels(self.patches, self.clustering, rows)) is not None:
-            atlas = cluster_atlas(rows, graph, labels, index, options, run)
-        elif isinstance(self.n_patches, str):
-            return choose_atlas(rows, graph, options, run, dimension.value, trial.number, trial.scale)
-        else:
-            atlas = voronoi_atlas(rows, graph, self.n_patches, options, run, trial.number)
-        return atlas, [(atlas.charts.n_patches, atlas.distortion)]
 
     def _chart_options(self, n_features: int) -> ChartOptions:
         width, share = self.patch_components or self.n_components, None

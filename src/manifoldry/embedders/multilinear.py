@@ -13,6 +13,7 @@ from manifoldry.base import Embedder, estimator, fitted
 from manifoldry.base.blockwise import BlockFit
 from manifoldry.extend.linear import LinearInverse, LinearMap
 from manifoldry.geometry.neighborhoods import dense
+from manifoldry.geometry.principal import centered_rows
 from manifoldry.parameters import ArrayLike, NonNegative, PositiveInt, PositiveShare
 from manifoldry.registry import register
 from manifoldry.run import Run
@@ -134,9 +135,7 @@ class MultilinearPCA(Embedder):
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         rows = dense(X)
-        mean = rows.mean(axis=0)
-        centered = rows - mean
-        centered -= centered.mean(axis=0)  # the mean of rows far from the origin is rounded
+        centered, mean = centered_rows(rows)
         tensors = centered.reshape(-1, *self._shape())
         with run.stage("start"):
             spectra = mode_spectra(tensors)

@@ -14,7 +14,7 @@ from manifoldry.blas import blas_threads_for
 from manifoldry.extend.linear import LinearInverse, LinearMap
 from manifoldry.extend.polynomial_rows import MonomialFeatures
 from manifoldry.geometry.neighborhoods import dense
-from manifoldry.geometry.principal import principal_directions
+from manifoldry.geometry.principal import centered_rows, principal_directions
 from manifoldry.parameters import Positive, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
@@ -132,9 +132,7 @@ class PolynomialPCA(Embedder):
         n, p = rows.shape
         count = math.comb(p + self.degree, self.degree) - 1
         run.announce(f"{count:,} monomials of {n:,} rows", 24 * n * count, "KernelPCA(kernel='poly') makes none")
-        mean = rows.mean(axis=0)
-        centered = rows - mean
-        centered -= centered.mean(axis=0)  # the mean of rows far from the origin is rounded
+        centered, mean = centered_rows(rows)
         unit = float(np.sqrt((centered**2).sum(axis=1).mean()))
         features = MonomialFeatures(mean, unit, self.degree, self.coef0)
         with run.stage("monomials"):

@@ -11,7 +11,7 @@ from manifoldry.base import Embedder, estimator, fitted
 from manifoldry.base.blockwise import BlockFit
 from manifoldry.extend.linear import LinearInverse, LinearMap
 from manifoldry.geometry.neighborhoods import dense
-from manifoldry.geometry.principal import whitened_rows
+from manifoldry.geometry.principal import centered_rows, whitened_rows
 from manifoldry.parameters import Positive, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
@@ -125,10 +125,7 @@ class ProjectionPursuit(Embedder):
     _blockwise = BlockFit(n_rows=50_000)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
-        rows = dense(X)
-        mean = rows.mean(axis=0)
-        centered = rows - mean
-        centered -= centered.mean(axis=0)  # the mean of rows far from the origin is rounded
+        centered, mean = centered_rows(dense(X))
         with run.stage("whitening"):
             whitened, whiten, color = whitened_rows(centered)
         with run.stage("pursuit"), run.stoppable():

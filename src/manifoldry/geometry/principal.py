@@ -25,6 +25,14 @@ def descending_eigh(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.maximum(values[..., ::-1], 0.0), vectors[..., ::-1]
 
 
+def centered_rows(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the rows about their mean, and the mean, taken off twice: far from the origin it is rounded."""
+    mean = rows.mean(axis=0)
+    centered = rows - mean
+    centered -= centered.mean(axis=0)
+    return centered, mean
+
+
 def principal_directions(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the squared singular values, descending, and the principal directions of centered rows (..., n, d).
 

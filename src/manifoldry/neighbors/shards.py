@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from manifoldry.neighbors.cosine import unit_rows
 from manifoldry.neighbors.engines import rerank
 from manifoldry.neighbors.metrics import RootProportions
 from manifoldry.neighbors.pairwise import BLOCK_DISTANCES, MAX_PRODUCT_DISTANCES
-from manifoldry.neighbors.search import MAX_TREE_COLUMNS, NeighborIndex, NeighborRule, unit_rows
+from manifoldry.neighbors.search import MAX_TREE_COLUMNS, NeighborIndex, NeighborRule
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
 

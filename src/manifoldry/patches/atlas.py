@@ -197,6 +197,18 @@ def build_atlas(
     """Return the atlas of a given cover."""
     members = cover.members(X, run)
     charts = fit_charts(X, members, cover.n_patches, options.width, run, kind=options.kind, share=options.share)
+    return charted_atlas(X, graph, cover, members, charts, run)
+
+
+def charted_atlas(
+    X: FloatArray,
+    graph: NeighborGraph,
+    cover: VoronoiCover | ListedCover,
+    members: Membership,
+    charts: Charts,
+    run: Run,
+) -> Atlas:
+    """Return the atlas of given charts: coordinates in them, overlaps, and what becomes of the edges."""
     f = charts.coordinates(X, members, run)
     overlaps = find_overlaps(members, f, cover.n_patches)
     return Atlas(cover, members, charts, f, overlaps, edge_distortions(graph, members, f, overlaps, cover.n_patches))

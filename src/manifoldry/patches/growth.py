@@ -12,13 +12,13 @@ import numpy as np
 
 from manifoldry.geometry.dimension import intrinsic_dimension
 from manifoldry.neighbors.graph import label_pieces, local_scale
-from manifoldry.patches.atlas import Atlas, ChartOptions, edge_distortions
+from manifoldry.patches.atlas import Atlas, ChartOptions, charted_atlas
 from manifoldry.patches.cells import MAX_VOLUME_POWER, cell_borders, find_cells, nearest_center
 from manifoldry.patches.cover import ListedCover, VoronoiCover
 from manifoldry.patches.curved import CurvedCharts, fit_curved_charts
 from manifoldry.patches.found import FoundLayout
 from manifoldry.patches.layout import lay_out
-from manifoldry.patches.overlaps import Overlaps, find_overlaps
+from manifoldry.patches.overlaps import Overlaps
 from manifoldry.patches.restarts import SCORE_DIGITS, Chosen, Contradiction
 from manifoldry.patches.stitch import Stitched
 from manifoldry.run import Run
@@ -133,11 +133,7 @@ def grown_atlas(
             share=options.share,
         )
         charts = joined_charts(charts, made)
-    f = charts.coordinates(rows, members, run)
-    overlaps = find_overlaps(members, f, cover.n_patches)
-    return Atlas(
-        cover, members, charts, f, overlaps, edge_distortions(graph, members, f, overlaps, cover.n_patches)
-    ), radii
+    return charted_atlas(rows, graph, cover, members, charts, run), radii
 
 
 def _new_centers(

@@ -210,7 +210,7 @@ def _hidden(rows: FloatArray, weight: float, certificate: Certificate) -> tuple[
     if certificate.tol * certificate.objective <= MAX_HIDDEN_SHARE * others:
         return ()
     return (
-        f"The largest entry is {sizes.max() / typical:.0e} times the typical one, so the low-rank part of the others is "
-        "lost in the tolerance, which is relative to the sum of all: set such entries to NaN for ProbabilisticPCA, cut "
-        "them to the range of the others, or scale the columns.",
+        f"The largest entry is {sizes.max() / typical:.0e} times the typical one, so the low-rank part of the others "
+        "is lost in the tolerance, which is relative to the sum of all: set such entries to NaN for ProbabilisticPCA, "
+        "cut them to the range of the others, or scale the columns.",
     )

@@ -74,6 +74,12 @@ def coverage() -> tuple[dict[str, dict[str, str]], list[dict[str, Any]]]:
     return stored["sources"], stored["method"]
 
 
+def coverage_titles() -> list[str]:
+    """Return what only titles in the bibliographies of the source documents name, and is not here."""
+    titles: list[str] = tomllib.loads((ROOT / "docs" / "coverage.toml").read_text(encoding="utf-8"))["titles"]
+    return titles
+
+
 def coverage_page() -> str:
     """Return the page of every method that the source documents name."""
     sources, named = coverage()
@@ -86,7 +92,8 @@ def coverage_page() -> str:
             "# What the source documents name, and what does it",
             "",
             f"Five texts stand at the beginning of this library; they name {len(named)} methods and forms of methods.",
-            "A column says in which section a text names one; none is missing.",
+            "A column says in which section a text names one; none is missing. Not here are those that "
+            f"only titles in the bibliographies name: {', '.join(coverage_titles())}.",
             "",
             *(f"- {source['cited']}" for source in sources.values()),
             "",

@@ -170,3 +170,13 @@ def test_it_says_where_it_cannot_help():
 def test_more_charts_than_points_allow_are_refused_in_words():
     with pytest.raises(ValueError, match="each patch needs 3 of the 20 points"):
         ManifoldCharting(n_patches=9).fit(np.random.default_rng(4).standard_normal((20, 3)))
+
+
+def test_advice_says_when_coordinates_have_unit_variance():
+    rng = np.random.default_rng(1)
+    cloud, sheet = rng.normal(size=(60, 5)) * [5, 3, 2, 2, 2], rng.normal(size=(60, 2)) * [5, 3]
+    of_cloud, of_sheet = (ManifoldCharting(n_init=1).fit(rows) for rows in (cloud, sheet))
+    np.testing.assert_allclose(of_cloud.embedding_.T @ of_cloud.embedding_, 60 * np.eye(2), atol=1e-8)
+    assert any("unit variance" in sentence for sentence in of_cloud.diagnostics_["advice"])
+    assert of_sheet.diagnostics_["isometric"]
+    assert not any("unit variance" in sentence for sentence in of_sheet.diagnostics_["advice"])

@@ -369,3 +369,10 @@ def test_torch_takes_the_steps_of_numpy(cls):
     one, two = (cls(backend=backend, batch_size=30, **settings).fit(X) for backend in ("numpy", "torch"))
     np.testing.assert_allclose(two.embedding_, one.embedding_, rtol=0, atol=1e-6 * np.abs(one.embedding_).max())
     assert type(two._extension.network.parameters) is np.ndarray
+
+
+def test_a_net_of_few_points_is_said_to_learn_them_by_heart():
+    for n, few in ((12, True), (60, False)):
+        X = np.random.default_rng(0).standard_normal((n, 3))
+        advice = Autoencoder(hidden_layer_sizes=(4,), max_iter=3).fit(X).diagnostics_.get("advice", ())
+        assert any("by heart" in sentence for sentence in advice) == few

@@ -151,3 +151,13 @@ def test_a_rotation_spreads_errors():
     straight, turned = RobustPCA(n_components=4).fit(low + errors), RobustPCA(n_components=4).fit((low + errors) @ turn)
     assert turned.certificate_.rank > straight.certificate_.rank == 4
     assert any("errors are not few" in sentence for sentence in turned.diagnostics_["advice"])
+
+
+def test_entries_that_hide_all_others_in_the_tolerance_are_told():
+    rng = np.random.default_rng(0)
+    clean = rng.normal(size=(200, 3)) @ rng.normal(size=(3, 30))
+    for size, hidden in ((1e4, False), (1e8, True), (1e10, True)):
+        X = clean.copy()
+        X[7, 3] += size
+        advice = RobustPCA(n_components=3).fit(X).diagnostics_["advice"]
+        assert any("lost in the tolerance" in sentence for sentence in advice) == hidden

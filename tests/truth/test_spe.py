@@ -211,6 +211,13 @@ def test_what_a_plane_loses_is_said():
     assert any("of the graph's neighbors" in sentence for sentence in spe.diagnostics_["advice"])
 
 
+def test_a_graph_of_nearly_all_pairs_is_said_to_have_little_structure():
+    X = np.random.default_rng(0).standard_normal((8, 3))
+    for n_neighbors, dense in ((7, True), (2, False)):
+        advice = SPE(n_neighbors=n_neighbors).fit(X).diagnostics_["advice"]
+        assert any("leaves little structure" in sentence for sentence in advice) == dense
+
+
 def test_equal_rows_share_a_place():
     X = datasets.swiss_roll(30).X
     twice = np.vstack([X, X[:6]])

@@ -95,7 +95,7 @@ class Autoencoder(Embedder):
         The objective at the start and after each iteration.
     diagnostics_ : dict
         Seconds, ``solver``, ``pca_error``: what as many principal components lose; ``held_out_error`` if points were
-        held out; ``advice`` where the net is of no use.
+        held out; ``advice`` where the net is of no use, or of too few points to tell.
 
     Notes
     -----
@@ -156,6 +156,8 @@ class Autoencoder(Embedder):
         if len(held):
             linear, bent = (inputs.of_all(loss.lost(net, held)) for net in (pca, found))
             notes |= {"held_out_error": bent, "advice": _advice(linear, bent, run)}
+        elif len(trained) < MIN_HELD_OUT:
+            notes["advice"] = _by_heart(len(trained))
         return Embedding(
             extension(X, run),
             trace=trace,
@@ -205,6 +207,14 @@ class Autoencoder(Embedder):
         judge = (lambda parameters: loss.lost(parameters, held)) if len(held) else None
         optimize = minimize_loss if lbfgs else train
         return optimize(start, loss, trained, schedule, run, judge)
+
+
+def _by_heart(n_points: int) -> tuple[str, ...]:
+    """Return a sentence about a net of so few points that none were held out and none could be."""
+    return (
+        f"The net was trained on {n_points} points, which it can learn by heart, and none are left to tell how it does "
+        "on others: take PCA, or more points.",
+    )
 
 
 def _advice(linear: float, bent: float, run: Run) -> tuple[str, ...]:

@@ -22,6 +22,11 @@ SPARSE_TOL = 1e-3
 """Entries of the sparse part below this share of the table's root mean square do not count as errors."""
 MAX_ERROR_SHARE = 0.5
 """Share of entries with errors above which the sparse part is not sparse, and the advice says so."""
+GROSS_RATIO = 1e3
+"""Entries beyond this multiple of the typical one say nothing of the others' size: what is above it is cut off."""
+MAX_HIDDEN_SHARE = 0.01
+"""Share of the other entries' weighted sum that the gap of the whole may be: a low-rank part of 200 x 30 entries with
+one error of 1e6 (share 1e-3) is right to 1e-3, with one of 1e8 (share 0.1) to 0.05 only."""
 
 
 @register(
@@ -145,7 +150,10 @@ class RobustPCA(Embedder):
             certificate=certificate,
             extension=projection,
             inverse=LinearInverse(projection.mean, components),
-            notes={"weight": float(weight), **_errors(rows - low_rank, centered, len(projection.sizes))},
+            notes={
+                "weight": float(weight),
+                **_errors(rows - low_rank, centered, len(projection.sizes), _hidden(rows, weight, certificate)),
+            },
             fitted={
                 "components_": components,
                 "mean_": projection.mean,
@@ -179,13 +187,30 @@ def _certificate(found: Pursuit, coordinates: FloatArray, errors: FloatArray, we
     )
 
 
-def _errors(errors: FloatArray, centered: FloatArray, rank: int) -> dict[str, Any]:
-    """Return rank and share of errors, and a sentence where there is no low rank under few errors."""
+def _errors(errors: FloatArray, centered: FloatArray, rank: int, hidden: tuple[str, ...]) -> dict[str, Any]:
+    """Return rank, share of errors and advice: a sentence where there is no low rank under few errors."""
     share = float((np.abs(errors) > SPARSE_TOL * np.sqrt((centered**2).mean())).mean())
-    notes: dict[str, Any] = {"rank": rank, "error_share": share}
+    found = hidden
     if share > MAX_ERROR_SHARE:
-        notes["advice"] = (
+        found = (
             f"{share:.0%} of the entries have a part that does not fit the low rank of {rank}: the errors are not "
             "few, so noise is among them; PCA or ProbabilisticPCA model noise, a larger weight finds fewer errors.",
+            *hidden,
         )
-    return notes
+    return {"rank": rank, "error_share": share, **({"advice": found} if found else {})}
+
+
+def _hidden(rows: FloatArray, weight: float, certificate: Certificate) -> tuple[str, ...]:
+    """Return a sentence where a few entries are so large that the tolerance hides all others."""
+    sizes = np.abs(rows - np.median(rows, axis=0))
+    if not sizes.any():
+        return ()
+    typical = float(np.median(sizes[sizes > 0]))
+    others = weight * float(np.minimum(sizes, GROSS_RATIO * typical).sum())
+    if certificate.tol * certificate.objective <= MAX_HIDDEN_SHARE * others:
+        return ()
+    return (
+        f"The largest entry is {sizes.max() / typical:.0e} times the typical one, so the low-rank part of the others "
+        "is lost in the tolerance, which is relative to the sum of all: set such entries to NaN for ProbabilisticPCA, "
+        "cut them to the range of the others, or scale the columns.",
+    )

@@ -25,6 +25,10 @@ its comparisons, of which there are several for each point."""
 MIN_KEPT_SHARE = 0.95
 """Share of the graph's neighbors that are nearest in the embedding, below which the advice says so."""
 
+MAX_JOINED_SHARE = 0.5
+"""Share of all pairs that are neighbors above which the advice says that the graph has little structure: two of three
+pairs among 12 points leave 7 places, and all pairs a simplex, whose plane of the picture is any."""
+
 
 @register(
     family="unfolding",
@@ -94,7 +98,7 @@ class SPE(GraphEmbedder):
         The graph whose structure is kept.
     diagnostics_ : dict
         Seconds, components, bridges, ``n_constraints`` in the last round, and ``advice``: where ``embedding_`` has lost
-        the structure that all dimensions have.
+        the structure that all dimensions have, and where the graph joins most pairs and has little.
 
     Notes
     -----
@@ -161,7 +165,10 @@ class SPE(GraphEmbedder):
             trace=found.trace,
             certificate=found.certificate,
             extension=forward(sample, coordinates) if sample.X is not None else None,
-            notes={"n_constraints": found.n_constraints, "advice": _advice(kept, n_components, rank, found.xi)},
+            notes={
+                "n_constraints": found.n_constraints,
+                "advice": (*_dense(A), *_advice(kept, n_components, rank, found.xi)),
+            },
             fitted={
                 "alignment_": float(np.vdot(found.V, A @ found.V)) / len(A),
                 "xi_": found.xi,
@@ -194,6 +201,17 @@ def _shared_places(Y: FloatArray, group: IntArray) -> FloatArray:
         return Y
     means = np.column_stack([np.bincount(group, column) for column in Y.T]) / np.bincount(group)[:, None]
     return means[group]
+
+
+def _dense(A: FloatArray) -> tuple[str, ...]:
+    """Return a sentence where the graph joins so many pairs that it says little."""
+    share = float(A.sum() / max(A.size - len(A), 1))
+    if share <= MAX_JOINED_SHARE:
+        return ()
+    return (
+        f"{share:.0%} of all pairs are neighbors in the graph, which leaves little structure to keep (where all are, "
+        "the points are a simplex, all of whose planes are alike): lower n_neighbors or radius.",
+    )
 
 
 def _advice(kept: float, n_components: int, rank: int, xi: float) -> tuple[str, ...]:

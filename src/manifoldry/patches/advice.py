@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
 
 from manifoldry.geometry.dimension import IntrinsicDimension
-from manifoldry.geometry.tangent import MAX_SCALE_MISFIT
+from manifoldry.geometry.tangent import MAX_LENGTH_ERROR, MAX_SCALE_MISFIT
 from manifoldry.patches.affine import AlignedCharts
 from manifoldry.patches.atlas import MAX_SURFACE_RESIDUAL, Atlas
 from manifoldry.patches.layout import PatchLayout
@@ -96,13 +99,29 @@ def charting_advice(aligned: AlignedCharts, graph: NeighborGraph, dimension: Int
     found = [*aligned.notes.get("advice", ()), *_in_pieces(aligned.placed.n_components)]
     shape = _shape(n_components, dimension, graph) if atlas.no_surface else ()
     if shape:
-        return (*shape, *found)
-    if not aligned.notes["isometric"] and aligned.notes.get("misfit", 0.0) > MAX_SCALE_MISFIT:
-        found.append(
-            "The charts agree on no common scale, so coordinates have unit variance: the surface may be closed, curved "
-            "in every direction, or folded; IPA, which turns charts but does not stretch them, tells which."
-        )
+        return (*shape, *_without_scale(aligned.notes, surface=False), *found)
+    found += _without_scale(aligned.notes, surface=True)
     return (*found, *_rough(atlas.charts.residuals), *_torn(atlas))
+
+
+def _without_scale(notes: Mapping[str, Any], *, surface: bool) -> tuple[str, ...]:
+    """Return why coordinates have unit variance, if the charts were to settle their scale and could not."""
+    if notes["isometric"]:
+        return ()
+    if notes.get("misfit", 0.0) > MAX_SCALE_MISFIT:
+        because = (
+            "the surface may be closed, curved in every direction, or folded; IPA, which turns charts but does not "
+        )
+        return (
+            "The charts agree on no common scale, so coordinates have unit variance"
+            + (f": {because}stretch them, tells which." if surface else "."),
+        )
+    if notes.get("length_error", 0.0) > MAX_LENGTH_ERROR:
+        return (
+            f"At the scale of the charts one edge in four would be off by {notes['length_error']:.0%} or more, so "
+            "coordinates have unit variance: width and height of the picture cannot be compared.",
+        )
+    return ()
 
 
 def _no_surface(residuals: FloatArray, width: int, spectrum: Spectrum, n_components: int) -> bool:

@@ -38,7 +38,7 @@ wrong and the others are noisy (sensors, video, hidden faces, salted digits), 0.
     loses="everything curved; small noise, which is shared out between both parts",
     use_when="single entries are corrupted: salt, glare, occlusion, typing errors",
     fails_when="errors fill whole rows or columns, columns are few or in different units, or there is no low rank",
-    cost="a decomposition as for PCA per iteration, some hundred of them, then each row by itself; six tables of memory",
+    cost="a decomposition as for PCA per iteration, some hundred, then each row by itself; six tables of memory",
     test_params={"n_components": 2},
 )
 @estimator

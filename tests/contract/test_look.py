@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from helpers import problems
-from manifoldry import EmbeddingWarning, datasets, methods
+from manifoldry import PCA, EmbeddingWarning, datasets, methods
 from manifoldry.base import Embedder, estimator
 from manifoldry.values import Embedding
 
@@ -25,6 +25,13 @@ class Given(Embedder):
 
     def _embed(self, X, run):  # noqa: ARG002
         return Embedding(np.array(self.layout, dtype=float))
+
+
+@estimator
+class GivenByNeighbors(Given):
+    """The same with neighbors that could be more."""
+
+    n_neighbors: int = 5
 
 
 def look_at(layout, X=CLOUD, **parameters):
@@ -83,6 +90,21 @@ def test_outliers_that_rule_an_axis_are_named():
     assert "axis 2" in advice
     assert "17" in advice
     assert "203" in advice
+
+
+def test_neighbors_are_advised_only_where_there_are_some():
+    """A linear map has no graph whose neighbors could be raised."""
+    X = CLOUD.copy()
+    X[:3] *= 1e3
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        linear, graph = (
+            model.fit(X).diagnostics_["advice"] for model in (PCA(n_components=2), GivenByNeighbors(layout=X[:, :2]))
+        )
+    assert any("of the variance of axis 1" in sentence for sentence in linear)
+    assert "of the points fall on" in " ".join(linear)
+    assert "neighbors" not in " ".join(linear)
+    assert "n_neighbors" in " ".join(graph)
 
 
 def test_a_constant_axis_is_said():

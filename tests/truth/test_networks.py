@@ -171,10 +171,11 @@ def test_a_parabola_is_rebuilt_from_one_number(activation):
     assert (order > 0).all() or (order < 0).all()
 
 
-def test_a_circle_is_cut_open():
-    angle = 2 * np.pi * np.arange(120) / 120
+@pytest.mark.parametrize(("n", "seed"), [(120, 1), (600, 0)])
+def test_a_circle_is_cut_open(n, seed):
+    angle = 2 * np.pi * np.arange(n) / n
     X = np.column_stack([np.cos(angle), 1.1 * np.sin(angle)])
-    model = Autoencoder(n_components=1, hidden_layer_sizes=(16, 16), random_state=1).fit(X)
+    model = Autoencoder(n_components=1, hidden_layer_sizes=(16, 16), random_state=seed).fit(X)
     assert model.reconstruction_error_ < 0.3 * model.diagnostics_["pca_error"]
 
 
@@ -195,6 +196,21 @@ def test_training_ends_by_the_held_out_points():
     assert model.n_iter_ < 200
     assert any("PCA" in sentence for sentence in model.diagnostics_["advice"])
     assert "held_out_error" not in Autoencoder(max_iter=2, validation_fraction=0).fit(X).diagnostics_
+
+
+def test_few_rows_are_not_learned_by_heart():
+    """Of a Gaussian no net rebuilds new rows better than PCA; one that learned its rows loses twice as much of them."""
+    X = np.random.default_rng(5).standard_normal((600, 10)) * np.linspace(3, 0.5, 10)
+    fitted, new = X[:100], X[100:]
+
+    def lost(model):
+        return ((model.inverse_transform(model.transform(new)) - new) ** 2).sum()
+
+    model = Autoencoder().fit(fitted)
+    assert lost(model) < 1.2 * lost(PCA(n_components=2).fit(fitted))
+    few = Autoencoder().fit(fitted[:30])
+    assert "held_out_error" not in few.diagnostics_
+    assert any("by heart" in sentence for sentence in few.diagnostics_["advice"])
 
 
 # Parametric neighbor embeddings

@@ -133,3 +133,22 @@ def test_without_an_equation_it_is_said():
     assert any("any points satisfy an equation" in sentence for sentence in model.diagnostics_["advice"])
     with pytest.raises(ValueError, match="any points satisfy an equation"):
         model.equation_values(X)
+
+
+@pytest.mark.parametrize("sizes", [(3000, 2, 0.1), (1, 1, 0.1), (1, 1, 0)])
+def test_a_thin_cloud_is_said_to_satisfy_no_more_than_that(sizes):
+    """A Gaussian satisfies no equation, whatever the units, though a square along its thinnest axis is small."""
+    X = np.random.default_rng(5).standard_normal((400, 3)) * sizes
+    model = PolynomialPCA().fit(X)
+    assert model.diagnostics_["equation_deviation"] < 0.2
+    assert any("thinnest direction" in sentence for sentence in model.diagnostics_["advice"])
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_of_an_ellipsoid_it_is_not_said(noise):
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((400, 3))
+    X = X / np.linalg.norm(X, axis=1, keepdims=True) * [3, 2, 1] + noise * rng.standard_normal((400, 3))
+    model = PolynomialPCA().fit(X)
+    assert model.diagnostics_["equation_deviation"] < 0.2
+    assert not any("thinnest direction" in sentence for sentence in model.diagnostics_["advice"])

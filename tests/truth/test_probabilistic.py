@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import multivariate_normal
 from sklearn import decomposition
 
-from manifoldry import PCA, ProbabilisticPCA, row_blocks
+from manifoldry import PCA, ProbabilisticPCA, diagnose, row_blocks
 from manifoldry.run import Run
 from manifoldry.solve.latent_gaussian import fit_complete, fit_with_gaps
 from manifoldry.values import Stop
@@ -146,10 +147,27 @@ def test_densities_of_rows_in_blocks():
 def test_what_cannot_be_known_is_said():
     X = rows(40)
     X[:, 2] = np.nan
-    with pytest.raises(ValueError, match="Column 2 of X has no known entry"):
+    with pytest.raises(ValueError, match=r"no known entry in 1 of its 6 columns \(2\)"):
         ProbabilisticPCA(n_components=2).fit(X)
     X = rows(40)
     X[3] = np.nan
     model = ProbabilisticPCA(n_components=2).fit(X)
     assert not model.embedding_[3].any()
     assert any("no known entry" in sentence for sentence in model.diagnostics_["advice"])
+
+
+def test_a_fit_to_gaps_is_diagnosed():
+    """About rows with their gaps filled, by the names of a frame; other estimators still refuse gaps."""
+    holes = pd.DataFrame(with_gaps(rows(), 0.1) * [1e4, 1, 1, 1, 1, 1], columns=list("abcdef"))
+    found = diagnose(ProbabilisticPCA().fit(holes), holes)
+    assert "'a'" in found["scales"].sentence
+    with pytest.raises(ValueError, match="was not fitted to such rows"):
+        diagnose(PCA().fit(holes.dropna()), holes)
+
+
+def test_infinity_is_no_gap_and_empty_columns_are_named():
+    holes = pd.DataFrame(with_gaps(rows(), 0.1), columns=list("abcdef"))
+    with pytest.raises(ValueError, match=r"infinity in 2 of its entries; ProbabilisticPCA takes NaN"):
+        ProbabilisticPCA().fit(holes.replace(holes.stack().iloc[:2].tolist(), np.inf))
+    with pytest.raises(ValueError, match=r"no known entry in 2 of its 6 columns \('b', 'e'\)"):
+        ProbabilisticPCA().fit(holes.assign(b=np.nan, e=np.nan))

@@ -161,3 +161,22 @@ def test_entries_that_hide_all_others_in_the_tolerance_are_told():
         X[7, 3] += size
         advice = RobustPCA(n_components=3).fit(X).diagnostics_["advice"]
         assert any("lost in the tolerance" in sentence for sentence in advice) == hidden
+
+
+@pytest.mark.parametrize("share", [0.02, 0.08])
+def test_spikes_in_noisy_columns_are_no_reason_to_warn(share):
+    """Noise gives nearly every entry a small error; what counts is that few entries hold most of all errors."""
+    rng = np.random.default_rng(3)
+    clean = rng.standard_normal((300, 2)) @ rng.standard_normal((2, 12)) + 0.05 * rng.standard_normal((300, 12))
+    hit = rng.random(clean.shape) < share
+    model = RobustPCA().fit(clean + np.where(hit, 15 * rng.choice([-1, 1], clean.shape), 0.0))
+    assert model.diagnostics_["error_share"] > 0.5
+    assert model.diagnostics_["gross_share"] < share
+    np.testing.assert_array_equal(np.abs(model.sparse_) > 5, hit)
+    assert model.diagnostics_["advice"] == (model.certificate_.sentence,)
+
+
+def test_noise_alone_is_a_reason_to_warn():
+    model = RobustPCA().fit(np.random.default_rng(4).standard_normal((200, 12)))
+    assert any("errors are not few" in sentence for sentence in model.diagnostics_["advice"])
+    assert model.diagnostics_["gross_share"] > 0.2

@@ -72,6 +72,11 @@ def validated_rows(
         raise _in_words(table, error, "X") from None
     entries = rows.data if issparse(rows) else rows
     entries = entries[~np.isnan(entries)] if missing else entries
+    if missing and np.isinf(entries).any():
+        raise ValueError(
+            f"X contains infinity in {np.isinf(entries).sum()} of its entries; {type(model).__name__} takes NaN for "
+            "entries that are missing: put it in their place."
+        )
     _refuse_not_finite(entries, "X", type(model).__name__)
     if not reset:  # of new points it does not matter how close they are
         check.representable_scale(entries, spread=0.0)

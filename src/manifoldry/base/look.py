@@ -117,7 +117,8 @@ def look_at(X: Any, Y: Array, model: Any, run: Run) -> Look:
         return Look()
     Y = np.asarray(Y, dtype=float)
     compared = _compare_neighbors(X, Y, model, run)
-    found = (*_rounded_rows(X, model), *_flat_axes(Y), *_crowds(X, Y, run), *_rulers(Y))
+    graph = hasattr(model, "n_neighbors")
+    found = (*_rounded_rows(X, model), *_flat_axes(Y), *_crowds(X, Y, run, graph=graph), *_rulers(Y, graph=graph))
     if compared is None:
         return Look(found)
     return Look((*found, *_lost_neighbors(compared, len(Y), model)), compared.figures)
@@ -161,14 +162,14 @@ def _flat_axes(Y: FloatArray) -> Iterator[str]:
         )
 
 
-def _crowds(X: Any, Y: FloatArray, run: Run) -> Iterator[str]:
+def _crowds(X: Any, Y: FloatArray, run: Run, *, graph: bool) -> Iterator[str]:
     found = crowding(Y)
     if found.share <= MAX_CROWDED_SHARE or _mostly_identical(X, found.points, run):
         return
     places = "one place" if found.n_places == 1 else f"{found.n_places} places"
     yield (
         f"{found.share:.0%} of the points fall on {places} of the plot, each a hundredth of its width: what is inside "
-        "cannot be seen. Try more neighbors, scaled columns, or another method."
+        f"cannot be seen. Try {'more neighbors, ' if graph else ''}scaled columns, or another method."
     )
 
 
@@ -180,7 +181,7 @@ def _mostly_identical(X: Any, points: IntArray, run: Run) -> bool:
     return 2 * len(distinct_rows(X[some])[0]) < len(some)
 
 
-def _rulers(Y: FloatArray) -> Iterator[str]:
+def _rulers(Y: FloatArray, *, graph: bool) -> Iterator[str]:
     ruled = [found for found in ruled_axes(Y) if found.share > MAX_RULED_SHARE]
     if not ruled:
         return
@@ -188,8 +189,8 @@ def _rulers(Y: FloatArray) -> Iterator[str]:
     rows = ", ".join(map(str, dict.fromkeys(int(row) for found in ruled for row in found.points[:3])))
     yield (
         f"{len(ruled[0].points)} of {len(Y):,} points (rows {rows}, ...) hold "
-        f"{min(found.share for found in ruled):.0%} of the variance of axis {axes}: they are outliers or hardly "
-        "attached to the rest. Leave them out, or raise n_neighbors."
+        f"{min(found.share for found in ruled):.0%} of the variance of axis {axes}: they are outliers"
+        f"{' or hardly attached to the rest. Leave them out, or raise n_neighbors' if graph else '. Leave them out'}."
     )
 
 

@@ -132,6 +132,11 @@ def _refuse_shape(table: Any, name: str) -> None:
         raise ValueError(
             f"{name} must be a table of numbers; got a list of dictionaries: pass pandas.DataFrame({name})."
         )
+    if table.ndim > 2:
+        raise ValueError(
+            f"{name} must be two-dimensional, one row per point; got shape {tuple(table.shape)}. "
+            f"Reshape your data with {name}.reshape({table.shape[0]}, -1), one image or tensor per row."
+        )
     raise ValueError(
         f"{name} must be two-dimensional, one row per point; got shape {tuple(table.shape)}. "
         f"Reshape your data with {name}.reshape(-1, 1) for one column or {name}.reshape(1, -1) for one row."

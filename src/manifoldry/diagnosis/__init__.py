@@ -102,6 +102,8 @@ def _after(model: Any, X: Any, labels: Any, run: Run, names: Sequence[str] | Non
     if X is not None and metric not in ("gram", "affinity"):
         notes = getattr(model, "diagnostics_", {})
         k = notes.get("n_neighbors") or getattr(model, "n_neighbors", None) or "auto"
+        if getattr(model, "_admits_missing", False):
+            X, names = model.impute(X), getattr(X, "columns", None) if names is None else names
         subject = take(X, k, metric, labels, run, names)
         if subject.n_incomplete:
             raise ValueError(

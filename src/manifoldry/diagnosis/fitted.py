@@ -23,6 +23,7 @@ from manifoldry.values import Certificate, FloatArray, Spectrum, Stop
 
 TOPICS_OF_ADVICE = (
     ("short circuits", "short circuits"),
+    ("errors are not few", "errors"),
     ("closed", "shape"),
     ("loop", "shape"),
     ("constant", "flat axes"),

@@ -21,6 +21,12 @@ from manifoldry.run import Run
 from manifoldry.solve.eigen import column_signs
 from manifoldry.values import Embedding, FloatArray, IntArray, Spectrum
 
+MAX_BELIEVED_DEVIATION = 0.2
+"""Deviation from an equation below which one may believe it: an ellipsoid with a tenth of its axes as noise has 0.1, a
+Gaussian 0.6."""
+MAX_SHARE_OF_POWER = 0.5
+"""Deviation of an equation relative to that of a power of the thinnest direction above which it says no more."""
+
 
 @register(
     family="kernel",
@@ -30,7 +36,7 @@ from manifoldry.values import Embedding, FloatArray, IntArray, Spectrum
     keeps="variance of the columns, their products and powers",
     loses="what bends more than the degree",
     use_when="points may satisfy an equation: a conic, an ellipsoid, a product of measurements",
-    fails_when="columns are many: their monomials outnumber the points, and any points satisfy an equation",
+    fails_when="monomials outnumber the points, or columns have different units: any points satisfy an equation then",
     cost="binomial(p + degree, degree) monomials per row, then as PCA of these",
     test_params={"n_components": 2},
 )
@@ -78,7 +84,8 @@ class PolynomialPCA(Embedder):
         The length s.
     diagnostics_ : dict
         Seconds, ``n_monomials``, and ``equation_deviation``: the root mean square of the equation's values over the
-        points, relative to that of an average component: near 0 if they satisfy it.
+        points, relative to that of an average component: near 0 if they satisfy it, or if they are thin along some
+        direction, as with columns in different units, of which the ``advice`` tells.
 
     Notes
     -----
@@ -149,7 +156,7 @@ class PolynomialPCA(Embedder):
             spectrum=spectrum,
             extension=LinearMap(middle, components, features),
             inverse=_inverse(features, middle, components),
-            notes={"n_monomials": count, **_deviation(values, count, n)},
+            notes={"n_monomials": count, **_deviation(values, count, n), **self._thinness(centered / unit, values)},
             fitted={
                 "components_": components,
                 "powers_": features.powers(),
@@ -158,6 +165,27 @@ class PolynomialPCA(Embedder):
                 **_equation(features, middle, directions, n),
             },
         )
+
+    def _thinness(self, rows: FloatArray, values: FloatArray) -> dict[str, Any]:
+        r"""Return a sentence where the least variance is that of a power of the thinnest direction, so no equation.
+
+        Of length 1 among the weighted monomials, a power j of a coordinate t is
+        :math:`\binom{d}{j}^{1/2} c^{(d - j) / 2} t^j`.
+        """
+        n, d = len(rows), self.degree
+        if d == 1 or math.comb(rows.shape[1] + d, d) > n or values[-1] > MAX_BELIEVED_DEVIATION**2 * values.mean():
+            return {}
+        t = rows @ principal_directions(rows)[1][:, -1]
+        powers = [math.comb(d, j) * self.coef0 ** (d - j) * (t**j).var() * n for j in range(1, d + 1)]
+        if min(powers) > max(values[-1] / MAX_SHARE_OF_POWER**2, np.finfo(float).eps * n * values[0]):
+            return {}
+        return {
+            "advice": (
+                f"The points spread {np.sqrt((t**2).mean()):.1g} of their whole spread along their thinnest direction, "
+                "and the equation says little more than that, which any such points satisfy. Scale the columns "
+                "(StandardScaler), or drop directions that are noise by PCA.",
+            )
+        }
 
 
 def _leading(table: FloatArray, values: FloatArray, directions: FloatArray, d: int) -> tuple[Spectrum, FloatArray]:

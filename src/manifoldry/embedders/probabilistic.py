@@ -30,7 +30,7 @@ from manifoldry.values import Embedding, FloatArray
     keeps="as much variance as a linear map can, and what it leaves out as noise",
     loses="everything curved; noise that differs between columns (FactorAnalysis has that)",
     use_when="entries are missing, or the question is how likely a new row is",
-    fails_when="the data are curved or far from Gaussian, or entries are missing because of what they would be",
+    fails_when="the data are curved or in different units, or entries are missing because of what they would be",
     cost="as PCA; with missing entries O(n p k^2) per iteration, some tens to hundreds of them",
     test_params={"n_components": 2},
 )
@@ -80,6 +80,9 @@ class ProbabilisticPCA(Embedder):
     divided by its standard deviation. `inverse_transform` leads to the point of the subspace with given coordinates,
     for rows without gaps the orthogonal projection, as in PCA. Rows in blocks must be without gaps.
 
+    The noise is the same in all columns, so those in different units must be scaled first; StandardScaler leaves gaps
+    as they are.
+
     References: tipping1999, roweis1998, liu1998.
 
     Examples
@@ -120,6 +123,9 @@ class ProbabilisticPCA(Embedder):
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return the log-density of the known entries of each row, shape (n,).
+
+        Densities of rows with different gaps are those of different entries, and cannot be compared: a row with none
+        that is known has 0. To tell faulty rows by them, compare rows with the same gaps.
 
         Parameters
         ----------
@@ -189,9 +195,11 @@ class ProbabilisticPCA(Embedder):
         rows = dense(X)
         unknown = np.flatnonzero(np.isnan(rows).all(axis=0))
         if len(unknown):
+            names = getattr(self, "feature_names_in_", np.arange(rows.shape[1]))
+            some = ", ".join(repr(name) for name in names[unknown[:3]].tolist()) + ", ..." * (len(unknown) > 3)
             raise ValueError(
-                f"Column {unknown[0]} of X has no known entry ({len(unknown)} such columns), so nothing can be said of "
-                "it; drop it."
+                f"X has no known entry in {len(unknown)} of its {len(names)} columns ({some}), so nothing can be said "
+                "of them; drop them."
             )
         check.distinct_points(_filled(rows))
 

@@ -21,7 +21,12 @@ from manifoldry.values import Certificate, Embedding, FloatArray
 SPARSE_TOL = 1e-3
 """Entries of the sparse part below this share of the table's root mean square do not count as errors."""
 MAX_ERROR_SHARE = 0.5
-"""Share of entries with errors above which the sparse part is not sparse, and the advice says so."""
+"""Share of entries with errors above which the sparse part may not be sparse: with noise nearly all have a little."""
+GROSS_PART = 0.8
+"""Part of the squares of the sparse part that gross errors hold, the rest being noise."""
+MAX_GROSS_SHARE = 0.1
+"""Share of the entries that may hold this part without a sentence: at most 0.09 where up to a tenth of the entries is
+wrong and the others are noisy (sensors, video, hidden faces, salted digits), 0.13 to 0.3 where none is."""
 GROSS_RATIO = 1e3
 """Entries beyond this multiple of the typical one say nothing of the others' size: what is above it is cut off."""
 MAX_HIDDEN_SHARE = 0.01
@@ -37,8 +42,8 @@ one error of 1e6 (share 1e-3) is right to 1e-3, with one of 1e8 (share 0.1) to 0
     keeps="the subspace of most rows, though some entries are grossly wrong",
     loses="everything curved; small noise, which is shared out between both parts",
     use_when="single entries are corrupted: salt, glare, occlusion, typing errors",
-    fails_when="errors fill whole rows or columns, columns are few, or the table has no low rank under the errors",
-    cost="a decomposition as for PCA per iteration, some hundred of them; three tables of memory",
+    fails_when="errors fill whole rows or columns, columns are few or in different units, or there is no low rank",
+    cost="a decomposition as for PCA per iteration, some hundred, then each row by itself; six tables of memory",
     test_params={"n_components": 2},
 )
 @estimator
@@ -87,14 +92,19 @@ class RobustPCA(Embedder):
     trace_ : Trace
         The best value after each iteration.
     diagnostics_ : dict
-        Seconds, the ``weight`` used, the ``rank`` of L, and ``error_share``: that of entries of S above a thousandth of
-        the table's root mean square.
+        Seconds, the ``weight`` used, the ``rank`` of L; ``error_share``: that of entries of S above a thousandth of the
+        table's root mean square, nearly all with noise; and ``gross_share``: that of the entries with four fifths of
+        the squares of S. Where these are few, ``dimension`` and ``figures`` are those of ``low_rank_``.
 
     Notes
     -----
     A new row is placed by the pursuit's own problem for one row, with the fitted directions and singular values:
     :math:`\min_c \lambda \|x - \mu - V c\|_1 + \frac12 \sum_k c_k^2 / \sigma_k`, of which fitted rows are solutions.
     `inverse_transform` is linear.
+
+    With noise L has a higher rank than the table without it; its ``singular_values_`` tell which directions count. An
+    error counts by its size, so columns in different units must be scaled first, robustly (RobustScaler), as errors
+    move standard deviations.
 
     Errors belong to columns. So the result follows the columns in any order and sign, but not a rotation, which spreads
     an error over all of them.
@@ -127,6 +137,11 @@ class RobustPCA(Embedder):
     _of_columns = True
 
     _blockwise = BlockFit(n_rows=5_000)
+
+    def _complete(self, points: Any) -> Any:
+        """Return the rows without errors where these are few: neighbors of rows with gross errors mean nothing."""
+        many = self.diagnostics_["gross_share"] > MAX_GROSS_SHARE or not self.diagnostics_["rank"]
+        return points if many else self.low_rank_
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         rows = dense(X)
@@ -188,16 +203,19 @@ def _certificate(found: Pursuit, coordinates: FloatArray, errors: FloatArray, we
 
 
 def _errors(errors: FloatArray, centered: FloatArray, rank: int, hidden: tuple[str, ...]) -> dict[str, Any]:
-    """Return rank, share of errors and advice: a sentence where there is no low rank under few errors."""
+    """Return rank, shares of errors and advice: a sentence where there is no low rank under few errors."""
     share = float((np.abs(errors) > SPARSE_TOL * np.sqrt((centered**2).mean())).mean())
+    held = np.cumsum(np.sort((errors**2).ravel())[::-1])
+    gross = float(np.searchsorted(held, GROSS_PART * held[-1]) / errors.size)
     found = hidden
-    if share > MAX_ERROR_SHARE:
+    if share > MAX_ERROR_SHARE and gross > MAX_GROSS_SHARE:
         found = (
             f"{share:.0%} of the entries have a part that does not fit the low rank of {rank}: the errors are not "
             "few, so noise is among them; PCA or ProbabilisticPCA model noise, a larger weight finds fewer errors.",
             *hidden,
         )
-    return {"rank": rank, "error_share": share, **({"advice": found} if found else {})}
+    notes = {"rank": rank, "error_share": share, "gross_share": gross}
+    return {**notes, **({"advice": found} if found else {})}
 
 
 def _hidden(rows: FloatArray, weight: float, certificate: Certificate) -> tuple[str, ...]:

@@ -64,7 +64,7 @@ def fit_prepared(task: EmbedTask, table: Table, prepared: Prepared, watch: Watch
         for each in caught
         if issubclass(each.category, UserWarning) and not issubclass(each.category, EmbeddingWarning)  # advice, kept
     )
-    return Fitted(X, prepared.steps, model, choice, tuple(dict.fromkeys(told)))
+    return Fitted(X, prepared.steps, model, choice, tuple(dict.fromkeys(told)), targets is not None)
 
 
 def _targets(task: EmbedTask, table: Table, prepared: Prepared) -> Any:

@@ -118,6 +118,8 @@ class Fitted:
         How the method was chosen.
     warnings : tuple of str
         What the fit warned of.
+    targets : bool
+        Whether the labels were targets of the fit.
     """
 
     X: Any
@@ -125,6 +127,7 @@ class Fitted:
     model: Any
     choice: Choice | None = None
     warnings: tuple[str, ...] = ()
+    targets: bool = False
 
     @property
     def whole(self) -> Any:

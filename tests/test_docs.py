@@ -185,6 +185,20 @@ def test_the_python_of_the_readme_runs():
         assert "trustworthiness" in said.getvalue()
 
 
+def test_the_readme_counts_the_methods():
+    tens, _, ones = re.search(r"(\w+ty)(-?)(\w*) methods", (ROOT / "README.md").read_text(encoding="utf-8")).groups()
+    digits = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+    assert {"fifty": 50, "sixty": 60, "seventy": 70}[tens] + digits.index(ones) == len(CARDS)
+
+
+def test_a_callback_is_described_without_the_ways_of_another_method():
+    from manifoldry.apps.docstrings import parameter_entries
+
+    for card in CARDS:
+        text = parameter_entries(card.cls).get("callback", ("", ""))[1]
+        assert "geodesic" not in text or card.family == "geodesic", card.name
+
+
 def test_the_readme_takes_a_minute():
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     assert len(lines) < 90, "tables of methods and of speed belong to the docs"

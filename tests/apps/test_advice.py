@@ -121,6 +121,7 @@ def test_a_wrong_call_is_a_defect_and_no_mistake_of_the_user(monkeypatch, capsys
 
 @pytest.mark.parametrize("python", OPTION_WORDS)
 def test_what_is_said_in_options_is_what_the_library_says(python):
-    sources = Path(manifoldry.__file__).parent.joinpath("diagnosis").glob("*.py")
+    package = Path(manifoldry.__file__).parent
+    sources = [*package.glob("diagnosis/*.py"), *package.glob("embedders/*.py")]
     said = "".join(re.sub(r'"\s*\n\s*f?"', "", path.read_text(encoding="utf-8")) for path in sources)
     assert python in said

@@ -155,6 +155,32 @@ def test_missing_values_are_refused_with_counts_or_imputed(flowers, capsys):
     assert [name for name, _ in model.steps] == ["impute", "embedding"]
 
 
+def test_missing_values_are_kept_for_a_method_that_takes_them(flowers, capsys):
+    text = (flowers / "flowers.csv").read_text().splitlines()
+    text[5], text[9] = "r4,,1,2,3,k1", "r8,1,2,,NA,k2"
+    (flowers / "gaps.csv").write_text("\n".join(text))
+    arguments = ["embed", "gaps.csv", "--method", "probabilisticpca", "--scale", "standard", "--missing", "keep"]
+    assert main(arguments) == 0
+    said = capsys.readouterr().out
+    assert "2 rows of 60 have missing values" in said
+    assert "kept for the method" in said
+    _, _, places = read_csv(flowers / "gaps_embedding.csv")
+    assert np.isfinite(places).all()
+    assert load(flowers / "gaps_model.mfy")[-1].diagnostics_["missing"] == 3 / 240
+    assert main(["transform", "gaps_model.mfy", "gaps.csv", "-o", "again.csv", "-q"]) == 0
+    np.testing.assert_allclose(read_csv(flowers / "again.csv")[2], places, atol=1e-12)
+    assert main(["rerun", "gaps_run.json", "-q"]) == 0
+    capsys.readouterr()
+    for more, refused in (
+        (["--method", "pca"], "PCA needs complete rows"),
+        (["--method", "auto"], "a comparison needs complete rows"),
+        (["--pca", "2"], "--pca needs complete rows"),
+        (["--blocks"], "read whole"),
+    ):
+        assert main([*arguments, "--force", *more]) == 2
+        assert refused in capsys.readouterr().err
+
+
 def test_the_same_seed_gives_the_same_bytes(flowers):
     for name in ("one", "two"):
         arguments = ["--method", "t-sne", "--seed", "5", "--no-report", "--no-record", "-q"]
@@ -224,3 +250,14 @@ def test_labels_steer_the_fit_only_where_a_weight_is_given(flowers):
         places.append(read_csv(flowers / OUTPUTS[0])[2])
     assert np.array_equal(places[0], places[1])
     assert not np.allclose(places[0], places[2])
+
+
+def test_a_method_of_targets_takes_the_labels_or_says_that_it_lacks_them(flowers, capsys):
+    arguments = ["embed", "flowers.csv", "--method", "coloredmvu", "--n-neighbors", "5", "--no-report", "--force"]
+    label = ["--label", "kind"]
+    for more, known in ((label, 60), ([*label, "--target-weight", "0"], 0), ([], 0)):
+        assert main([*arguments, *more]) == 0
+        record = json.loads((flowers / "flowers_run.json").read_text())
+        assert record["resolved"]["n_known"] == known
+        said = " ".join(capsys.readouterr().out.split())
+        assert ("No target is known, so the variance was maximized, as by MVU. -> name" in said) == (not more)

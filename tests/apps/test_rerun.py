@@ -35,6 +35,26 @@ def test_the_same_bits_come_again(folder, capsys):
     assert json.loads(capsys.readouterr().out)["same"] is True
 
 
+@pytest.mark.parametrize(
+    ("arguments", "targets"),
+    [
+        (["umap", "--n-epochs", "20", "--label", "b"], False),
+        (["umap", "--n-epochs", "20", "--label", "b", "--target-weight", "0.7"], True),
+        (["lpp", "--target-weight", "0.5", "--label", "b"], True),
+        (["coloredmvu", "--label", "b"], True),
+        (["coloredmvu"], False),
+    ],
+)
+def test_labels_are_targets_again_where_they_were(folder, arguments, targets):
+    rows = np.random.default_rng(1).normal(size=(60, 4))
+    rows[:, 1] = np.arange(60) % 2
+    np.savetxt("rows.csv", rows, delimiter=",", header="a,b,c,d", comments="", fmt="%.6f")
+    options = ["--n-neighbors", "6", "--no-report", "-q", "--force"]
+    assert main(["embed", "rows.csv", "--method", *arguments, *options]) == 0
+    assert json.loads((folder / "rows_run.json").read_text())["targets"] is targets
+    assert main(["rerun", "rows_run.json"]) == 0
+
+
 def test_a_choice_is_repeated_as_the_method_that_was_chosen(folder, capsys):
     purpose = "order along a path"
     assert main(["embed", "rows.csv", "--purpose", purpose, "--no-report", "-q", "--force"]) == 0

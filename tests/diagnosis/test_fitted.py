@@ -71,6 +71,13 @@ def test_components_convergence_and_the_dimension_are_told():
     assert diagnose(manifoldry.MDS().fit(rng.normal(size=(60, 2))))["convergence"].severity == "fine"
 
 
+def test_a_number_of_epochs_is_no_limit_that_was_reached():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    for name in ("ParametricUMAP", "UMAP"):
+        model = getattr(manifoldry, name)(n_neighbors=5, n_epochs=12).fit(X)
+        assert not any("max_iter" in found.sentence for found in diagnose(model))
+
+
 def test_with_the_data_its_findings_and_the_figures_follow():
     X = datasets.sphere(500).X
     model = manifoldry.LaplacianEigenmaps(n_neighbors=9).fit(X)

@@ -178,7 +178,7 @@ def test_missing_values_are_kept_for_an_imputer(read):
     np.testing.assert_array_equal(
         table.X, [[1, nan, 7], [nan, 2, 7], [nan, nan, 7], [3, nan, 7], [nan, 4, 7], [5, 6, 7]]
     )
-    with pytest.raises(ValueError, match="missing must be one of 'refuse', 'drop', 'impute'; got 'skip'"):
+    with pytest.raises(ValueError, match="missing must be one of 'refuse', 'drop', 'impute', 'keep'; got 'skip'"):
         read(MISSING, missing="skip")
 
 

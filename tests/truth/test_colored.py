@@ -122,6 +122,8 @@ def test_targets_that_say_nothing_are_named():
     colored = ColoredMVU(n_neighbors=5).fit(X, np.ones(40))
     assert any("all the same" in sentence for sentence in colored.diagnostics_["advice"])
     assert colored.stretch_ == pytest.approx(MVU(n_neighbors=5).fit(X).stretch_, rel=1e-12)
+    for y in (None, np.full(40, -1)):
+        assert any("No target is known" in sentence for sentence in colored.fit(X, y).diagnostics_["advice"])
 
 
 def test_too_many_distances_are_refused_with_what_to_try():

@@ -14,6 +14,7 @@ MIN_FOREWARNED_ROWS = 2000
 OPTION_WORDS = {
     "(StandardScaler)": "(--scale standard)",
     "(SimpleImputer)": "(--missing impute)",
+    "give targets, fit(X, y)": "name their column by --label",
     " (numpy.unique(X, axis=0))": "",
     "(for example 10,000 times it)": "(for example 10,000 times it); --scale log1p takes the logarithms only",
 }

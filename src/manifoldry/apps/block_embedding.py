@@ -71,6 +71,8 @@ def run_block_embedding(task: EmbedTask, watch: Watch, record: dict[str, Any]) -
     if not (task.resume and folder.folder.exists()):
         outputs.refuse(task.source)
     refuse_method(task.estimator())  # and parameters, before the file is read
+    if task.reading.missing == "keep":
+        raise ValueError("--missing keep needs a table that is read whole: take --no-blocks, or drop or impute.")
     with watch.stage("read", f"opening {task.source}"):
         source = block_table(task.source, task.reading)
     resumed = folder.begin(_determining(task, source), resume=task.resume, overwrite=outputs.overwrite)

@@ -32,7 +32,9 @@ def fit(task: EmbedTask, table: Table, watch: Watch) -> Fitted:
         with watch.stage("prepare", "preparing the columns"):
             for _, step in steps:
                 X = step.fit_transform(X)
-    return fit_prepared(task, table, Prepared(X, steps), watch)
+    fitted = fit_prepared(task, table, Prepared(X, steps), watch)
+    # Gaps that were kept are judged and shown at the values that the method expects there.
+    return replace(fitted, X=fitted.model.impute(X)) if task.reading.missing == "keep" else fitted
 
 
 def fit_prepared(task: EmbedTask, table: Table, prepared: Prepared, watch: Watch) -> Fitted:
@@ -42,7 +44,7 @@ def fit_prepared(task: EmbedTask, table: Table, prepared: Prepared, watch: Watch
         task = replace(task, n_components=1)  # one column has no second dimension
     model, choice = task.estimator(), None
     targets = _targets(task, table, prepared)
-    if task.scale == "none" and task.pca is None:
+    if task.scale == "none" and task.pca is None and task.reading.missing != "keep":
         for sentence in forewarnings(X, table.features, getattr(model, "metric", "euclidean")):
             watch.tell(sentence)
     with warnings.catch_warnings(record=True) as caught:
@@ -62,12 +64,18 @@ def fit_prepared(task: EmbedTask, table: Table, prepared: Prepared, watch: Watch
         for each in caught
         if issubclass(each.category, UserWarning) and not issubclass(each.category, EmbeddingWarning)  # advice, kept
     )
-    return Fitted(X, prepared.steps, model, choice, tuple(dict.fromkeys(told)))
+    return Fitted(X, prepared.steps, model, choice, tuple(dict.fromkeys(told)), targets is not None)
 
 
 def _targets(task: EmbedTask, table: Table, prepared: Prepared) -> Any:
-    """Return the labels where a ``target_weight`` asks for them: else they only judge and color."""
-    if not task.parameters.get("target_weight"):
+    """Return the labels where a ``target_weight`` asks for them: else they only judge and color.
+
+    A method whose weight is 1 unless another is given has no purpose but its targets, and takes any label there is.
+    """
+    weight = task.parameters.get("target_weight")
+    if weight is None:
+        weight = table.labels is not None and getattr(task.estimator(), "target_weight", 0) == 1
+    if not weight:
         return None
     if prepared.blocks is not None:
         raise ValueError("--target-weight needs a table that is read whole; leave it out, or embed a part of the rows.")

@@ -120,13 +120,19 @@ def recorded_task(record: Mapping[str, Any], path: Path) -> EmbedTask:
         source=found_source(source["name"], source["kind"], path),
         outputs=Outputs(None),
         method=record["method"],
-        parameters=record["parameters"],
+        parameters=_asked(record),
         reading=ReadOptions(**{name: value for name, value in reading.items() if name in known}),
         scale=record["preparation"]["scale"],
         pca=record["preparation"].get("pca"),
         seed=record["seed"],
         blocks=record.get("blocks") is True,
     )
+
+
+def _asked(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a record; a weight asks for targets, so a default that weighed none is left out."""
+    left_out = () if record.get("targets") or not record["parameters"].get("target_weight") else ("target_weight",)
+    return {name: value for name, value in record["parameters"].items() if name not in left_out}
 
 
 def found_source(name: str, kind: str, path: Path) -> str:

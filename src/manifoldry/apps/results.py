@@ -57,6 +57,7 @@ def fit_facts(fitted: Fitted) -> dict[str, Any]:
     facts = {
         "method": type(model).__name__,
         "parameters": {k: v for k, v in model.get_params(deep=False).items() if k not in UNRECORDED},
+        "targets": fitted.targets,
         "resolved": simple,
         "fit_seconds": dict(diagnostics.get("seconds", {})),
         "stopped": bool(diagnostics.get("stopped", False)),

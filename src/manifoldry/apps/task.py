@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 
 from manifoldry.apps.choice import Choice
 from manifoldry.apps.method_names import AUTO_CLASS, method_class
@@ -76,7 +77,21 @@ class EmbedTask:
         model = new_estimator(self.method, self.parameters, self.dimension, self.seed, self.n_jobs)
         if hasattr(model, "callback"):
             check_parameters(model)
+        if self.reading.missing == "keep":
+            self._refuse_gaps(model)
         return model
+
+    def _refuse_gaps(self, model: Any) -> None:
+        """Refuse to keep missing values for a method, or a preparation, that needs all of them."""
+        if not get_tags(model).input_tags.allow_nan:
+            method = "a comparison" if self.method == AUTO_CLASS[0] else self.method
+            raise ValueError(
+                f"--missing keep needs a method that takes missing values, --method probabilisticpca; {method} "
+                "needs complete rows: take --missing drop or impute."
+            )
+        if self.pca is not None or self.scale == "unit":
+            asked = "--scale unit" if self.pca is None else "--pca"
+            raise ValueError(f"{asked} needs complete rows; leave it out, or take --missing drop or impute.")
 
 
 def new_estimator(method: str, parameters: Mapping[str, Any], n_components: int, seed: int, n_jobs: int | None) -> Any:
@@ -103,6 +118,8 @@ class Fitted:
         How the method was chosen.
     warnings : tuple of str
         What the fit warned of.
+    targets : bool
+        Whether the labels were targets of the fit.
     """
 
     X: Any
@@ -110,6 +127,7 @@ class Fitted:
     model: Any
     choice: Choice | None = None
     warnings: tuple[str, ...] = ()
+    targets: bool = False
 
     @property
     def whole(self) -> Any:

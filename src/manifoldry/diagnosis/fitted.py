@@ -199,7 +199,7 @@ def _ratios(spectrum: Spectrum) -> FloatArray:
 def convergence(fitted: FittedModel) -> Iterator[Finding]:
     """Why the iteration ended."""
     trace = getattr(fitted.model, "trace_", None)
-    if trace is None or "n_epochs" in fitted.notes:  # a fixed number of epochs is no limit that was reached
+    if trace is None or hasattr(fitted.model, "n_epochs"):  # a fixed number of epochs is no limit that was reached
         return
     done = trace.stop is Stop.CONVERGED
     advice = "" if done else "raise max_iter, or let it end by itself"

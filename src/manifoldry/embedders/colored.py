@@ -26,6 +26,9 @@ DEPENDENCE_CLAIM = "the stretch along the targets with these distances kept"
 MIN_TARGET_SPREAD = 1e-12
 """Trace of the centered kernel, as a share of that of the kernel, below which the targets are all the same."""
 
+NO_TARGETS = "No target is known, so the variance was maximized, as by MVU: give targets, fit(X, y)."
+"""Advice where none was given."""
+
 NO_COLOR = (
     "The known targets are all the same, so they say nothing about what to stretch: the variance was maximized, as by "
     "MVU. Give targets of at least two classes or values."
@@ -169,7 +172,8 @@ class ColoredMVU(GraphEmbedder):
             solution = unfold_points(pairs, run, fits=fits, form=form, **settings)
         if form is not None:
             solution = replace(solution, certificate=replace(solution.certificate, claim=DEPENDENCE_CLAIM))
-        advice = (NO_COLOR,) if n_known and form is None and self.target_weight > 0 else ()
+        silent = form is None and self.target_weight > 0
+        advice = (NO_COLOR if n_known else NO_TARGETS,) if silent else ()
         notes = {"n_constraints": len(pairs), "n_known": n_known}
         return embed_unfolded(sample, solution, n_components, run, advice=advice, **notes)
 

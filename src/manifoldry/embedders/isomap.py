@@ -91,7 +91,7 @@ class Isomap(GraphEmbedder):
     verbose : bool
         Whether to report stages and progress on the standard error stream.
     callback : callable, optional
-        Called with a `Progress`; if it returns true the geodesic distances computed so far serve as landmarks.
+        Called with a `Progress`; by returning true it asks the fit to end with what it has.
 
     Attributes
     ----------
@@ -108,7 +108,8 @@ class Isomap(GraphEmbedder):
 
     Notes
     -----
-    References: tenenbaum2000, deridder2003, geng2005, zhu2003.
+    References: tenenbaum2000, deridder2003, geng2005, zhu2003. Where a callback ends the fit, the points whose geodesic
+    distances are known by then serve as landmarks.
 
     Examples
     --------

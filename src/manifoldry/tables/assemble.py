@@ -186,7 +186,8 @@ def without_missing(table: Table, options: ReadOptions) -> Table:
     told += f", in column{'s' if len(worst) > 1 else ''} {counts}"
     if options.missing == "refuse":
         raise UnreadableError(
-            f"{told}: --missing drop (missing='drop') leaves those rows out, --missing impute fills in medians."
+            f"{told}: --missing drop (missing='drop') leaves those rows out, --missing impute fills in medians, "
+            "--missing keep leaves them to ProbabilisticPCA."
         )
     if options.missing == "drop":
         if rows.all():
@@ -196,7 +197,8 @@ def without_missing(table: Table, options: ReadOptions) -> Table:
     if gone:
         raise UnreadableError(f"Columns without any value cannot be imputed; drop them: {listed(gone)}.")
     (X.data if sparse else X)[missing] = np.nan
-    return replace(table, remarks=(*table.remarks, f"{told}; to be imputed."))
+    left = "to be imputed" if options.missing == "impute" else "kept for the method"
+    return replace(table, remarks=(*table.remarks, f"{told}; {left}."))
 
 
 def _count(X: Any, missing: Array) -> tuple[Array, Array]:

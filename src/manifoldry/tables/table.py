@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from manifoldry.values import Array
 
-Missing = Literal["refuse", "drop", "impute"]
-"""What is done about missing values: an error with counts, rows left out, or NaN kept for an imputer to fill."""
+Missing = Literal["refuse", "drop", "impute", "keep"]
+"""What is done about missing values: an error with counts, rows left out, or NaN for an imputer or for the method."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class ReadOptions:
         Whether the first line of a text file holds names; found out if None.
     delimiter : str, optional
         What separates the fields of a text file; found out if None.
-    missing : {"refuse", "drop", "impute"}
+    missing : {"refuse", "drop", "impute", "keep"}
         What is done about missing values among the features.
     key : str, optional
         Which array of an NPZ file, or ``X``, ``obsm/X_pca`` or ``layers/counts`` of an AnnData file.
@@ -58,7 +58,7 @@ class Table:
     Parameters
     ----------
     X : ndarray or csr_array of shape (n, d)
-        The features, in single or double precision; NaN only if missing values are to be imputed.
+        The features, in single or double precision; NaN only if missing values are imputed or kept.
     features : tuple of str
         Their d names.
     ids : ndarray of shape (n,)

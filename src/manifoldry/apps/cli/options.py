@@ -181,10 +181,11 @@ _READING = (
     ),
     click.option(
         "--missing",
-        type=click.Choice(("refuse", "drop", "impute")),
+        type=click.Choice(("refuse", "drop", "impute", "keep")),
         default="refuse",
         show_default=True,
-        help="Missing values: refuse them with counts, drop their rows, or impute the median of the column.",
+        help="Missing values: refuse them with counts, drop their rows, impute the median of the column, or keep them "
+        "for a method that takes them (ProbabilisticPCA).",
     ),
     click.option(
         "--key", metavar="NAME", help="Which array of an .npz file, or X, obsm/X_pca, layers/counts of an .h5ad file."

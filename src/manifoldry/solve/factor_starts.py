@@ -59,9 +59,7 @@ def unexplained(
     return float((left**2).sum() / total), np.asarray(-2 / total * scores.T @ slopes)
 
 
-def _improved(
-    frame: FloatArray, scores: FloatArray, rows: FloatArray, basis: HermiteBasis
-) -> tuple[float, FloatArray]:
+def _improved(frame: FloatArray, scores: FloatArray, rows: FloatArray, basis: HermiteBasis) -> tuple[float, FloatArray]:
     def objective(flat: FloatArray) -> tuple[float, FloatArray]:
         error, gradient = unexplained(flat.reshape(frame.shape), scores, rows, basis)
         return error, gradient.ravel()

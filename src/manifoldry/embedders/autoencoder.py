@@ -160,8 +160,8 @@ class Autoencoder(Embedder):
         if len(held):
             linear, bent = (inputs.of_all(loss.lost(net, held)) for net in (pca, found))
             notes |= {"held_out_error": bent, "advice": _advice(linear, bent, run)}
-        elif len(trained) < MIN_HELD_OUT:
-            notes["advice"] = _by_heart(len(trained))
+        elif after < before and len(start) > inputs.rows.size:
+            notes["advice"] = _by_heart(len(trained), len(start))
         return Embedding(
             extension(X, run),
             trace=trace,
@@ -213,11 +213,11 @@ class Autoencoder(Embedder):
         return optimize(start, loss, trained, schedule, run, judge)
 
 
-def _by_heart(n_points: int) -> tuple[str, ...]:
-    """Return a sentence about a net of so few points that none were held out and none could be."""
+def _by_heart(n_points: int, n_weights: int) -> tuple[str, ...]:
+    """Return a sentence about a net of more weights than numbers to learn, with too few points to hold any out."""
     return (
-        f"The net was trained on {n_points} points, which it can learn by heart, and none are left to tell how it does "
-        "on others: take PCA, or more points.",
+        f"{n_points} points are too few to hold any out, and the net has {n_weights:,} weights: it can learn them by "
+        "heart, and lose more of new points than PCA does. Take PCA or PrincipalSurface, or more points.",
     )
 
 

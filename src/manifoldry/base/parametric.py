@@ -27,8 +27,8 @@ means yet, at the full rate threw a layout of digits back from a loss of 5 to 9.
 LINEAR_START_STD = 2.5
 """Standard deviation of the first coordinate where a net begins as principal components: UMAP's start is 10 wide."""
 MAX_ENCODER_INPUTS = 100
-"""Principal components that an encoder is given at most. Of mnist all 561 made the net place new rows no better than
-100, and its training take twice as long."""
+"""Principal components that an encoder is given at most. With all of those of 5,000 rows of mnist new rows were
+placed no better (trustworthiness 0.868 and 0.871, labels 0.775 and 0.768), for nearly three times the time."""
 RIDGE = 1e-3
 """Regularization of the linear part with which a net starts towards a layout, in units of the largest variance."""
 MAX_MISSED_SHARE = 0.1

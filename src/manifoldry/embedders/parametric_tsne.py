@@ -69,8 +69,10 @@ class ParametricTSNE(ParametricEmbedding):
         Number of listed neighbors; "auto" is three times the perplexity.
     dof : float
         Degrees of freedom :math:`\nu` of the layout's kernel.
-    hidden_layer_sizes, activation, weight_decay, noise, fine_tuning, n_epochs, batch_size, learning_rate, search, backend
+    hidden_layer_sizes, activation, weight_decay, noise, fine_tuning
         As in `ParametricUMAP`, with t-SNE's layout in place of UMAP's.
+    n_epochs, batch_size, learning_rate, search, backend
+        As in `ParametricUMAP`.
     random_state : int, Generator or None
         Seed of the layout, the weights, the minibatches and the noise.
     n_jobs, verbose, callback

@@ -108,7 +108,8 @@ class ParametricUMAP(ParametricEmbedding):
     Notes
     -----
     The neighbors are those of the Euclidean metric. Nets are trained on principal components, 100 at most, in the unit
-    of the largest, so rotation, shift and unit of the data leave the result as it is. Rows in float32 are trained in float32.
+    of the largest, so rotation, shift and unit of the data leave the result as it is. Rows in float32 are trained in
+    float32.
 
     References: sainburg2021, mcinnes2018, carreira2015, bishop1995, kingma2015.
 

@@ -12,13 +12,21 @@ from scipy.spatial.distance import cdist
 
 from helpers import bent_sheet
 from manifoldry import PCA, Autoencoder, ParametricTSNE, ParametricUMAP, datasets
+from manifoldry.base.parametric import _nearest
 from manifoldry.geometry.entropic import negative_entropy
 from manifoldry.run import Run
 from manifoldry.solve.autoassociation import Autoassociation
 from manifoldry.solve.divergence import JointDivergence
 from manifoldry.solve.negative_sampling import REPULSION_OFFSET, LayoutParameters, NegativeSampling
-from manifoldry.solve.network import Network
-from manifoldry.solve.parametric import N_REPELLED, DivergenceLoss, EncoderLoss, FuzzyCrossEntropy, TargetLoss
+from manifoldry.solve.network import NETWORK_ROWS_PER_TASK, Network
+from manifoldry.solve.parametric import (
+    N_REPELLED,
+    DivergenceLoss,
+    EncoderLoss,
+    FuzzyCrossEntropy,
+    NoisyRows,
+    TargetLoss,
+)
 from manifoldry.solve.repulsion import LayoutKernel, choose_repulsion
 from manifoldry.solve.training import Adam, Backend, Schedule, minimize_loss
 from manifoldry.values import Stop
@@ -238,6 +246,11 @@ def cross_entropy(weights):
     return FuzzyCrossEntropy(weights, KERNEL, np.arange(n), np.random.default_rng(0))
 
 
+def exactly(X):
+    """Rows without noise."""
+    return NoisyRows(X, np.zeros(len(X)), np.random.default_rng(0), NUMPY)
+
+
 def divergence_loss(n=9):
     joint = fuzzy(n)
     joint = joint / joint.sum()
@@ -280,20 +293,58 @@ def test_random_partners_give_the_slope_in_the_mean():
 @pytest.mark.parametrize("make", [lambda: cross_entropy(fuzzy()), divergence_loss])
 def test_the_gradient_of_an_encoder_is_its_derivative(make):
     X, network = np.random.default_rng(0).standard_normal((9, 3)), bent((3, 4, 2))
-    loss = EncoderLoss(network, X, make(), np.zeros((9, 2)), np.ones(2), 2.0, 0.01, NUMPY)
+    loss = EncoderLoss(network, exactly(X), make(), np.zeros((9, 2)), np.ones(2), 2.0, 0.01, NUMPY)
     assert_derivative(loss, network.parameters, np.arange(9))
 
 
 def test_the_gradient_towards_a_layout_is_its_derivative():
     rng, network = np.random.default_rng(0), bent((3, 4, 2))
-    loss = TargetLoss(network, rng.standard_normal((9, 3)), rng.standard_normal((9, 2)), 0.01, NUMPY, Run(0, 1))
+    loss = TargetLoss(
+        network, exactly(rng.standard_normal((9, 3))), rng.standard_normal((9, 2)), 0.01, NUMPY, Run(0, 1)
+    )
     assert_derivative(loss, network.parameters, np.array([1, 2, 8]))
+
+
+def test_noise_costs_as_much_as_steep_weights():
+    r"""Of a linear net V the mean over noise of length l is the loss of exact rows plus :math:`l^2 \|V\|^2 / p`.
+
+    The layout is linear too and V is it, so the loss of exact rows is zero.
+    """
+    rng, n, p = np.random.default_rng(0), 40_000, 3
+    X, lengths = rng.standard_normal((n, p)), rng.uniform(0.5, 2.0, n)
+    network = bent((p, 2))
+    targets = network.forward(X)[0]
+    noisy = NoisyRows(X, lengths, np.random.default_rng(1), NUMPY)
+    loss = TargetLoss(network, noisy, targets, 0.0, NUMPY, Run(0, 1))
+    rows = np.arange(n)
+    assert replace(loss, inputs=exactly(X))(network.parameters, rows)[0] == 0
+    expected = float((lengths**2).mean() * (network.layers().linear ** 2).sum() / p)
+    # The square of a Gaussian has a relative spread of at most sqrt(2), and lengths**2 one of 0.7: five spreads.
+    for value in (loss(network.parameters, rows)[0], loss.value(network.parameters, rows)):
+        assert value == pytest.approx(expected, rel=5 * 2 / np.sqrt(n))
+
+
+def test_noise_is_as_long_as_the_way_to_the_nearest_neighbor():
+    X = np.concatenate([np.zeros((2, 3)), np.random.default_rng(0).standard_normal((30, 3))])
+    model = ParametricUMAP(n_neighbors=4, n_epochs=2, hidden_layer_sizes=(3,)).fit(X)
+    apart = cdist(X, X)
+    np.fill_diagonal(apart, np.inf)
+    np.testing.assert_allclose(_nearest(model.graph_), apart.min(axis=1), rtol=1e-9)
+
+
+def test_noise_is_the_same_for_any_number_of_threads():
+    """Minibatches of more rows than one thread takes, so that several do."""
+    X = np.random.default_rng(0).standard_normal((NETWORK_ROWS_PER_TASK + 200, 3))
+    settings = {"n_epochs": 2, "batch_size": 2 * len(X), "hidden_layer_sizes": (4,), "n_neighbors": 4}
+    one, two = (ParametricUMAP(n_jobs=n_jobs, **settings).fit_transform(X) for n_jobs in (1, 2))
+    assert np.array_equal(one, two)
+    assert not np.array_equal(one, ParametricUMAP(noise=0.0, **settings).fit_transform(X))
 
 
 def test_minibatches_of_a_table_add_up_to_all_rows():
     """Where the net has not moved since, the slopes of two halves are those of all rows."""
     X, network = np.random.default_rng(0).standard_normal((9, 3)), bent((3, 4, 2))
-    loss = EncoderLoss(network, X, divergence_loss(), np.zeros((9, 2)), np.zeros(2), 1.0, 0.0, NUMPY)
+    loss = EncoderLoss(network, exactly(X), divergence_loss(), np.zeros((9, 2)), np.zeros(2), 1.0, 0.0, NUMPY)
     loss.value(network.parameters, np.arange(9))
     halves = [(np.arange(4), 4), (np.arange(4, 9), 5)]
     together = sum(n * loss(network.parameters, rows)[1] for rows, n in halves) / 9
@@ -303,7 +354,7 @@ def test_minibatches_of_a_table_add_up_to_all_rows():
 @pytest.mark.parametrize("cls", [ParametricUMAP, ParametricTSNE])
 def test_the_map_is_the_embedding_and_tuning_lowers_the_loss(cls):
     blobs = datasets.gaussian_clusters(150, n_clusters=3, n_features=5, random_state=0)
-    model = cls(n_epochs=40, hidden_layer_sizes=(16,), batch_size=50).fit(blobs.X)
+    model = cls(n_epochs=40, hidden_layer_sizes=(16,), batch_size=50, fine_tuning=0.25).fit(blobs.X)
     assert np.array_equal(model.transform(blobs.X), model.embedding_)
     assert model.trace_.objective[-1] < model.trace_.objective[0]
     assert model.n_iter_ == 10

@@ -15,17 +15,20 @@ from manifoldry.extend.network_map import NetworkInputs, NetworkMap
 from manifoldry.parameters import Described, Fraction, NonNegative, Positive, PositiveInt
 from manifoldry.run import Run
 from manifoldry.solve.network import Activation, BackendName, check_layers, linear_network
-from manifoldry.solve.parametric import EncoderLoss, LayoutLoss, TargetLoss
+from manifoldry.solve.parametric import EncoderLoss, LayoutLoss, NoisyRows, TargetLoss
 from manifoldry.solve.training import Backend, Schedule, train
 from manifoldry.values import Embedding, FloatArray, NeighborGraph, Trace
 
-ENCODER_STEPS, MIN_ENCODER_EPOCHS, MAX_ENCODER_EPOCHS = 2500, 30, 200
+ENCODER_STEPS, MIN_ENCODER_EPOCHS, MAX_ENCODER_EPOCHS = 3000, 30, 160
 """Minibatches of a training, as far as that is not fewer or more epochs than these."""
 TUNING_SHARE = 1 / 3
 """Share of the learning rate with which a net is tuned that has learned a layout: Adam's first steps, with no running
 means yet, at the full rate threw a layout of digits back from a loss of 5 to 9."""
 LINEAR_START_STD = 2.5
 """Standard deviation of the first coordinate where a net begins as principal components: UMAP's start is 10 wide."""
+MAX_ENCODER_INPUTS = 100
+"""Principal components that an encoder is given at most. With all of those of 5,000 rows of mnist new rows were
+placed no better (trustworthiness 0.868 and 0.871, labels 0.775 and 0.768), for nearly three times the time."""
 RIDGE = 1e-3
 """Regularization of the linear part with which a net starts towards a layout, in units of the largest variance."""
 MAX_MISSED_SHARE = 0.1
@@ -47,10 +50,11 @@ class Surroundings:
 class ParametricEmbedding(Embedder):
     """Parameters of parametric UMAP and t-SNE, and the training of their net."""
 
-    hidden_layer_sizes: Annotated[Any, Described("a tuple of positive integers")] = (128, 128)
+    hidden_layer_sizes: Annotated[Any, Described("a tuple of positive integers")] = (100, 100, 100, 100)
     activation: Activation = "relu"
     weight_decay: NonNegative = 1e-4
-    fine_tuning: Fraction = 0.25
+    noise: NonNegative = 1.0
+    fine_tuning: Fraction = 0.1
     n_epochs: PositiveInt | Literal["auto"] = "auto"
     batch_size: PositiveInt = 200
     learning_rate: Positive = 3e-3
@@ -81,10 +85,10 @@ class ParametricEmbedding(Embedder):
         return {}
 
     def _embed(self, X: Any, run: Run) -> Embedding:
-        inputs = NetworkInputs.of(X, run)
+        inputs = NetworkInputs.of(X, run, MAX_ENCODER_INPUTS)
         around = self._surroundings(X, inputs, run)
         target = self._layout(X, around, run) if self.fine_tuning < 1 else None
-        extension, trace, missed = self._encoder(inputs, target, around.loss, X.dtype, run)
+        extension, trace, missed = self._encoder(inputs, target, around, X.dtype, run)
         notes = {**around.notes, "layout_missed": missed, "advice": _advice(missed, run)}
         places = extension(X, run)
         return Embedding(
@@ -97,25 +101,27 @@ class ParametricEmbedding(Embedder):
         )
 
     def _encoder(
-        self, inputs: NetworkInputs, target: FloatArray | None, loss: LayoutLoss, dtype: Any, run: Run
+        self, inputs: NetworkInputs, target: FloatArray | None, around: Surroundings, dtype: Any, run: Run
     ) -> tuple[NetworkMap, Trace, float]:
         """Train the net towards the target, if there is one, then by the loss; tell what share of it was missed."""
         backend, precision = Backend(self.backend), np.float32 if dtype == np.float32 else np.float64
         center, unit, linear, targets = _frame(inputs, target, self.n_components)
         rng = run.rng("weights")
         network = linear_network(linear, self.hidden_layer_sizes, self.activation, np.sqrt(inputs.variance), rng)
-        rows = backend.array(inputs.rows.astype(precision))
+        lengths = self.noise / inputs.unit * _nearest(around.graph)
+        rows = NoisyRows(backend.array(inputs.rows.astype(precision)), lengths, run.rng("noise"), backend)
         parameters = backend.array(network.parameters.astype(precision))
         trace, missed = None, 0.0
         towards, by_loss = self._schedules(len(inputs.rows))
         if targets is not None:
             aim = TargetLoss(network, rows, backend.array(targets.astype(precision)), self.weight_decay, backend, run)
             parameters, trace = train(parameters, aim, inputs.order, towards, run)
-            left = replace(aim, weight_decay=0.0).value(parameters, inputs.order)
+            exact = replace(rows, lengths=0.0 * lengths)
+            left = replace(aim, inputs=exact, weight_decay=0.0).value(parameters, inputs.order)
             missed = left / float((targets**2).sum(axis=1).mean())
         if trace is None or by_loss.n_epochs:
             table = np.zeros((len(inputs.rows), self.n_components))
-            tuned = EncoderLoss(network, rows, loss, table, center, unit, self.weight_decay, backend)
+            tuned = EncoderLoss(network, rows, around.loss, table, center, unit, self.weight_decay, backend)
             parameters, trace = train(parameters, tuned, inputs.order, by_loss, run)
         trained = replace(network, parameters=np.asarray(backend.host(parameters), dtype=np.float64))
         return inputs.encoder(trained, unit, center), trace, missed
@@ -143,6 +149,13 @@ def _frame(
     targets = (target - center) / unit
     linear = np.linalg.solve(R.T @ R + RIDGE * len(R) * np.eye(R.shape[1]), R.T @ targets)
     return center, unit, linear, targets
+
+
+def _nearest(graph: NeighborGraph) -> FloatArray:
+    """Return each point's distance to its nearest neighbor; 0 of one that has none."""
+    lengths = np.full(len(graph.indptr) - 1, np.inf)
+    np.minimum.at(lengths, graph.rows(), graph.lengths)
+    return np.where(np.isfinite(lengths), lengths, 0.0)
 
 
 def _advice(missed: float, run: Run) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ COLLAPSED_TARGET = 0.1
 @register(
     family="neighbor",
     problem="descent",
-    papers=("vandermaaten2009b", "vandermaaten2008", "carreira2015", "kingma2015"),
+    papers=("vandermaaten2009b", "vandermaaten2008", "carreira2015", "bishop1995", "kingma2015"),
     gives=("transform", "inverse", "trace", "graph"),
     keeps="who is a near neighbor of whom, as t-SNE does, as far as a smooth map of the features can",
     loses="distances, densities and the arrangement of clusters, and clusters that no smooth map tells apart",
@@ -69,10 +69,12 @@ class ParametricTSNE(ParametricEmbedding):
         Number of listed neighbors; "auto" is three times the perplexity.
     dof : float
         Degrees of freedom :math:`\nu` of the layout's kernel.
-    hidden_layer_sizes, activation, weight_decay, fine_tuning, n_epochs, batch_size, learning_rate, search, backend
+    hidden_layer_sizes, activation, weight_decay, noise, fine_tuning
         As in `ParametricUMAP`, with t-SNE's layout in place of UMAP's.
+    n_epochs, batch_size, learning_rate, search, backend
+        As in `ParametricUMAP`.
     random_state : int, Generator or None
-        Seed of the layout, the weights and the minibatches.
+        Seed of the layout, the weights, the minibatches and the noise.
     n_jobs, verbose, callback
         As in `TSNE`.
 
@@ -88,7 +90,7 @@ class ParametricTSNE(ParametricEmbedding):
         The joint probabilities p.
     trace_ : Trace
         The divergence at the start of the tuning and at the beginning of each of its epochs (the squared error towards
-        the layout where there is no tuning); weights counted in.
+        the layout where there is no tuning); weights and noise counted in.
     diagnostics_ : dict
         Seconds, ``perplexity_missed`` (points with too many equal distances), ``layout_missed``: share of the layout's
         variance that the net had not learned before the tuning.
@@ -97,7 +99,7 @@ class ParametricTSNE(ParametricEmbedding):
     -----
     As in `ParametricUMAP`.
 
-    References: vandermaaten2009b, vandermaaten2008, carreira2015, kingma2015.
+    References: vandermaaten2009b, vandermaaten2008, carreira2015, bishop1995, kingma2015.
 
     Examples
     --------

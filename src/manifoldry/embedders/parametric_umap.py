@@ -30,7 +30,7 @@ those of `UMAP` for many points: the net does not follow the last details anyway
 @register(
     family="neighbor",
     problem="descent",
-    papers=("sainburg2021", "mcinnes2018", "carreira2015", "kingma2015"),
+    papers=("sainburg2021", "mcinnes2018", "carreira2015", "bishop1995", "kingma2015"),
     gives=("transform", "inverse", "trace", "graph"),
     keeps="who is a neighbor of whom, as UMAP does, as far as a smooth map of the features can",
     loses="distances and densities, as UMAP, and clusters that no smooth map tells apart",
@@ -66,11 +66,15 @@ class ParametricUMAP(ParametricEmbedding):
         What the units of the hidden layers compute.
     weight_decay : float
         Factor of the sum of squared weights, without those of the linear connection past the hidden layers.
+    noise : float
+        Length of the Gaussian noise with which the net sees a row, drawn anew in every epoch, in units of the distance
+        to its nearest neighbor: so it does not learn the rows by heart, and places new ones better. 0 fits the fitted
+        rows most closely.
     fine_tuning : float
         Share of the epochs by the loss itself, after those towards UMAP's layout. 1 trains by the loss alone, from
         principal components; 0 leaves the net as it has learned the layout.
     n_epochs : int or "auto"
-        Number of epochs; "auto" is as many as 2,500 minibatches make, between 30 and 200.
+        Number of epochs; "auto" is as many as 3,000 minibatches make, between 30 and 160.
     batch_size : int
         Points of a minibatch.
     learning_rate : float
@@ -81,7 +85,7 @@ class ParametricUMAP(ParametricEmbedding):
         Library of the training. torch, which must be installed, uses a GPU if there is one; the fitted model does not
         need it. Its results are not the same to the last bit.
     random_state : int, Generator or None
-        Seed of the layout, the weights, the minibatches and the random points.
+        Seed of the layout, the weights, the minibatches, the noise and the random points.
     n_jobs, verbose, callback
         As in `TSNE`.
 
@@ -97,16 +101,17 @@ class ParametricUMAP(ParametricEmbedding):
         Parameters of the layout's kernel q.
     trace_ : Trace
         The loss per point at the start of the tuning and in each of its epochs (the squared error towards the layout
-        where there is no tuning); weights counted in.
+        where there is no tuning); weights and noise counted in.
     diagnostics_ : dict
         Seconds, ``layout_missed``: share of the layout's variance that the net had not learned before the tuning.
 
     Notes
     -----
-    The neighbors are those of the Euclidean metric. Nets are trained on principal components in the unit of the
-    largest, so rotation, shift and unit of the data leave the result as it is. Rows in float32 are trained in float32.
+    The neighbors are those of the Euclidean metric. Nets are trained on principal components, 100 at most, in the unit
+    of the largest, so rotation, shift and unit of the data leave the result as it is. Rows in float32 are trained in
+    float32.
 
-    References: sainburg2021, mcinnes2018, carreira2015, kingma2015.
+    References: sainburg2021, mcinnes2018, carreira2015, bishop1995, kingma2015.
 
     Examples
     --------

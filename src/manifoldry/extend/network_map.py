@@ -65,12 +65,12 @@ class NetworkInputs:
     lost: float
 
     @classmethod
-    def of(cls, X: Any, run: Run) -> NetworkInputs:
-        """Return the inputs of rows."""
+    def of(cls, X: Any, run: Run, most: int = MAX_NETWORK_INPUTS) -> NetworkInputs:
+        """Return the inputs of rows: at most so many components."""
         table = dense(X)
         mean = table.mean(axis=0)
         span = principal_span(FeatureRows(table - mean), run)  # of rows far from zero the mean is rounded: see `origin`
-        kept = slice(0, min(span.rank, MAX_NETWORK_INPUTS))
+        kept = slice(0, min(span.rank, most))
         signs = column_signs(span.coordinates[:, kept])
         unit = float(span.singular_values[0] / np.sqrt(len(table)))
         scores = span.coordinates[:, kept] * (signs / unit)

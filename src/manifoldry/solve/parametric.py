@@ -132,6 +132,42 @@ class DivergenceLoss:
         return self.divergence.value(Y)
 
 
+@dataclass(frozen=True)
+class NoisyRows:
+    """Rows of which a training sees others near by at every step, so that the net does not learn them by heart.
+
+    The losses below are means over the noise, each value a sample of them.
+
+    Parameters
+    ----------
+    rows : ndarray or tensor of shape (n, p)
+        The rows as they are.
+    lengths : ndarray of shape (n,)
+        Root of the mean squared length of the Gaussian noise of each.
+    rng : Generator
+        Its source.
+    backend : Backend
+        The library of the rows.
+
+    References: bishop1995.
+    """
+
+    rows: Any
+    lengths: FloatArray
+    rng: np.random.Generator
+    backend: Backend
+
+    def draw(self, chosen: IntArray) -> Any:
+        """Return rows with new noise."""
+        exact = self.rows[self.backend.index(chosen)]
+        if not self.lengths.any():
+            return exact
+        # In single precision for both: the same numbers, and half the time.
+        noise = self.rng.standard_normal(tuple(exact.shape), dtype=np.float32)
+        noise *= (self.lengths[chosen] / np.sqrt(exact.shape[1])).astype(np.float32)[:, None]
+        return exact + self.backend.array(noise)
+
+
 @dataclass
 class EncoderLoss:
     r"""The loss of the layout that an encoder makes, and what large weights cost.
@@ -141,7 +177,7 @@ class EncoderLoss:
     """
 
     encoder: Network
-    inputs: Any
+    inputs: NoisyRows
     layout: LayoutLoss
     table: FloatArray
     center: FloatArray
@@ -152,7 +188,7 @@ class EncoderLoss:
     def __call__(self, parameters: Any, rows: IntArray) -> tuple[float, Any]:
         """Return the objective, as far as the rows know it, and its gradient by the parameters."""
         encoder = replace(self.encoder, parameters=parameters)
-        outputs, kept = encoder.forward(self.inputs[self.backend.index(rows)])
+        outputs, kept = encoder.forward(self.inputs.draw(rows))
         self.table[rows] = self.center + self.unit * self.backend.host(outputs)
         value, slopes = self.layout.slopes(self.table, rows)
         gradient = array_module(parameters).empty_like(parameters)
@@ -165,7 +201,7 @@ class EncoderLoss:
         encoder = replace(self.encoder, parameters=parameters)
         for lo in range(0, len(rows), NETWORK_ROWS_PER_TASK):
             part = rows[lo : lo + NETWORK_ROWS_PER_TASK]
-            outputs, _ = encoder.forward(self.inputs[self.backend.index(part)])
+            outputs, _ = encoder.forward(self.inputs.draw(part))
             self.table[part] = self.center + self.unit * self.backend.host(outputs)
         return self.layout.value(self.table) + encoder.decay(self.weight_decay)
 
@@ -175,7 +211,7 @@ class TargetLoss:
     """The mean squared distance of a net's outputs to ``targets`` (n, d), and what large weights cost."""
 
     encoder: Network
-    inputs: Any
+    inputs: NoisyRows
     targets: Any
     weight_decay: float
     backend: Backend
@@ -184,11 +220,11 @@ class TargetLoss:
     def __call__(self, parameters: Any, rows: IntArray) -> tuple[float, Any]:
         """Return the objective of some rows, and its gradient by the parameters."""
         encoder = replace(self.encoder, parameters=parameters)
+        seen = self.inputs.draw(rows)
 
         def task(lo: int, hi: int) -> tuple[float, Any]:
-            chosen = self.backend.index(rows[lo:hi])
-            outputs, kept = encoder.forward(self.inputs[chosen])
-            outputs -= self.targets[chosen]
+            outputs, kept = encoder.forward(seen[lo:hi])
+            outputs -= self.targets[self.backend.index(rows[lo:hi])]
             value = float((outputs * outputs).sum()) / len(rows)
             outputs *= 2.0 / len(rows)
             gradient = array_module(parameters).empty_like(parameters)
@@ -203,7 +239,7 @@ class TargetLoss:
         encoder = replace(self.encoder, parameters=parameters)
         total = 0.0
         for lo, hi in self.run.ranges(len(rows), NETWORK_ROWS_PER_TASK):
-            chosen = self.backend.index(rows[lo:hi])
-            gaps = encoder.forward(self.inputs[chosen])[0] - self.targets[chosen]
+            part = rows[lo:hi]
+            gaps = encoder.forward(self.inputs.draw(part))[0] - self.targets[self.backend.index(part)]
             total += float((gaps * gaps).sum())
         return total / len(rows) + encoder.decay(self.weight_decay)

@@ -11,11 +11,11 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
 from helpers import bent_sheet
-from manifoldry import PCA, Autoencoder, ParametricTSNE, ParametricUMAP, datasets
+from manifoldry import PCA, TSNE, Autoencoder, ParametricTSNE, ParametricUMAP, datasets
 from manifoldry.geometry.entropic import negative_entropy
 from manifoldry.run import Run
 from manifoldry.solve.autoassociation import Autoassociation
-from manifoldry.solve.divergence import JointDivergence
+from manifoldry.solve.divergence import ExaggerationSchedule, JointDivergence
 from manifoldry.solve.negative_sampling import REPULSION_OFFSET, LayoutParameters, NegativeSampling
 from manifoldry.solve.network import Network
 from manifoldry.solve.parametric import N_REPELLED, DivergenceLoss, EncoderLoss, FuzzyCrossEntropy, TargetLoss
@@ -369,3 +369,8 @@ def test_torch_takes_the_steps_of_numpy(cls):
     one, two = (cls(backend=backend, batch_size=30, **settings).fit(X) for backend in ("numpy", "torch"))
     np.testing.assert_allclose(two.embedding_, one.embedding_, rtol=0, atol=1e-6 * np.abs(one.embedding_).max())
     assert type(two._extension.network.parameters) is np.ndarray
+
+
+def test_the_layout_that_a_net_learns_is_that_of_tsne_by_default():
+    asked = TSNE().get_params()
+    assert vars(ExaggerationSchedule()) == {name: asked[name] for name in vars(ExaggerationSchedule())}

@@ -33,8 +33,8 @@ MAX_MISSED_SHARE = 0.1
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What the encoder is trained by: the loss, the neighbors, and further facts for the fitted estimator."""
+class EncoderProblem:
+    """What an encoder is to minimize: a loss of layouts, with the neighbors, and what the fitted estimator keeps."""
 
     loss: LayoutLoss
     graph: NeighborGraph
@@ -69,31 +69,31 @@ class ParametricEmbedding(Embedder):
         Backend(self.backend).require()
 
     @abstractmethod
-    def _surroundings(self, X: Any, inputs: NetworkInputs, run: Run) -> Surroundings:
+    def _problem(self, X: Any, inputs: NetworkInputs, run: Run) -> EncoderProblem:
         """Return the loss of layouts of the rows."""
 
     @abstractmethod
-    def _layout(self, X: Any, around: Surroundings, run: Run) -> FloatArray:
+    def _layout(self, X: Any, problem: EncoderProblem, run: Run) -> FloatArray:
         """Return the layout of lowest loss, of which no map is asked."""
 
-    def _reached(self, Y: FloatArray, around: Surroundings) -> dict[str, Any]:  # noqa: ARG002
+    def _reached(self, Y: FloatArray, problem: EncoderProblem) -> dict[str, Any]:  # noqa: ARG002
         """Return further attributes of the fitted estimator that say what was reached."""
         return {}
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         inputs = NetworkInputs.of(X, run)
-        around = self._surroundings(X, inputs, run)
-        target = self._layout(X, around, run) if self.fine_tuning < 1 else None
-        extension, trace, missed = self._encoder(inputs, target, around.loss, X.dtype, run)
-        notes = {**around.notes, "layout_missed": missed, "advice": _advice(missed, run)}
+        problem = self._problem(X, inputs, run)
+        target = self._layout(X, problem, run) if self.fine_tuning < 1 else None
+        extension, trace, missed = self._encoder(inputs, target, problem.loss, X.dtype, run)
+        notes = {**problem.notes, "layout_missed": missed, "advice": _advice(missed, run)}
         places = extension(X, run)
         return Embedding(
             places,
-            graph=around.graph,
+            graph=problem.graph,
             trace=trace,
             extension=extension,
             notes=notes,
-            fitted={**around.fitted, **self._reached(places, around)},
+            fitted={**problem.fitted, **self._reached(places, problem)},
         )
 
     def _encoder(

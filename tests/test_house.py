@@ -153,3 +153,4 @@ def test_the_walks_through_the_code_are_true_and_short(walk):
 def test_the_walks_that_were_promised_are_there():
     headings = {walk.splitlines()[0].strip() for walk in WALKS if STEP.search(walk)}
     assert {"Isomap", "TSNE", "IPA", "MVU", "UMAP.transform", "LDLC"} <= headings
+    assert len(headings) == sum(bool(STEP.search(walk)) for walk in WALKS)

@@ -160,3 +160,19 @@ def test_synonyms_lead_to_words_that_exist():
     for name, absent in NOT_NEEDED_BY.items():
         assert not set(absent) & set(declared(getattr(manifoldry, name)))
     assert unknown_parameter("M", "seed", ["random_state"]) == "M has no parameter 'seed'; here it is 'random_state'."
+
+
+@pytest.mark.parametrize(
+    ("method", "theirs", "ours"),
+    [
+        ("Autoencoder", "n_epochs", "max_iter"),
+        ("Autoencoder", "alpha", "weight_decay"),
+        ("Autoencoder", "learning_rate_init", "learning_rate"),
+        ("ParametricUMAP", "n_training_epochs", "n_epochs"),
+        ("ParametricUMAP", "max_iter", "n_epochs"),
+        ("RobustPCA", "lam", "weight"),
+    ],
+)
+def test_words_of_other_nets_and_decompositions_lead_to_ours(method, theirs, ours):
+    with pytest.raises(TypeError, match=f"no parameter '{theirs}'; here it is '{ours}'"):
+        getattr(manifoldry, method)(**{theirs: 1})

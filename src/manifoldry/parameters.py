@@ -23,24 +23,26 @@ from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origi
 
 @dataclass(frozen=True)
 class Range:
-    """The interval in which a number must lie, closed unless ``open_low``; infinity only where it is the end."""
+    """The interval in which a number must lie, closed unless an end is open; infinity only where it is the end."""
 
     low: float | None = None
     high: float | None = None
     open_low: bool = False
+    open_high: bool = False
 
     def __contains__(self, value: float) -> bool:
         if not math.isfinite(value) and value != self.high:
             return False
         above = self.low is None or value > self.low or (value == self.low and not self.open_low)
-        return above and (self.high is None or value <= self.high)
+        return above and (self.high is None or value < self.high or (value == self.high and not self.open_high))
 
     def __str__(self) -> str:
         bounded = self.high is not None and math.isfinite(self.high)
         if self.low is None:
             return f"of at most {self.high:g}" if bounded else ""
         if self.open_low:
-            return f"above {self.low:g}" + (f" and at most {self.high:g}" if bounded else "")
+            end = "below" if self.open_high else "at most"
+            return f"above {self.low:g}" + (f" and {end} {self.high:g}" if bounded else "")
         return f"between {self.low:g} and {self.high:g}" if bounded else f"of at least {self.low:g}"
 
 
@@ -57,6 +59,7 @@ Positive = Annotated[float, Range(0, open_low=True)]
 NonNegative = Annotated[float, Range(0)]
 Fraction = Annotated[float, Range(0, 1)]
 PositiveShare = Annotated[float, Range(0, 1, open_low=True)]
+ProperShare = Annotated[float, Range(0, 1, open_low=True, open_high=True)]
 ArrayLike = Annotated[Any, Described("an array")]
 
 

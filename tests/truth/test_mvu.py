@@ -342,7 +342,7 @@ def test_of_several_layouts_the_one_that_keeps_neighbors_is_taken():
     [
         (MVU, {"constraints": "less"}, "constraints must be one of"),
         (MVU, {"slack": 0.0}, "slack must be a number above 0"),
-        (MVU, {"slack": 1.0}, "slack must be below 1"),
+        (MVU, {"slack": 1.0}, "slack must be a number above 0 and below 1"),
         (MVU, {"tol": -1.0}, "tol must be a number above 0"),
         (MVU, {"max_rank": 1}, "max_rank must be at least 2"),
         (MVU, {"common_neighbors": True, "metric": "manhattan"}, "common_neighbors needs"),

@@ -11,12 +11,12 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
 from helpers import bent_sheet
-from manifoldry import PCA, Autoencoder, ParametricTSNE, ParametricUMAP, datasets
+from manifoldry import PCA, TSNE, Autoencoder, ParametricTSNE, ParametricUMAP, datasets
 from manifoldry.base.parametric import _nearest
 from manifoldry.geometry.entropic import negative_entropy
 from manifoldry.run import Run
 from manifoldry.solve.autoassociation import Autoassociation
-from manifoldry.solve.divergence import JointDivergence
+from manifoldry.solve.divergence import ExaggerationSchedule, JointDivergence
 from manifoldry.solve.negative_sampling import REPULSION_OFFSET, LayoutParameters, NegativeSampling
 from manifoldry.solve.network import NETWORK_ROWS_PER_TASK, Network
 from manifoldry.solve.parametric import (
@@ -443,3 +443,8 @@ def test_a_net_of_few_points_is_said_to_learn_them_by_heart():
         X = np.random.default_rng(0).standard_normal((n, 3))
         advice = Autoencoder(hidden_layer_sizes=(4,), max_iter=3).fit(X).diagnostics_.get("advice", ())
         assert any("by heart" in sentence for sentence in advice) == few
+
+
+def test_the_layout_that_a_net_learns_is_that_of_tsne_by_default():
+    asked = TSNE().get_params()
+    assert vars(ExaggerationSchedule()) == {name: asked[name] for name in vars(ExaggerationSchedule())}

@@ -8,8 +8,6 @@ from dataclasses import replace
 from math import inf
 from typing import Annotated, Any, ClassVar, Literal
 
-from scipy.sparse import issparse
-
 from manifoldry.base.embedder import Embedder, Metric, count_points
 from manifoldry.base.estimator import estimator
 from manifoldry.base.targets import given_targets, target_notes
@@ -19,7 +17,7 @@ from manifoldry.geometry.supervised import with_targets
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
-from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
+from manifoldry.neighbors.search import NeighborIndex, NeighborRule
 from manifoldry.parameters import PositiveInt, Range
 from manifoldry.run import Run
 from manifoldry.values import Embedding, NeighborGraph
@@ -102,8 +100,4 @@ class GraphEmbedder(Embedder):
             index = NeighborIndex.of_graph(X.n_points)
             found = Sample(None, X, symmetrize(X, self.symmetry), index)
             return edges.refined(found, index.rule, self.symmetry, run)
-        rule = self._rule(X.shape[0])
-        neighbors, index = neighbor_graph(X, edges.candidates(rule, X.shape[0]), run)
-        points = None if self._pairwise and issparse(X) else X
-        found = Sample(points, neighbors, symmetrize(neighbors, self.symmetry), index, self._pairwise)
-        return edges.refined(found, rule, self.symmetry, run)
+        return edges.sample(X, self._rule(X.shape[0]), self.symmetry, self._pairwise, run)

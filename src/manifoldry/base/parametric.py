@@ -36,8 +36,8 @@ MAX_MISSED_SHARE = 0.1
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What the encoder is trained by: the loss, the neighbors, and further facts for the fitted estimator."""
+class EncoderProblem:
+    """What an encoder is to minimize: a loss of layouts, with the neighbors, and what the fitted estimator keeps."""
 
     loss: LayoutLoss
     graph: NeighborGraph
@@ -73,42 +73,42 @@ class ParametricEmbedding(Embedder):
         Backend(self.backend).require()
 
     @abstractmethod
-    def _surroundings(self, X: Any, inputs: NetworkInputs, run: Run) -> Surroundings:
+    def _problem(self, X: Any, inputs: NetworkInputs, run: Run) -> EncoderProblem:
         """Return the loss of layouts of the rows."""
 
     @abstractmethod
-    def _layout(self, X: Any, around: Surroundings, run: Run) -> FloatArray:
+    def _layout(self, X: Any, problem: EncoderProblem, run: Run) -> FloatArray:
         """Return the layout of lowest loss, of which no map is asked."""
 
-    def _reached(self, Y: FloatArray, around: Surroundings) -> dict[str, Any]:  # noqa: ARG002
+    def _reached(self, Y: FloatArray, problem: EncoderProblem) -> dict[str, Any]:  # noqa: ARG002
         """Return further attributes of the fitted estimator that say what was reached."""
         return {}
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         inputs = NetworkInputs.of(X, run, MAX_ENCODER_INPUTS)
-        around = self._surroundings(X, inputs, run)
-        target = self._layout(X, around, run) if self.fine_tuning < 1 else None
-        extension, trace, missed = self._encoder(inputs, target, around, X.dtype, run)
-        notes = {**around.notes, "layout_missed": missed, "advice": _advice(missed, run)}
+        problem = self._problem(X, inputs, run)
+        target = self._layout(X, problem, run) if self.fine_tuning < 1 else None
+        extension, trace, missed = self._encoder(inputs, target, problem, X.dtype, run)
+        notes = {**problem.notes, "layout_missed": missed, "advice": _advice(missed, run)}
         places = extension(X, run)
         return Embedding(
             places,
-            graph=around.graph,
+            graph=problem.graph,
             trace=trace,
             extension=extension,
             notes=notes,
-            fitted={**around.fitted, **self._reached(places, around)},
+            fitted={**problem.fitted, **self._reached(places, problem)},
         )
 
     def _encoder(
-        self, inputs: NetworkInputs, target: FloatArray | None, around: Surroundings, dtype: Any, run: Run
+        self, inputs: NetworkInputs, target: FloatArray | None, problem: EncoderProblem, dtype: Any, run: Run
     ) -> tuple[NetworkMap, Trace, float]:
         """Train the net towards the target, if there is one, then by the loss; tell what share of it was missed."""
         backend, precision = Backend(self.backend), np.float32 if dtype == np.float32 else np.float64
         center, unit, linear, targets = _frame(inputs, target, self.n_components)
         rng = run.rng("weights")
         network = linear_network(linear, self.hidden_layer_sizes, self.activation, np.sqrt(inputs.variance), rng)
-        lengths = self.noise / inputs.unit * _nearest(around.graph)
+        lengths = self.noise / inputs.unit * _nearest(problem.graph)
         rows = NoisyRows(backend.array(inputs.rows.astype(precision)), lengths, run.rng("noise"), backend)
         parameters = backend.array(network.parameters.astype(precision))
         trace, missed = None, 0.0
@@ -121,7 +121,7 @@ class ParametricEmbedding(Embedder):
             missed = left / float((targets**2).sum(axis=1).mean())
         if trace is None or by_loss.n_epochs:
             table = np.zeros((len(inputs.rows), self.n_components))
-            tuned = EncoderLoss(network, rows, around.loss, table, center, unit, self.weight_decay, backend)
+            tuned = EncoderLoss(network, rows, problem.loss, table, center, unit, self.weight_decay, backend)
             parameters, trace = train(parameters, tuned, inputs.order, by_loss, run)
         trained = replace(network, parameters=np.asarray(backend.host(parameters), dtype=np.float64))
         return inputs.encoder(trained, unit, center), trace, missed

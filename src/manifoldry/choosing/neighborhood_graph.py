@@ -7,14 +7,10 @@ from typing import Any
 from manifoldry import check
 from manifoldry.choosing.input import checked_input, is_precomputed
 from manifoldry.geometry.edges import EdgeLengths, EdgeRule, ShortCircuitRule
-from manifoldry.neighbors.graph import symmetrize
-from manifoldry.neighbors.sample import Sample
-from manifoldry.neighbors.search import NeighborRule, neighbor_graph
+from manifoldry.neighbors.search import NeighborRule
+from manifoldry.parameters import check_value
 from manifoldry.run import Run
 from manifoldry.values import NeighborGraph
-
-EDGE_LENGTHS = ("distance", "local_linearity", "kl", "bhattacharyya", "hellinger")
-SHORT_CIRCUIT_RULES = ("betweenness", "tangents", "detours")
 
 
 def neighborhood_graph(  # noqa: PLR0913
@@ -67,13 +63,10 @@ def neighborhood_graph(  # noqa: PLR0913
     >>> neighborhood_graph(X, n_neighbors=5, edge_lengths="hellinger").lengths.max() <= 1
     np.True_
     """
-    check.choice("edge_lengths", edge_lengths, EDGE_LENGTHS)
-    if remove_short_circuits is not None:
-        check.choice("remove_short_circuits", remove_short_circuits, SHORT_CIRCUIT_RULES)
+    check_value("edge_lengths", edge_lengths, EdgeLengths)
+    check_value("remove_short_circuits", remove_short_circuits, ShortCircuitRule | None)
     points = checked_input(X, metric, metric_params)
     n, run = points.shape[0], Run(random_state, n_jobs)
     edges = EdgeRule(edge_lengths, remove_short_circuits, check.n_components(n_components, n))
     rule = NeighborRule(n_neighbors, radius, metric, metric_params).resolve(n)
-    found, index = neighbor_graph(points, edges.candidates(rule, n), run)
-    sample = Sample(points, found, symmetrize(found), index, is_precomputed(metric))
-    return edges.refined(sample, rule, "or", run).neighbors
+    return edges.sample(points, rule, "or", is_precomputed(metric), run).neighbors

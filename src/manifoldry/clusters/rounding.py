@@ -10,6 +10,7 @@ from scipy.sparse.csgraph import connected_components
 
 from manifoldry.clusters.clusterer import Assign
 from manifoldry.extend.affinity import LaplacianNystrom
+from manifoldry.neighbors.lists import shared_places
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
@@ -64,7 +65,4 @@ def share_places(V: FloatArray, graph: NeighborGraph) -> FloatArray:
     copies = graph.lengths == 0
     if not copies.any():
         return V
-    count, group = connected_components(graph.with_only(copies).to_sparse(), directed=False)
-    sums = np.stack([np.bincount(group, column, minlength=count) for column in V.T], axis=1)
-    shared: FloatArray = (sums / np.bincount(group)[:, None])[group]
-    return shared
+    return shared_places(V, connected_components(graph.with_only(copies).to_sparse(), directed=False)[1])

@@ -15,9 +15,9 @@ from manifoldry.neighbors.search import NeighborRule
 from manifoldry.parameters import Fraction, Positive, PositiveInt
 from manifoldry.patches.advice import charting_advice
 from manifoldry.patches.affine import AlignedCharts, AlignmentOptions, align_charts
-from manifoldry.patches.atlas import Atlas, ChartOptions
+from manifoldry.patches.atlas import Atlas, ChartOptions, PatchRule
+from manifoldry.patches.overlaps import refuse_apart
 from manifoldry.patches.restarts import Chosen, Trial, least_contradicted, resolve_n_init
-from manifoldry.patches.rule import PatchRule, refuse_apart
 from manifoldry.patches.sample_graph import sample_graph
 from manifoldry.patches.unfold import CenteredPatchInverse, CenteredPatchMap, PatchMap
 from manifoldry.registry import register

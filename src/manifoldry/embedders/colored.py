@@ -11,11 +11,10 @@ from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.base.blockwise import BlockFit
 from manifoldry.base.embedder import count_points
 from manifoldry.base.targets import known_classes, known_numbers
-from manifoldry.extend.pieces import embed_pieces
 from manifoldry.extend.unfolded import distances_fit, embed_unfolded, refuse_many_pairs
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.targets import Targets
-from manifoldry.parameters import Fraction, Positive
+from manifoldry.parameters import Fraction, Positive, ProperShare
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.semidefinite import PairDistances, unfold_points
@@ -128,7 +127,7 @@ class ColoredMVU(GraphEmbedder):
     target_metric: TargetMetric = "categorical"
     target_weight: Fraction = 1.0
     constraints: Literal["equal", "at most"] = "equal"
-    slack: Positive = 1e-2
+    slack: ProperShare = 1e-2
     tol: Positive = 1e-4
 
     stretch_: float = fitted()
@@ -142,19 +141,12 @@ class ColoredMVU(GraphEmbedder):
         instead="its semidefinite program takes a thousand or two points. IPA unfolds all rows, UMAP takes targets.",
     )
 
-    def _check_parameters(self, n_points: int) -> None:
-        super()._check_parameters(n_points)
-        if self.slack >= 1:
-            raise ValueError(f"slack must be below 1, a share of squared distances; got {self.slack}.")
-
     def _embed(self, X: Any, run: Run) -> Embedding:
         return self._embed_with(X, None, run)
 
     def _embed_with(self, X: Any, y: Any, run: Run) -> Embedding:
         targets = None if y is None else self._targets(y, count_points(X))
-        sample = replace(self._sample(X, run), targets=targets)
-        embedding = embed_pieces(sample, self._unfold, self.n_components, self.disconnected, run)
-        return replace(embedding, notes={**sample.index.notes, **embedding.notes})
+        return self._embed_sample(replace(self._sample(X, run), targets=targets), run)
 
     def _targets(self, y: Any, n_points: int) -> Targets:
         if self.target_metric == "categorical":
@@ -166,10 +158,16 @@ class ColoredMVU(GraphEmbedder):
         pairs = PairDistances.of_graph(sample.graph)
         refuse_many_pairs(type(self).__name__, pairs)
         form, n_known = _form(sample, self.target_metric, self.target_weight)
-        settings: Any = {"slack": self.slack, "tol": self.tol, "at_most": self.constraints == "at most"}
-        fits = distances_fit(sample, pairs, self)
         with run.stage("semidefinite program"), run.stoppable():
-            solution = unfold_points(pairs, run, fits=fits, form=form, **settings)
+            solution = unfold_points(
+                pairs,
+                run,
+                slack=self.slack,
+                tol=self.tol,
+                fits=distances_fit(sample, pairs, self),
+                form=form,
+                at_most=self.constraints == "at most",
+            )
         if form is not None:
             solution = replace(solution, certificate=replace(solution.certificate, claim=DEPENDENCE_CLAIM))
         silent = form is None and self.target_weight > 0

@@ -18,7 +18,7 @@ from manifoldry.geometry.neighborhoods import dense, dense_rows
 from manifoldry.neighbors.search import NeighborRule
 from manifoldry.neighbors.targets import Targets
 from manifoldry.parameters import ClusterEstimator, Described, Fraction, Positive, PositiveInt
-from manifoldry.patches.atlas import Atlas, ChartOptions, History
+from manifoldry.patches.atlas import Atlas, ChartOptions, History, PatchRule
 from manifoldry.patches.found import FoundLayout
 from manifoldry.patches.growth import PatchGrowth, can_grow, cell_radii, grown_layout
 from manifoldry.patches.layout import (
@@ -29,9 +29,8 @@ from manifoldry.patches.layout import (
     place_points,
     wider_atlases,
 )
-from manifoldry.patches.overlaps import merged_overlaps
+from manifoldry.patches.overlaps import merged_overlaps, refuse_apart
 from manifoldry.patches.restarts import Trial, least_contradicted, resolve_n_init
-from manifoldry.patches.rule import PatchRule, refuse_apart
 from manifoldry.patches.sample_graph import sample_graph
 from manifoldry.quality.comparison import most_trusted
 from manifoldry.registry import register

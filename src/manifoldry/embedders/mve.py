@@ -9,7 +9,7 @@ from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.base.blockwise import BlockFit
 from manifoldry.extend.unfolded import distances_fit, embed_unfolded, refuse_many_pairs
 from manifoldry.neighbors.sample import Sample
-from manifoldry.parameters import NonNegativeInt, Positive
+from manifoldry.parameters import NonNegativeInt, Positive, ProperShare
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.semidefinite import PairDistances
@@ -105,7 +105,7 @@ class MVE(GraphEmbedder):
     """
 
     constraints: Literal["equal", "at most"] = "equal"
-    slack: Positive = 1e-2
+    slack: ProperShare = 1e-2
     max_iter: NonNegativeInt = 20
     tol: Positive = 1e-4
 
@@ -120,11 +120,6 @@ class MVE(GraphEmbedder):
         "no",
         instead="its semidefinite programs take a thousand points or so. IPA unfolds all rows, and is certified too.",
     )
-
-    def _check_parameters(self, n_points: int) -> None:
-        super()._check_parameters(n_points)
-        if self.slack >= 1:
-            raise ValueError(f"slack must be below 1, a share of squared distances; got {self.slack}.")
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         pairs = PairDistances.of_graph(sample.graph)

@@ -14,7 +14,7 @@ from manifoldry.extend.unfolded import distances_fit, embed_unfolded
 from manifoldry.geometry.neighborhoods import gather
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.sample import Sample
-from manifoldry.parameters import Fraction, Positive, PositiveInt
+from manifoldry.parameters import Fraction, Positive, PositiveInt, ProperShare
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import landmark_scaling, place_columns
@@ -152,7 +152,7 @@ class MVU(GraphEmbedder):
     """
 
     constraints: Literal["equal", "at most"] = "equal"
-    slack: Positive = 1e-2
+    slack: ProperShare = 1e-2
     common_neighbors: bool = False
     max_rank: PositiveInt | None = None
     tol: Positive = 1e-4
@@ -172,8 +172,6 @@ class MVU(GraphEmbedder):
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
-        if self.slack >= 1:
-            raise ValueError(f"slack must be below 1, a share of squared distances; got {self.slack}.")
         if self.max_rank is not None:
             check.integer("max_rank", self.max_rank, self.n_components, None, " (n_components)")
         if self.common_neighbors and self.edge_lengths != "distance":

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from manifoldry.base.estimator import estimator, fitted
-from manifoldry.base.parametric import ParametricEmbedding, Surroundings
+from manifoldry.base.parametric import EncoderProblem, ParametricEmbedding
 from manifoldry.extend.network_map import NetworkInputs
 from manifoldry.geometry.entropic import (
     NEIGHBORS_PER_PERPLEXITY,
@@ -23,16 +23,10 @@ from manifoldry.parameters import Positive, PositiveInt
 from manifoldry.patches.start import find_start
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.solve.divergence import ExaggerationPhase, JointDivergence, minimize_divergence
+from manifoldry.solve.divergence import TSNE_INITIAL_STD, ExaggerationSchedule, JointDivergence, minimize_divergence
 from manifoldry.solve.parametric import DivergenceLoss
 from manifoldry.solve.repulsion import LayoutKernel, choose_repulsion
 from manifoldry.values import FloatArray
-
-TARGET_START_STD = 1e-4
-"""Standard deviation of the start of the layout that the net learns first, as in `TSNE`; so are the following."""
-TARGET_EXAGGERATION, TARGET_EXAGGERATED_ITER, TARGET_ITER, TARGET_TOL = 12.0, 250, 1000, 5e-3
-COLLAPSED_TARGET = 0.1
-"""Early exaggeration ends when the layout has shrunk to this share of its start."""
 
 
 @register(
@@ -129,7 +123,7 @@ class ParametricTSNE(ParametricEmbedding):
         rule = NeighborRule(self.n_neighbors, None, search=self.search)
         return rule.resolve(n_points, int(np.ceil(NEIGHBORS_PER_PERPLEXITY * largest)))
 
-    def _surroundings(self, X: Any, inputs: NetworkInputs, run: Run) -> Surroundings:  # noqa: ARG002
+    def _problem(self, X: Any, inputs: NetworkInputs, run: Run) -> EncoderProblem:  # noqa: ARG002
         graph, index = list_neighbors(X, self._rule(len(X)), run)
         conditional = conditional_probabilities(graph, self.perplexity, None, run)
         joint = conditional.joint()
@@ -137,19 +131,14 @@ class ParametricTSNE(ParametricEmbedding):
         repulsion = choose_repulsion(kernel, len(X), self.n_components)
         divergence = JointDivergence(joint, negative_entropy(joint.data), kernel, repulsion, run)
         notes = {**index.notes, "perplexity_missed": conditional.missed, "repulsion": repulsion.name}
-        return Surroundings(DivergenceLoss(divergence), graph, joint, notes, {"affinity_matrix_": joint})
+        return EncoderProblem(DivergenceLoss(divergence), graph, joint, notes, {"affinity_matrix_": joint})
 
-    def _layout(self, X: Any, around: Surroundings, run: Run) -> FloatArray:
-        divergence = around.loss.divergence  # type: ignore[attr-defined]
-        start = find_start("auto", X, around.affinities, self.n_components, run)
-        places = start.places if start.shaped else TARGET_START_STD * start.places
-        collapsed = COLLAPSED_TARGET * min(float(places.std(axis=0).max()), TARGET_START_STD)
-        early = 0 if start.shaped else TARGET_EXAGGERATED_ITER
-        phases = [
-            ExaggerationPhase("early exaggeration", early, TARGET_EXAGGERATION, 0.0, collapsed),
-            ExaggerationPhase("main", TARGET_ITER - early, 1.0, TARGET_TOL),
-        ]
+    def _layout(self, X: Any, problem: EncoderProblem, run: Run) -> FloatArray:
+        divergence = problem.loss.divergence  # type: ignore[attr-defined]
+        start = find_start("auto", X, problem.affinities, self.n_components, run)
+        places = start.places if start.shaped else TSNE_INITIAL_STD * start.places
+        phases = ExaggerationSchedule().phases(places, start.shaped)
         return minimize_divergence(divergence, places, phases, "auto", run, rescale=start.shaped)[0]
 
-    def _reached(self, Y: FloatArray, around: Surroundings) -> dict[str, Any]:
-        return {"kl_divergence_": around.loss.divergence.final_value(Y)[0]}  # type: ignore[attr-defined]
+    def _reached(self, Y: FloatArray, problem: EncoderProblem) -> dict[str, Any]:
+        return {"kl_divergence_": problem.loss.divergence.final_value(Y)[0]}  # type: ignore[attr-defined]

@@ -7,9 +7,9 @@ from typing import Any, Literal
 from scipy.sparse import csr_array
 
 from manifoldry.base.estimator import estimator, fitted
-from manifoldry.base.parametric import ParametricEmbedding, Surroundings
+from manifoldry.base.parametric import EncoderProblem, ParametricEmbedding
 from manifoldry.extend.network_map import NetworkInputs
-from manifoldry.geometry.fuzzy import find_ab_params, fuzzy_simplicial_set
+from manifoldry.geometry.fuzzy import N_FUZZY_NEIGHBORS, find_ab_params, fuzzy_simplicial_set
 from manifoldry.neighbors.lists import list_neighbors
 from manifoldry.neighbors.search import NeighborRule
 from manifoldry.parameters import NonNegative, NonNegativeInt, Positive, PositiveInt
@@ -21,7 +21,6 @@ from manifoldry.solve.negative_sampling import LayoutParameters, optimize_layout
 from manifoldry.solve.parametric import FuzzyCrossEntropy
 from manifoldry.values import FloatArray
 
-UMAP_NEIGHBORS = 15
 TARGET_EPOCHS, SHAPED_TARGET_EPOCHS, SHAPED_TARGET_RATE = 200, 100, 0.25
 """Epochs of the layout that the net learns first, and those and the learning rate from a start that has its shape; as
 those of `UMAP` for many points: the net does not follow the last details anyway."""
@@ -140,22 +139,22 @@ class ParametricUMAP(ParametricEmbedding):
             raise ValueError(f"min_dist must be at most spread = {self.spread:g}; got {self.min_dist:g}.")
 
     def _rule(self, n_points: int) -> NeighborRule:
-        return NeighborRule(self.n_neighbors, None, search=self.search).resolve(n_points, UMAP_NEIGHBORS)
+        return NeighborRule(self.n_neighbors, None, search=self.search).resolve(n_points, N_FUZZY_NEIGHBORS)
 
-    def _surroundings(self, X: Any, inputs: NetworkInputs, run: Run) -> Surroundings:
+    def _problem(self, X: Any, inputs: NetworkInputs, run: Run) -> EncoderProblem:
         graph, index = list_neighbors(X, self._rule(len(X)), run)
         with run.stage("affinities"):
             fuzzy = fuzzy_simplicial_set(graph, run)
         parameters = self._parameters(shaped=False)
         loss = FuzzyCrossEntropy(fuzzy, parameters, inputs.order, run.rng("repelled"))
         kernel = {"a_": parameters.a, "b_": parameters.b}
-        return Surroundings(loss, graph, fuzzy, index.notes, {"affinity_matrix_": fuzzy, **kernel})
+        return EncoderProblem(loss, graph, fuzzy, index.notes, {"affinity_matrix_": fuzzy, **kernel})
 
-    def _layout(self, X: Any, around: Surroundings, run: Run) -> FloatArray:
-        start = find_start("auto", X, around.affinities, self.n_components, run, otherwise="spectral")
+    def _layout(self, X: Any, problem: EncoderProblem, run: Run) -> FloatArray:
+        start = find_start("auto", X, problem.affinities, self.n_components, run, otherwise="spectral")
         places = rounded_layout(start.places, stretched=not start.shaped)
         parameters = self._parameters(start.shaped)
-        return optimize_layout(places, around.affinities, parameters, run, rescale=start.shaped)[0]
+        return optimize_layout(places, problem.affinities, parameters, run, rescale=start.shaped)[0]
 
     def _parameters(self, shaped: bool) -> LayoutParameters:
         return LayoutParameters(

@@ -9,14 +9,14 @@ import numpy as np
 from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.base.blockwise import BlockFit
 from manifoldry.extend.local import forward
-from manifoldry.neighbors.lists import distinct_rows
+from manifoldry.neighbors.lists import distinct_rows, shared_places
 from manifoldry.neighbors.sample import Sample
 from manifoldry.parameters import Positive, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import principal_axes
 from manifoldry.solve.semidefinite.structure import GraphStructure, preserve_structure
-from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph
+from manifoldry.values import Embedding, FloatArray, NeighborGraph
 
 MAX_STRUCTURE_POINTS = 600
 """Points up to which a fit ends in some minutes: 178 wines take 11 s and 150 digits 3 s, and a round costs the cube of
@@ -156,7 +156,8 @@ class SPE(GraphEmbedder):
             found = preserve_structure(structure, run, C=self.C, tol=self.tol, max_iter=self.max_iter)
         coordinates, spectrum = principal_axes(found.V, n_components)
         if sample.X is not None and not sample.pairwise:
-            coordinates = _shared_places(coordinates, distinct_rows(sample.X)[1])
+            first, group = distinct_rows(sample.X)
+            coordinates = shared_places(coordinates, group) if len(first) < len(group) else coordinates
         kept = share_kept(A, coordinates)
         rank = found.certificate.rank
         return Embedding(
@@ -193,14 +194,6 @@ def share_kept(A: FloatArray, Y: FloatArray) -> float:
     degrees = A.sum(axis=1).astype(int)
     nearest = np.arange(len(A)) < degrees[:, None]
     return float(np.take_along_axis(A, order, axis=1)[nearest].mean()) if degrees.any() else 1.0
-
-
-def _shared_places(Y: FloatArray, group: IntArray) -> FloatArray:
-    """Return coordinates with the mean place of each group's points for all of them."""
-    if group.max() + 1 == len(group):
-        return Y
-    means = np.column_stack([np.bincount(group, column) for column in Y.T]) / np.bincount(group)[:, None]
-    return means[group]
 
 
 def _dense(A: FloatArray) -> tuple[str, ...]:

@@ -23,16 +23,11 @@ from manifoldry.parameters import NonNegativeInt, Positive, Range
 from manifoldry.patches.start import find_start
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.solve.divergence import ExaggerationPhase, JointDivergence, minimize_divergence
+from manifoldry.solve.divergence import TSNE_INITIAL_STD, ExaggerationSchedule, JointDivergence, minimize_divergence
 from manifoldry.solve.initialization import check_init
 from manifoldry.solve.repulsion import LayoutKernel, choose_repulsion
 from manifoldry.values import Embedding, FloatArray
 
-TSNE_INITIAL_STD = 1e-4
-"""Standard deviation of an initial layout that is not given."""
-EARLY_EXAGGERATION_ITER = 250
-COLLAPSED_SHARE = 0.1
-"""Early exaggeration ends when the layout has shrunk to this share of its start."""
 MAX_NEW_PERPLEXITY = 5.0
 """Of new points: one is to join its nearest neighbors, not the mean of many; heavy tails let it."""
 
@@ -205,9 +200,16 @@ class TSNE(NeighborEmbedding):
         kernel = LayoutKernel.student_t(self.dof)
         repulsion = choose_repulsion(kernel, n, self.n_components, repulsion=self.repulsion, accuracy=self.accuracy)
         divergence = JointDivergence(joint, negative_entropy(joint.data), kernel, repulsion, run)
-        layout, trace = minimize_divergence(
-            divergence, places, self._phases(places, start.shaped), self.learning_rate, run, rescale=start.shaped
+        schedule = ExaggerationSchedule(
+            self.max_iter,
+            self.tol,
+            self.early_exaggeration,
+            self.early_exaggeration_iter,
+            self.late_exaggeration,
+            self.late_exaggeration_iter,
         )
+        phases = schedule.phases(places, start.shaped)
+        layout, trace = minimize_divergence(divergence, places, phases, self.learning_rate, run, rescale=start.shaped)
         value, how = divergence.final_value(layout)
         rate = n / 2 if self.learning_rate == "auto" else float(self.learning_rate)
         embedding = Embedding(
@@ -217,19 +219,3 @@ class TSNE(NeighborEmbedding):
             fitted={"kl_divergence_": value, "affinity_matrix_": joint, "learning_rate_": rate},
         )
         return embedding, kernel
-
-    def _phases(self, start: FloatArray, shaped: bool) -> list[ExaggerationPhase]:
-        # Exaggerated probabilities of a graph that is connected too well (all eigenvalues of its normalized Laplacian
-        # above 1 / exaggeration) draw everything into one point, and soon nothing but rounding is left to grow from.
-        collapsed = COLLAPSED_SHARE * min(float(start.std(axis=0).max()), TSNE_INITIAL_STD)
-        # Clusters form in the first phase. A layout that has its shape already comes to the same divergence without: on
-        # a roll of 20,000 points 0.661 after 200 iterations, with it 0.662 after 400.
-        usual = 0 if shaped else EARLY_EXAGGERATION_ITER
-        asked = self.early_exaggeration_iter
-        early = min(usual if isinstance(asked, str) else asked, self.max_iter)
-        late = min(self.late_exaggeration_iter, self.max_iter - early) if self.late_exaggeration > 1 else 0
-        return [
-            ExaggerationPhase("early exaggeration", early, self.early_exaggeration, self.tol, collapsed),
-            ExaggerationPhase("main", self.max_iter - early - late, 1.0, self.tol),
-            ExaggerationPhase("late exaggeration", late, self.late_exaggeration),
-        ]

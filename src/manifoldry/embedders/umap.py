@@ -13,7 +13,13 @@ from manifoldry.base.embedder import Embedder, count_points
 from manifoldry.base.estimator import estimator, fitted
 from manifoldry.base.targets import known_classes, known_numbers
 from manifoldry.extend.umap_placement import UMAPPlacement
-from manifoldry.geometry.fuzzy import find_ab_params, fuzzy_simplicial_set, intersect_labels, intersect_targets
+from manifoldry.geometry.fuzzy import (
+    N_FUZZY_NEIGHBORS,
+    find_ab_params,
+    fuzzy_simplicial_set,
+    intersect_labels,
+    intersect_targets,
+)
 from manifoldry.neighbors.lists import distinct_rows, list_neighbors
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.parameters import Fraction, NonNegative, NonNegativeInt, Positive, PositiveInt
@@ -25,7 +31,6 @@ from manifoldry.solve.initialization import Init, check_init, rounded_layout
 from manifoldry.solve.negative_sampling import LayoutParameters, optimize_layout
 from manifoldry.values import Embedding, FloatArray, NeighborGraph
 
-DEFAULT_NEIGHBORS = 15
 FEW_POINTS, FEW_POINTS_EPOCHS, MANY_POINTS_EPOCHS = 10_000, 500, 200
 """Up to so many points the first number of epochs, beyond the second."""
 LEARNING_RATE, SHAPED_LEARNING_RATE = 1.0, 0.25
@@ -197,7 +202,7 @@ class UMAP(Embedder):
 
     def _rule(self, n_points: int) -> NeighborRule:
         rule = NeighborRule(self.n_neighbors, None, self.metric, self.metric_params, self.search)
-        return rule.resolve(n_points, DEFAULT_NEIGHBORS)
+        return rule.resolve(n_points, N_FUZZY_NEIGHBORS)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         return self._embed_with(X, None, run)

@@ -6,15 +6,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from scipy.sparse import issparse
 
 from manifoldry.geometry.crossings import without_crossings
 from manifoldry.geometry.local_linearity import LocalLinearity
 from manifoldry.geometry.neighborhoods import dense, dense_rows
-from manifoldry.geometry.patch_gaussians import DIVERGENCES, LocalGaussians
+from manifoldry.geometry.patch_gaussians import DIVERGENCES, LocalGaussians, PatchDivergence
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.sample import Sample
-from manifoldry.neighbors.search import NeighborIndex, NeighborRule
-from manifoldry.neighbors.short_circuits import MIN_DETOUR_RATIO, short_circuits, ways_around
+from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
+from manifoldry.neighbors.short_circuits import MIN_DETOUR_RATIO, Suspicion, short_circuits, ways_around
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
@@ -54,6 +55,13 @@ class EdgeRule:
         if self.edge_lengths not in DIVERGENCES or rule.n_neighbors is None:
             return rule
         return replace(rule, n_neighbors=min(N_CANDIDATES * int(rule.n_neighbors), n_points - 1))
+
+    def sample(self, X: Any, rule: NeighborRule, symmetry: str, pairwise: bool, run: Run) -> Sample:
+        """Return validated input with its neighbors by a resolved rule: rows, or distances if ``pairwise``."""
+        neighbors, index = neighbor_graph(X, self.candidates(rule, X.shape[0]), run)
+        points = None if pairwise and issparse(X) else X
+        found = Sample(points, neighbors, symmetrize(neighbors, symmetry), index, pairwise)
+        return self.refined(found, rule, symmetry, run)
 
     def refined(self, sample: Sample, rule: NeighborRule, symmetry: str, run: Run) -> Sample:
         """Return a sample of ``candidates`` with the edges and lengths of this rule, for so many neighbors."""
@@ -105,7 +113,7 @@ class EdgeRule:
         """Return the symmetric graph without short circuits: the door to all that finds them."""
         if self.remove_short_circuits == "tangents":
             return without_crossings(dense(sample.X), graph, self.dimension, run)
-        by: Any = self.remove_short_circuits
+        by: Suspicion = "betweenness" if self.remove_short_circuits == "betweenness" else "detours"
         return short_circuits(graph, run, by).removed_from(graph)
 
 
@@ -113,11 +121,12 @@ class EdgeRule:
 class EdgeMeasure:
     """Lengths other than the distance: by tangent planes, or by the divergence of the neighborhoods' Gaussians.
 
-    ``members`` are the points of a component among all fitted ones. Copies of a point are always at length 0.
+    ``divergence`` is that of Gaussians; ``members`` are the points of a component among all fitted ones. Copies of a
+    point are always at length 0.
     """
 
     rule: LocalLinearity | LocalGaussians
-    divergence: Any = None
+    divergence: PatchDivergence = "kl"
     members: IntArray | None = None
 
     def of_edges(self, pairs: IntArray, distances: FloatArray) -> FloatArray:

@@ -12,6 +12,8 @@ from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
+N_FUZZY_NEIGHBORS = 15
+"""Neighbors of each point where nothing is said, as in umap-learn."""
 LISTS_PER_TASK = 4096
 MIN_SIGMA_SHARE = 1e-3
 """Least sigma, as a share of a mean distance."""

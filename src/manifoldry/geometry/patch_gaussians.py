@@ -11,8 +11,8 @@ from manifoldry.geometry.neighborhoods import MAX_STACK_ENTRIES, gather
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
-Divergence = Literal["kl", "bhattacharyya", "hellinger"]
-DIVERGENCES: tuple[str, ...] = get_args(Divergence)
+PatchDivergence = Literal["kl", "bhattacharyya", "hellinger"]
+DIVERGENCES: tuple[str, ...] = get_args(PatchDivergence)
 
 MAX_PATCH_NEIGHBORS = 30
 """Neighbors that a patch has at most, the nearest: of a radius that lists hundreds they tell no more."""
@@ -108,12 +108,12 @@ class LocalGaussians:
         noise = shrinkage * float(np.median(size)) if real.any() else 1.0
         return replace(known, noise=noise, axes=axes, variances=variances)
 
-    def lengths(self, pairs: IntArray, kind: Divergence) -> FloatArray:
+    def lengths(self, pairs: IntArray, kind: PatchDivergence) -> FloatArray:
         """Return the lengths between the patches of fitted points, given by their indices (m, 2)."""
         i, j = pairs.T
         return self._lengths(self.patches, i, self.axes, self.variances, j, kind)
 
-    def lengths_of_new(self, Q: Any, neighbors: IntArray, same: IntArray, kind: Divergence) -> FloatArray:
+    def lengths_of_new(self, Q: Any, neighbors: IntArray, same: IntArray, kind: PatchDivergence) -> FloatArray:
         """Return the lengths (m, width) from new points, whose patches are they and their neighbors, to these.
 
         A new point that coincides with a fitted one has the patch of that one, given by ``same``, else -1.
@@ -148,7 +148,7 @@ class LocalGaussians:
         return [np.arange(lo, min(lo + step, m)) for lo in range(0, m, step)]
 
     def _lengths(
-        self, mine: Patches, i: IntArray, axes: FloatArray, variances: FloatArray, j: IntArray, kind: Divergence
+        self, mine: Patches, i: IntArray, axes: FloatArray, variances: FloatArray, j: IntArray, kind: PatchDivergence
     ) -> FloatArray:
         lengths = np.empty(len(i))
         for block in self._blocks(len(i), mine.members.shape[1]):
@@ -237,7 +237,7 @@ class PatchPair:
     gap: FloatArray
     noise: float
 
-    def length(self, kind: Divergence) -> FloatArray:
+    def length(self, kind: PatchDivergence) -> FloatArray:
         r"""Return lengths, whose squares are divergences, as the squares of distances are.
 
         "kl" is :math:`\sqrt{KL(i \| j) + KL(j \| i)}`, "bhattacharyya" :math:`\sqrt{B}` and "hellinger"

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array, issparse
 
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule, neighbor_graph
 from manifoldry.run import Run
-from manifoldry.values import IntArray, NeighborGraph
+from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
 
 def distinct_rows(X: Any) -> tuple[IntArray, IntArray]:
@@ -33,6 +33,19 @@ def distinct_rows(X: Any) -> tuple[IntArray, IntArray]:
     inverse = np.array([places.setdefault(key, len(places)) for key in keys])
     first = np.unique(inverse, return_index=True)[1]
     return first, inverse
+
+
+def shared_places(Y: FloatArray, group: IntArray) -> FloatArray:
+    """Return coordinates (n, d) with the mean place of each group's points, numbered 0, 1, ..., for all of them.
+
+    Examples
+    --------
+    >>> shared_places(np.array([[2.0], [1.0], [4.0]]), np.array([0, 1, 0])).tolist()
+    [[3.0], [1.0], [3.0]]
+    """
+    sums = np.stack([np.bincount(group, column) for column in Y.T], axis=1)
+    shared: FloatArray = (sums / np.bincount(group)[:, None])[group]
+    return shared
 
 
 def list_neighbors(X: Any, rule: NeighborRule, run: Run) -> tuple[NeighborGraph, NeighborIndex]:

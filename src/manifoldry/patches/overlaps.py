@@ -156,3 +156,11 @@ def matching_form(overlaps: Overlaps, sizes: IntArray) -> sp.csr_array:
     form = sp.csr_array(sp.coo_array((blocks.ravel(), where), shape=(n_rows, n_rows)))
     present = np.concatenate([(steps < sizes[:, None]).ravel(), np.ones(c, dtype=bool)])
     return form if present.all() else sp.csr_array(form[present][:, present])
+
+
+def refuse_apart(n_pieces: int, disconnected: str) -> None:
+    """Refuse a patch graph in several pieces, where these are not to be laid side by side."""
+    if n_pieces > 1 and disconnected == "raise":
+        raise ValueError(
+            f"The patch graph is in {n_pieces} pieces; raise n_neighbors or overlap, or set disconnected='apart'."
+        )

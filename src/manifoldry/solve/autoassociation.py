@@ -9,7 +9,7 @@ import numpy as np
 
 from manifoldry.run import Run
 from manifoldry.solve.network import NETWORK_ROWS_PER_TASK, Network, array_module
-from manifoldry.solve.training import Backend
+from manifoldry.solve.training import Backend, added
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,3 @@ class Autoassociation:
 
         squares = self.run.map(task, self.run.ranges(len(rows), NETWORK_ROWS_PER_TASK), blas=True)
         return float(np.sum(squares)) / (len(rows) * self.variance)
-
-
-def added(parts: list[tuple[float, Any]]) -> tuple[float, Any]:
-    """Return the sums of values and gradients, in the order of the tasks."""
-    value, gradient = parts[0]
-    for more, slope in parts[1:]:
-        value += more
-        gradient += slope
-    return value, gradient

@@ -33,6 +33,12 @@ CHECK_EVERY = 50
 EXAGGERATED_MOMENTUM, MOMENTUM = 0.8, 0.95
 """With exaggerated probabilities, and without. MNIST, 5,000 digits: 150 steps of the second reach what takes 450 steps
 with 0.8."""
+TSNE_INITIAL_STD = 1e-4
+"""Standard deviation of an initial layout of t-SNE that is not given."""
+EARLY_EXAGGERATION_ITER = 250
+"""Steps with exaggerated probabilities from such a start."""
+COLLAPSED_SHARE = 0.1
+"""Early exaggeration ends when the layout has shrunk to this share of its start."""
 MAX_MOVE = 5.0
 """Longest move of a coordinate in one step."""
 
@@ -188,6 +194,35 @@ class ExaggerationPhase:
         collapsed = (lambda Y: bool(Y.std(axis=0).max() < self.min_width)) if self.min_width > 0 else None
         tol = 0.0 if exaggerated else self.tol
         return Phase(self.name, optimizer, self.max_iter, tol, CHECK_EVERY, collapsed, "divergence")
+
+
+@dataclass(frozen=True)
+class ExaggerationSchedule:
+    """The phases of t-SNE, by its parameters of the same names."""
+
+    max_iter: int = 1000
+    tol: float = 5e-3
+    early_exaggeration: float = 12.0
+    early_exaggeration_iter: int | Literal["auto"] = "auto"
+    late_exaggeration: float = 1.0
+    late_exaggeration_iter: int = 250
+
+    def phases(self, start: FloatArray, shaped: bool) -> list[ExaggerationPhase]:
+        """Return the phases from an initial layout, which may have the shape of the data already."""
+        # Exaggerated probabilities of a graph that is connected too well (all eigenvalues of its normalized Laplacian
+        # above 1 / exaggeration) draw everything into one point, and soon nothing but rounding is left to grow from.
+        collapsed = COLLAPSED_SHARE * min(float(start.std(axis=0).max()), TSNE_INITIAL_STD)
+        # Clusters form in the first phase. A layout that has its shape already comes to the same divergence without: on
+        # a roll of 20,000 points 0.661 after 200 iterations, with it 0.662 after 400.
+        usual = 0 if shaped else EARLY_EXAGGERATION_ITER
+        asked = self.early_exaggeration_iter
+        early = min(usual if isinstance(asked, str) else asked, self.max_iter)
+        late = min(self.late_exaggeration_iter, self.max_iter - early) if self.late_exaggeration > 1 else 0
+        return [
+            ExaggerationPhase("early exaggeration", early, self.early_exaggeration, self.tol, collapsed),
+            ExaggerationPhase("main", self.max_iter - early - late, 1.0, self.tol),
+            ExaggerationPhase("late exaggeration", late, self.late_exaggeration),
+        ]
 
 
 def minimize_divergence(

@@ -13,11 +13,10 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from manifoldry.run import Run
-from manifoldry.solve.autoassociation import added
 from manifoldry.solve.divergence import Divergence
 from manifoldry.solve.negative_sampling import REPULSION_OFFSET, LayoutParameters
 from manifoldry.solve.network import NETWORK_ROWS_PER_TASK, Network, array_module
-from manifoldry.solve.training import Backend
+from manifoldry.solve.training import Backend, added
 from manifoldry.values import FloatArray, IntArray
 
 N_REPELLED = 64

@@ -23,6 +23,15 @@ class Loss(Protocol):
         """Return the mean alone."""
 
 
+def added(parts: list[tuple[float, Any]]) -> tuple[float, Any]:
+    """Return the sums of values and gradients, in the order of the tasks."""
+    value, gradient = parts[0]
+    for more, slope in parts[1:]:
+        value += more
+        gradient += slope
+    return value, gradient
+
+
 FIRST_MOMENT, SECOND_MOMENT, ADAM_OFFSET = 0.9, 0.999, 1e-8
 """Decay of the running means, and what is added to the root: those of kingma2015."""
 

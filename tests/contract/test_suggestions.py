@@ -11,8 +11,14 @@ from manifoldry.registry import methods
 from manifoldry.solve.spectrum import Suggestion
 
 CARDS = {card.name: card for card in methods()}
-ASKED = {"PrincipalCurve": (1,), "PrincipalSurface": (1, 3), "NonlinearFactorAnalysis": (1, 3), "FastICA": (2, 4)}
-"""Else 1, 2 and 4: a curve has one dimension, a sheet and polynomial factors at most three, FastICA runs into NaN with one of digits."""
+ASKED = {
+    "PrincipalCurve": (1,),
+    "PrincipalSurface": (1, 3),
+    "NonlinearFactorAnalysis": (1, 3),
+    "FastICA": (2, 4),
+}
+"""Else 1, 2 and 4: a curve has one dimension, a sheet and polynomial factors have at most three, and FastICA runs into
+NaN with one of digits."""
 LINEAR = {"ClassicalMDS", "PCA", "IncrementalPCA"}
 """They judge flat dimensions, of which a roll needs three."""
 FEW = {"EAT": 40, "MVU": 40, "ColoredMVU": 40, "MVE": 40, "SPE": 40, "FastMVU": 60, "LandmarkMVU": 40, "TesseraMap": 80}

@@ -51,11 +51,12 @@ def unexplained(
     At the best coefficients their own derivatives vanish, so that the gradient is that of given coefficients.
     """
     factors = scores @ frame
-    design = np.column_stack([np.ones(len(rows)), basis.values(factors)])
+    phi, derived = basis.derivatives(factors, 1)
+    design = np.column_stack([np.ones(len(rows)), phi])
     solved = np.linalg.lstsq(design, rows, rcond=None)[0]
     left = rows - design @ solved
     total = (rows**2).sum()
-    slopes = np.einsum("nm,nmi->ni", left @ solved[1:].T, basis.slopes(factors))
+    slopes = np.einsum("nm,nmi->ni", left @ solved[1:].T, derived)
     return float((left**2).sum() / total), np.asarray(-2 / total * scores.T @ slopes)
 
 

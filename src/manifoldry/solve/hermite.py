@@ -35,21 +35,28 @@ class HermiteBasis:
 
     def values(self, f: FloatArray) -> FloatArray:
         """Return the polynomials at places f (..., d), shape (..., number)."""
-        return self._product(self._single(f), {})
+        single = self._single(f)
+        return _multiplied([self._of_variable(single, i, 0) for i in range(self.d)])
 
     def slopes(self, f: FloatArray) -> FloatArray:
         """Return the first derivatives, shape (..., number, d)."""
-        single = self._single(f)
-        return np.stack([self._product(single, {i: 1}) for i in range(self.d)], axis=-1)
+        return self.derivatives(f, 1)[1]
 
-    def bends(self, f: FloatArray) -> FloatArray:
-        """Return the second derivatives, shape (..., number, d, d)."""
-        single = self._single(f)
-        found = np.empty((*f.shape[:-1], len(self), self.d, self.d))
-        for i in range(self.d):
-            for j in range(i + 1):
-                found[..., i, j] = self._product(single, {i: 2} if i == j else {i: 1, j: 1})
-                found[..., j, i] = found[..., i, j]
+    def derivatives(self, f: FloatArray, order: int = 2) -> list[FloatArray]:
+        """Return values, first derivatives (..., number, d) and, for order 2, second ones (..., number, d, d)."""
+        single, d = self._single(f), self.d
+        parts = [[self._of_variable(single, i, k) for i in range(d)] for k in range(order + 1)]
+        plain = parts[0]
+        found = [_multiplied(plain)]
+        found.append(np.stack([_multiplied([*plain[:i], parts[1][i], *plain[i + 1 :]]) for i in range(d)], axis=-1))
+        if order > 1:
+            bends = np.empty((*found[1].shape, d))
+            for i in range(d):
+                for j in range(i + 1):
+                    mixed = [*plain]
+                    mixed[i], mixed[j] = (parts[2][i],) * 2 if i == j else (parts[1][i], parts[1][j])
+                    bends[..., i, j] = bends[..., j, i] = _multiplied(mixed)
+            found.append(bends)
         return found
 
     def after(self, shift: FloatArray, turn: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -59,32 +66,39 @@ class HermiteBasis:
         return weights @ moved, (weights[:, None] * moved).T @ here
 
     def _single(self, f: FloatArray) -> FloatArray:
-        r"""Return the normalized polynomials of each variable alone, shape (degree + 1, ..., d).
+        r"""Return the normalized polynomials of each variable alone, shape (..., d, degree + 1).
 
         :math:`\sqrt{k} h_k = f h_{k-1} - \sqrt{k-1} h_{k-2}`.
         """
-        found = np.empty((self.degree + 1, *f.shape))
-        found[0] = 1.0
-        for k in range(1, self.degree + 1):
-            found[k] = f * found[k - 1]
-            if k > 1:
-                found[k] = (found[k] - np.sqrt(k - 1) * found[k - 2]) / np.sqrt(k)
+        found = np.empty((*f.shape, self.degree + 1))
+        found[..., 0] = 1.0
+        found[..., 1] = f
+        for k in range(2, self.degree + 1):
+            found[..., k] = (f * found[..., k - 1] - np.sqrt(k - 1) * found[..., k - 2]) / np.sqrt(k)
         return found
 
-    def _product(self, single: FloatArray, orders: dict[int, int]) -> FloatArray:
-        r"""Return the products over variables, differentiated as often as ``orders`` says: :math:`h_k' = \sqrt{k} h_{k-1}`."""
-        found = np.empty((*single.shape[1:-1], len(self)))
-        for m, exponents in enumerate(self.powers):
-            column: FloatArray | float = 1.0
-            for i, k in enumerate(exponents):
-                order = orders.get(i, 0)
-                if k < order:
-                    column = 0.0
-                    break
-                if k > 0:
-                    column = column * (np.sqrt(np.prod(np.arange(k - order + 1, k + 1))) * single[k - order, ..., i])
-            found[..., m] = column
-        return found
+    def _of_variable(self, single: FloatArray, i: int, order: int) -> FloatArray:
+        r"""Return what variable i has in every polynomial, differentiated: :math:`h_k' = \sqrt{k} h_{k-1}`."""
+        indices, factors = _derivative(self.d, self.degree, i, order)
+        part = single[..., i, indices]
+        return part if order == 0 else part * factors
+
+
+def _multiplied(parts: list[FloatArray]) -> FloatArray:
+    found = parts[0]
+    for part in parts[1:]:
+        found = found * part
+    return found
+
+
+@cache
+def _derivative(d: int, degree: int, i: int, order: int) -> tuple[IntArray, FloatArray]:
+    """Return which polynomial of variable i is in each derivative, and its factor, 0 where the degree is too low."""
+    powers = _powers(d, degree)[:, i]
+    factors = np.ones(len(powers))
+    for k in range(order):
+        factors = factors * np.maximum(powers - k, 0)
+    return np.maximum(powers - order, 0), np.sqrt(factors)
 
 
 @cache

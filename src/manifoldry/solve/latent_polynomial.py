@@ -9,7 +9,7 @@ import numpy as np
 from manifoldry.geometry.neighborhoods import dense
 from manifoldry.run import Run
 from manifoldry.solve.hermite import HermiteBasis, gauss_hermite
-from manifoldry.values import FloatArray
+from manifoldry.values import FloatArray, IntArray
 
 QUADRATURE_BLOCK = 300_000
 """Numbers of the polynomials at all nodes held at a time: a few megabytes."""
@@ -21,6 +21,8 @@ MAX_NEWTON = 60
 """Steps towards a mode; five are usual."""
 MODE_TOL = 1e-9
 """Length of a Newton step after which the place is that of the mode to rounding."""
+MODE_RISE_TOL = 1e-12
+"""Share by which rounding may lower the log-posterior in a step that is taken nevertheless."""
 LEAST_CURVATURE = 0.25
 """Least curvature for which nodes are spread: where a posterior is flatter, as between two modes, it is as wide as the
 other terms let it be, about as the prior, of curvature 1."""
@@ -28,7 +30,7 @@ other terms let it be, about as the prior, of curvature 1."""
 
 @dataclass(frozen=True)
 class LatentMoments:
-    """What rows say of their factors: log-densities (n,), means of 1 and the polynomials (n, m + 1), summed products."""
+    """What rows say of factors: log-densities (n,), means of 1 and the polynomials (n, m + 1), summed products."""
 
     log_density: FloatArray
     means: FloatArray
@@ -117,22 +119,19 @@ class Posterior:
         pulls = self.pulls.reshape(len(self.pulls), *[1] * (phi.ndim - 2), -1)
         return np.asarray(((pulls - 0.5 * phi @ self.gram) * phi).sum(axis=-1) - 0.5 * (f**2).sum(axis=-1))
 
-    def gradient(self, f: FloatArray) -> FloatArray:
-        """Return the gradients at one place (n, d) of each row."""
-        rest = self.pulls - self.basis.values(f) @ self.gram
-        return np.asarray(np.einsum("nm,nmi->ni", rest, self.basis.slopes(f)) - f)
+    def expansion(self, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return, at one place (n, d) of each row, gradients, minus the Hessians, and their Gauss-Newton parts."""
+        phi, slopes, bends = self.basis.derivatives(f)
+        rest = self.pulls - phi @ self.gram
+        gradient = np.matmul(rest[:, None, :], slopes)[:, 0] - f
+        main = np.eye(self.basis.d) + slopes.swapaxes(1, 2) @ (self.gram @ slopes)
+        return gradient, main - np.einsum("nm,nmij->nij", rest, bends), main
 
-    def curvature(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return minus the Hessians at one place of each row, and their Gauss-Newton parts, shape (n, d, d)."""
-        rest, slopes = self.pulls - self.basis.values(f) @ self.gram, self.basis.slopes(f)
-        main = np.eye(self.basis.d) + np.einsum("nmi,nmj->nij", slopes, self.gram @ slopes)
-        return np.asarray(main - np.einsum("nm,nmij->nij", rest, self.basis.bends(f))), main
-
-    def take(self, which: FloatArray) -> Posterior:
+    def take(self, which: IntArray) -> Posterior:
         """Return the posteriors of some rows."""
         return Posterior(self.basis, self.pulls[which], self.gram)
 
-    def starts(self) -> tuple[FloatArray, FloatArray]:
+    def starts(self) -> tuple[IntArray, FloatArray]:
         """Return rows and places of the highest local maxima on a grid, (k,) and (k, d), row by row.
 
         A polynomial of degree 1 has one mode, to which any place leads.
@@ -159,17 +158,18 @@ class Posterior:
         """Return the modes reached from one place of each row by Newton's method, steps halved until they climb."""
         f = f.copy()
         going, shares = np.arange(len(f)), np.ones(len(f))
+        heights = self.height(f, self.basis.values(f))
         for _ in range(MAX_NEWTON):
             here = self.take(going)
-            exact, main = here.curvature(f[going])
+            gradient, exact, main = here.expansion(f[going])
             concave = np.linalg.eigvalsh(exact)[:, 0] > 0
-            step = np.linalg.solve(np.where(concave[:, None, None], exact, main), here.gradient(f[going])[..., None])
-            trial = f[going] + shares[going, None] * step[..., 0]
-            before, after = (here.height(at, self.basis.values(at)) for at in (f[going], trial))
-            risen = after >= before - 1e-12 * (1 + np.abs(before))
-            f[going[risen]] = trial[risen]
+            step = np.linalg.solve(np.where(concave[:, None, None], exact, main), gradient[..., None])[..., 0]
+            trial = f[going] + shares[going, None] * step
+            after = here.height(trial, self.basis.values(trial))
+            risen = after >= heights[going] - MODE_RISE_TOL * (1 + np.abs(heights[going]))
+            f[going[risen]], heights[going[risen]] = trial[risen], after[risen]
             shares[going] = np.where(risen, np.minimum(1.0, 4 * shares[going]), shares[going] / 4)
-            going = going[np.abs(step[..., 0]).max(axis=1) * np.where(risen, 1.0, np.inf) > MODE_TOL]
+            going = going[~risen | (np.abs(step).max(axis=1) > MODE_TOL)]
             going = going[shares[going] > MODE_TOL]
             if not len(going):
                 break
@@ -184,7 +184,7 @@ class Posterior:
         rows, places = self.starts()
         modes = self.take(rows).climbed(places)
         rows, modes = _distinct(rows, modes)
-        values, vectors = np.linalg.eigh(self.take(rows).curvature(modes)[0])
+        values, vectors = np.linalg.eigh(self.take(rows).expansion(modes)[1])
         roots = vectors / np.sqrt(np.maximum(values, LEAST_CURVATURE))[:, None, :]
         volumes = -0.5 * np.log(np.maximum(values, LEAST_CURVATURE)).sum(axis=1)
         masses = self.take(rows).height(modes, self.basis.values(modes)) + volumes
@@ -199,7 +199,7 @@ class Posterior:
         return _summed(rows, logs, phi, constants)
 
 
-def _distinct(rows: FloatArray, modes: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _distinct(rows: IntArray, modes: FloatArray) -> tuple[IntArray, FloatArray]:
     """Return the modes without those that an earlier start of the same row has led to; rows are in order."""
     keep = np.ones(len(rows), dtype=bool)
     for back in range(1, max(MAX_MODES.values())):
@@ -209,7 +209,7 @@ def _distinct(rows: FloatArray, modes: FloatArray) -> tuple[FloatArray, FloatArr
 
 
 def _mixture_density(
-    f: FloatArray, rows: FloatArray, modes: FloatArray, roots: FloatArray, heights: FloatArray
+    f: FloatArray, rows: IntArray, modes: FloatArray, roots: FloatArray, heights: FloatArray
 ) -> FloatArray:
     r"""Return the log of :math:`\sum_j a_j q_j` of each row's modes at its nodes f (k, q, d), without the constant."""
     total = np.full(f.shape[:2], -np.inf)
@@ -223,7 +223,7 @@ def _mixture_density(
     return total
 
 
-def _summed(rows: FloatArray, logs: FloatArray, phi: FloatArray, constants: FloatArray) -> LatentMoments:
+def _summed(rows: IntArray, logs: FloatArray, phi: FloatArray, constants: FloatArray) -> LatentMoments:
     """Return the moments from log-weights (k, q) of the nodes about the modes of rows."""
     peaks = np.full(len(constants), -np.inf)
     np.maximum.at(peaks, rows, logs.max(axis=1))
@@ -232,7 +232,7 @@ def _summed(rows: FloatArray, logs: FloatArray, phi: FloatArray, constants: Floa
     np.add.at(sums, rows, weights.sum(axis=1))
     weights /= sums[rows, None]
     means = np.zeros((len(constants), phi.shape[2] + 1))
-    np.add.at(means, (rows, slice(1, None)), np.matmul(weights[:, None, :], phi)[:, 0])
+    np.add.at(means[:, 1:], rows, np.matmul(weights[:, None, :], phi)[:, 0])
     means[:, 0] = 1.0
     flat = phi.reshape(-1, phi.shape[2])
     products = np.empty((means.shape[1], means.shape[1]))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from sklearn import decomposition
+from sklearn.exceptions import NotFittedError
 
 import manifoldry
 from manifoldry import PCA
@@ -72,6 +73,15 @@ def test_rows_are_gone_and_so_is_what_is_known_of_them():
     grown.fit(X[:50])
     assert grown.embedding_.shape == (50, 2)
     assert not hasattr(grown, "_moments")
+
+
+@pytest.mark.parametrize("name", ["PCA", "IncrementalPCA"])
+def test_no_dimension_is_measured_of_rows_that_are_gone(name):
+    model = getattr(manifoldry, name)(n_components=2).partial_fit(correlated())
+    with pytest.raises(ValueError, match=r"partial_fit keeps no rows to measure a dimension from: read explained"):
+        model.suggest_n_components()
+    with pytest.raises(NotFittedError):
+        getattr(manifoldry, name)().suggest_n_components()
 
 
 def test_after_a_fit_the_batches_begin_anew_and_that_is_told():

@@ -297,7 +297,12 @@ class WrappedSpectral(Wrapped):
         max_components : int
             The largest dimension tried, up to 10.
         """
-        check_is_fitted(self, "spectrum_")
+        check_is_fitted(self)
+        if not hasattr(self, "spectrum_"):
+            raise ValueError(
+                f"{type(self).__name__}.partial_fit keeps no rows to measure a dimension from: read "
+                "explained_variance_ratio_, or ask suggest_n_components(X) of a sample."
+            )
         left = self.diagnostics_["left_over"][: check.integer("max_components", max_components, 1)]
         return elbow(left, "share of the variance left out", super().suggest_n_components())
 

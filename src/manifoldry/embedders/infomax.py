@@ -149,7 +149,8 @@ def _notes(sources: FloatArray, kinds: FloatArray) -> dict[str, Any]:
     if len(gaussian) > 1:
         which = ", ".join(str(k) for k in gaussian[:5])
         notes["advice"] = (
-            f"{len(gaussian)} sources (columns {which}) have the kurtosis of a Gaussian: Gaussians cannot be told "
-            "apart, so any rotation of these columns is as good; ask for fewer sources.",
+            f"{len(gaussian)} sources (columns {which}) have a kurtosis that {len(sources):,} rows do not tell from a "
+            "Gaussian's, and Gaussians cannot be told apart: any rotation of these columns is about as good; ask for "
+            "fewer sources, or fit more rows.",
         )
     return notes

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array, diags_array
 from scipy.spatial.distance import cdist
@@ -55,9 +56,11 @@ def test_weight_0_and_targets_that_tell_nothing_leave_every_bit(method):
 def test_names_of_classes_and_of_the_unknown_do_not_matter(method):
     X, y = points()
     told = fitted(method, X, np.where(y == 2, -1, y), target_weight=0.4).embedding_
-    for names in (["b", "a", None], [5, 2, -1], [0.0, 1.0, np.nan]):
-        renamed = np.array(names, dtype=object if None in names else None)[y]
-        assert np.array_equal(fitted(method, X, renamed, target_weight=0.4).embedding_, told)
+    for names in (["b", "a", None], [5, 2, -1], [0.0, 1.0, np.nan], ["b", 3, np.nan], ["b", "a", pd.NA]):
+        renamed = np.array(names, dtype=None if set(map(type, names)) <= {int, float} else object)[y]
+        model = fitted(method, X, renamed, target_weight=0.4)
+        assert np.array_equal(model.embedding_, told)
+        assert model.diagnostics_["known_targets"] == 30
 
 
 @pytest.mark.parametrize("method", [METHODS[0], METHODS[2], METHODS[5]], ids=["Isomap", "LaplacianEigenmaps", "MVU"])

@@ -11,7 +11,7 @@ from manifoldry.values import Array, FloatArray, IntArray
 
 
 def known_classes(y: Any, n_points: int) -> tuple[IntArray, Array]:
-    """Return classes as numbers, and which are known: not -1, NaN or None."""
+    """Return classes as numbers, and which are known: not -1, NaN, None or pandas' NA."""
     labels = np.asarray(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
@@ -19,10 +19,29 @@ def known_classes(y: Any, n_points: int) -> tuple[IntArray, Array]:
         raise ValueError(
             f"Categorical targets need one class for each of the {n_points} points; got shape {labels.shape}."
         )
-    known: Array = np.asarray((labels == labels) & (labels != -1) & (labels != np.array(None)), dtype=bool)
+    if labels.dtype == object:
+        known: Array = np.fromiter((_names_a_class(label) for label in labels), dtype=bool, count=n_points)
+    else:
+        known = np.asarray((labels == labels) & (labels != -1), dtype=bool)
     numbers = np.zeros(n_points, dtype=np.int64)
-    numbers[known] = np.unique(labels[known], return_inverse=True)[1]
+    numbers[known] = _numbered(labels[known])
     return numbers, known
+
+
+def _names_a_class(label: Any) -> bool:
+    try:
+        return label is not None and bool(label == label) and bool(label != -1)
+    except TypeError:  # pandas' NA is neither equal to itself nor different
+        return False
+
+
+def _numbered(labels: Array) -> IntArray:
+    """Return the number of each class among all in order; classes without an order, as words and numbers, as met."""
+    try:
+        return np.unique(labels, return_inverse=True)[1]
+    except TypeError:
+        first: dict[Any, int] = {}
+        return np.array([first.setdefault(label, len(first)) for label in labels], dtype=np.int64)
 
 
 def known_numbers(y: Any, n_points: int) -> tuple[FloatArray, Array]:

@@ -386,7 +386,7 @@ def test_bad_words_are_refused(settings, sentence):
         ("metric_kwds", "here it is 'metric_params'"),
         ("force_approximation_algorithm", "here it is 'search'"),
         ("disconnection_distance", "sparse graph without the pairs beyond it"),
-        ("densmap", "not implemented"),
+        ("output_dens", "rad_orig_ and rad_emb_"),
         ("output_metric", "layouts are Euclidean"),
         ("precomputed_knn", "pass the graph itself"),
     ],

@@ -85,7 +85,8 @@ class ParametricEmbedding(Embedder):
         around = self._surroundings(X, inputs, run)
         target = self._layout(X, around, run) if self.fine_tuning < 1 else None
         extension, trace, missed = self._encoder(inputs, target, around.loss, X.dtype, run)
-        notes = {**around.notes, "layout_missed": missed, "advice": _advice(missed, run)}
+        epochs = sum(schedule.n_epochs for schedule in self._schedules(X.shape[0]))
+        notes = {**around.notes, "n_epochs": epochs, "layout_missed": missed, "advice": _advice(missed, run)}
         places = extension(X, run)
         return Embedding(
             places,

@@ -247,3 +247,13 @@ def test_bad_targets_are_refused_before_any_work(method, y, parameters, sentence
     monkeypatch.setattr("manifoldry.neighbors.search.NeighborIndex.graph", None)  # a search would raise a TypeError
     with pytest.raises(ValueError, match=sentence):
         fitted(method, points()[0], y, **{"target_weight": 0.5, **parameters})
+
+
+def test_measurements_taken_for_classes_are_warned_of():
+    X, y = points()
+    with pytest.warns(UserWarning, match="45 different numbers.*target_metric='numeric'"):
+        LPP(n_neighbors=6, target_weight=0.5).fit(X, X[:, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LPP(n_neighbors=6, target_weight=0.5).fit(X, y.astype(float))
+        LPP(n_neighbors=6, target_weight=0.5, target_metric="numeric").fit(X, X[:, 0])

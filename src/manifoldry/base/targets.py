@@ -8,6 +8,7 @@ import numpy as np
 
 from manifoldry.neighbors.targets import Targets
 from manifoldry.values import Array, FloatArray, IntArray
+from manifoldry.warnings import warn
 
 
 def known_classes(y: Any, n_points: int) -> tuple[IntArray, Array]:
@@ -25,7 +26,16 @@ def known_classes(y: Any, n_points: int) -> tuple[IntArray, Array]:
         known = np.asarray((labels == labels) & (labels != -1), dtype=bool)
     numbers = np.zeros(n_points, dtype=np.int64)
     numbers[known] = _numbered(labels[known])
+    _warn_of_numbers(labels[known])
     return numbers, known
+
+
+def _warn_of_numbers(labels: Array) -> None:
+    """Warn of measurements that are taken for classes: with fractions, and mostly different."""
+    if labels.dtype.kind != "f" or not (labels % 1 != 0).any():
+        return
+    if (count := len(np.unique(labels))) > len(labels) / 2:
+        warn(f"y has {count} different numbers, which count as as many classes; target_metric='numeric' compares them.")
 
 
 def _names_a_class(label: Any) -> bool:

@@ -94,6 +94,18 @@ def test_a_copy_leaves_the_cells_as_they_are_and_pipelines_are_taken():
     np.testing.assert_array_equal(other.obsm["X_isomap"], pipeline[-1].embedding_)
 
 
+def test_a_column_of_obs_supervises():
+    cells = make_cells(pca=True)
+    rows, kinds = cells.obsm["X_pca"], cells.obs["kind"].where(np.arange(len(X)) % 3 == 0)
+    cells.obs["known"] = pd.Categorical(kinds)
+    for targets in ("known", kinds.to_numpy()):
+        embed_anndata(cells, clone(SMALL_UMAP), y=targets)
+        expected = clone(SMALL_UMAP).fit(rows, np.where(kinds.isna(), -1, LABELS)).embedding_
+        np.testing.assert_array_equal(cells.obsm["X_umap"], expected)
+        assert cells.uns["umap"]["params"]["targets"] == ("obs/known" if isinstance(targets, str) else "given")
+    assert not np.array_equal(expected, clone(SMALL_UMAP).fit(rows).embedding_)
+
+
 def test_cells_of_another_object_are_placed_in_the_same_map():
     cells, model = make_cells(), Isomap(n_neighbors=10)
     first, rest = cells[:100].copy(), cells[100:].copy()
@@ -112,8 +124,10 @@ def test_cells_of_another_object_are_placed_in_the_same_map():
         (lambda cells: embed_anndata(cells.X, PCA()), "for a table call fit_transform"),
         (lambda cells: embed_anndata(cells, PCA), "such as UMAP()"),
         (lambda cells: embed_anndata(cells, "umap"), "such as UMAP()"),
+        (lambda cells: embed_anndata(cells, LDLC()), "A clustering goes into obs"),
         (lambda cells: embed_anndata(cells, PCA(), use_rep="X_scvi"), "obsm has no 'X_scvi'; it has 'X_pca'"),
         (lambda cells: embed_anndata(cells, PCA(), layer="counts"), "layers has no 'counts'"),
+        (lambda cells: embed_anndata(cells, UMAP(), y="leiden"), "obs has no column 'leiden'; it has 'kind'"),
         (lambda cells: embed_anndata(cells, PCA(), layer="scaled", use_rep="X_pca"), "cannot both"),
         (lambda cells: embed_anndata(cells, PCA()), "would overwrite what is embedded"),
         (lambda cells: embed_anndata(cells, Isomap(metric="precomputed")), "needs pairs"),

@@ -109,6 +109,8 @@ def test_a_misspelled_choice_is_refused_before_any_work(card):
 
 
 def test_the_constructor_takes_names_only_and_knows_other_words():
+    with pytest.raises(TypeError, match="KMeans takes its parameters by name, for example n_clusters=9"):
+        manifoldry.KMeans(9)
     with pytest.raises(TypeError, match="UMAP takes its parameters by name, for example n_components=30"):
         manifoldry.UMAP(30)
     with pytest.raises(TypeError, match="'n_iter'; here it is 'max_iter'"):

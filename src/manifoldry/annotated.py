@@ -22,6 +22,7 @@ def embed_anndata(
     *,
     use_rep: str | None = None,
     layer: str | None = None,
+    y: Any = None,
     key_added: str | None = None,
     copy: bool = False,
 ) -> Any:
@@ -37,6 +38,10 @@ def embed_anndata(
         The entry of ``obsm`` to embed, or "X"; by default "X_pca" if it is there, else ``X``.
     layer : str, optional
         The layer to embed instead.
+    y : str or array, optional
+        Targets of a supervised fit: the name of a column of ``obs``, or one value for each cell. Cells without one (-1,
+        NaN, None) are unknown; a word such as "unassigned" is a class like others. `UMAP` and `ColoredMVU` use targets
+        as they are, others with a ``target_weight`` above 0; most methods ignore them.
     key_added : str, optional
         Name in ``obsm``; by default "X_umap" for `UMAP`, "X_isomap" for `Isomap`, and so on.
     copy : bool
@@ -70,11 +75,14 @@ def embed_anndata(
     _refuse_pairs(model)
     if where == ("obsm", key):
         raise ValueError(f"The result would overwrite what is embedded, obsm[{key!r}]; give it another key_added.")
-    rows = _rows(adata, where)
+    rows, targets = _rows(adata, where), _targets(adata, y)
     adata = adata.copy() if copy else adata
-    adata.obsm[key] = np.asarray(estimator.fit_transform(rows))
+    adata.obsm[key] = np.asarray(estimator.fit_transform(rows, targets))
     name = key.removeprefix("X_")
-    adata.uns[name] = {"params": _parameters(model, where), **_diagnostics(model)}
+    parameters = _parameters(model, where)
+    if targets is not None:
+        parameters["targets"] = f"obs/{y}" if isinstance(y, str) else "given"
+    adata.uns[name] = {"params": parameters, **_diagnostics(model)}
     _store_graph(adata, model, name, where)
     return adata if copy else None
 
@@ -147,6 +155,15 @@ def _source(adata: Any, use_rep: str | None, layer: str | None) -> tuple[str, st
     return ("X", "") if use_rep == "X" else _found(adata, "obsm", use_rep)
 
 
+def _targets(adata: Any, y: Any) -> Any:
+    """Return the targets of a fit: a column of ``obs`` by its name, or what is given."""
+    if not isinstance(y, str):
+        return y
+    if y not in adata.obs:
+        raise ValueError(f"obs has no column {y!r}; it has {', '.join(map(repr, adata.obs)) or 'none'}.")
+    return adata.obs[y]
+
+
 def _found(adata: Any, slot: str, key: str) -> tuple[str, str]:
     there = list(getattr(adata, slot))
     if key not in there:
@@ -170,7 +187,9 @@ def _last_step(estimator: Any) -> Any:
     steps = getattr(estimator, "steps", None)
     model = steps[-1][1] if isinstance(steps, list) and steps else estimator
     if isinstance(model, type) or not hasattr(model, "fit_transform"):
-        raise ValueError(f"estimator must be an embedder such as UMAP(); got {model!r}.")
+        clusters = " A clustering goes into obs: adata.obs[name] = model.fit_predict(adata.obsm['X_pca'])."
+        clusters = clusters if hasattr(model, "fit_predict") else ""
+        raise ValueError(f"estimator must be an embedder such as UMAP(); got {model!r}.{clusters}")
     return model
 
 

@@ -107,6 +107,8 @@ def test_bad_estimators_and_tables_are_refused():
     X = datasets.s_curve(100).X
     with pytest.raises(ValueError, match="Isomap has no embedding_ to diagnose: fit it first"):
         diagnose(manifoldry.Isomap())
+    with pytest.raises(ValueError, match="KMeans is a clustering and has no embedding_ to diagnose: read its diag"):
+        diagnose(manifoldry.KMeans(n_clusters=2).fit(X), X)
     with pytest.raises(ValueError, match="pass its data as X"):
         diagnose(sklearn.decomposition.PCA(2).fit(X))
     with pytest.raises(ValueError, match="X must be what PCA was fitted to, 100 rows; got 50"):

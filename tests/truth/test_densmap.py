@@ -5,6 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from manifoldry import UMAP, NeighborGraph, quality
+from manifoldry.base.look import findings
 from manifoldry.run import Run
 from manifoldry.solve.density import MIN_LAYOUT_RADIUS, DensityGoal, DensityTerm, log_local_radii
 
@@ -121,3 +122,12 @@ def test_copies_have_finite_radii_and_share_them_if_unique():
     shared = UMAP(n_epochs=30, densmap=True, n_neighbors=8, unique=True).fit(X)
     assert np.array_equal(shared.rad_orig_[:20], shared.rad_orig_[90:110])
     assert shared.transform(X[:3]).shape == (3, 2)
+
+
+def test_a_crowded_picture_names_the_weight_of_densities():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(300, 5)), rng.normal(size=(300, 2))
+    Y[:6] *= 1000
+    plain, dense = (findings(X, Y, UMAP(densmap=given), Run(0, 1)) for given in (False, True))
+    assert any("cannot be seen. Try more neighbors" in sentence for sentence in plain)
+    assert any("cannot be seen. Try a lower dens_lambda, leave outliers out" in sentence for sentence in dense)

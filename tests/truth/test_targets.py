@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array, diags_array
 from scipy.spatial.distance import cdist
@@ -55,9 +56,11 @@ def test_weight_0_and_targets_that_tell_nothing_leave_every_bit(method):
 def test_names_of_classes_and_of_the_unknown_do_not_matter(method):
     X, y = points()
     told = fitted(method, X, np.where(y == 2, -1, y), target_weight=0.4).embedding_
-    for names in (["b", "a", None], [5, 2, -1], [0.0, 1.0, np.nan]):
-        renamed = np.array(names, dtype=object if None in names else None)[y]
-        assert np.array_equal(fitted(method, X, renamed, target_weight=0.4).embedding_, told)
+    for names in (["b", "a", None], [5, 2, -1], [0.0, 1.0, np.nan], ["b", 3, np.nan], ["b", "a", pd.NA]):
+        renamed = np.array(names, dtype=None if set(map(type, names)) <= {int, float} else object)[y]
+        model = fitted(method, X, renamed, target_weight=0.4)
+        assert np.array_equal(model.embedding_, told)
+        assert model.diagnostics_["known_targets"] == 30
 
 
 @pytest.mark.parametrize("method", [METHODS[0], METHODS[2], METHODS[5]], ids=["Isomap", "LaplacianEigenmaps", "MVU"])
@@ -244,3 +247,13 @@ def test_bad_targets_are_refused_before_any_work(method, y, parameters, sentence
     monkeypatch.setattr("manifoldry.neighbors.search.NeighborIndex.graph", None)  # a search would raise a TypeError
     with pytest.raises(ValueError, match=sentence):
         fitted(method, points()[0], y, **{"target_weight": 0.5, **parameters})
+
+
+def test_measurements_taken_for_classes_are_warned_of():
+    X, y = points()
+    with pytest.warns(UserWarning, match="45 different numbers.*target_metric='numeric'"):
+        LPP(n_neighbors=6, target_weight=0.5).fit(X, X[:, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LPP(n_neighbors=6, target_weight=0.5).fit(X, y.astype(float))
+        LPP(n_neighbors=6, target_weight=0.5, target_metric="numeric").fit(X, X[:, 0])

@@ -39,7 +39,8 @@ def estimator(cls: C) -> C:
     @functools.wraps(store)
     def construct(self: Any, *args: Any, **parameters: Any) -> None:
         if args:
-            raise TypeError(f"{cls.__name__} takes its parameters by name, for example {names[0]}={args[0]!r}.")
+            first = "n_clusters" if "n_clusters" in names else names[0]
+            raise TypeError(f"{cls.__name__} takes its parameters by name, for example {first}={args[0]!r}.")
         for name in parameters:
             if name not in names:
                 raise TypeError(unknown_parameter(cls.__name__, name, names))

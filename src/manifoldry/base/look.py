@@ -117,8 +117,8 @@ def look_at(X: Any, Y: Array, model: Any, run: Run) -> Look:
         return Look()
     Y = np.asarray(Y, dtype=float)
     compared = _compare_neighbors(X, Y, model, run)
-    graph = hasattr(model, "n_neighbors")
-    found = (*_rounded_rows(X, model), *_flat_axes(Y), *_crowds(X, Y, run, graph=graph), *_rulers(Y, graph=graph))
+    rulers = _rulers(Y, graph=hasattr(model, "n_neighbors"))
+    found = (*_rounded_rows(X, model), *_flat_axes(Y), *_crowds(X, Y, model, run), *rulers)
     if compared is None:
         return Look(found)
     return Look((*found, *_lost_neighbors(compared, len(Y), model)), compared.figures)
@@ -162,14 +162,18 @@ def _flat_axes(Y: FloatArray) -> Iterator[str]:
         )
 
 
-def _crowds(X: Any, Y: FloatArray, run: Run, *, graph: bool) -> Iterator[str]:
+def _crowds(X: Any, Y: FloatArray, model: Any, run: Run) -> Iterator[str]:
     found = crowding(Y)
     if found.share <= MAX_CROWDED_SHARE or _mostly_identical(X, found.points, run):
         return
     places = "one place" if found.n_places == 1 else f"{found.n_places} places"
+    more = "more neighbors, " if hasattr(model, "n_neighbors") else ""
+    instead = f"Try {more}scaled columns, or another method."
+    if getattr(model, "densmap", False):
+        instead = "Try a lower dens_lambda, leave outliers out, which densMAP draws far away, or plot without them."
     yield (
         f"{found.share:.0%} of the points fall on {places} of the plot, each a hundredth of its width: what is inside "
-        f"cannot be seen. Try {'more neighbors, ' if graph else ''}scaled columns, or another method."
+        f"cannot be seen. {instead}"
     )
 
 

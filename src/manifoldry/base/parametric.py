@@ -89,7 +89,8 @@ class ParametricEmbedding(Embedder):
         problem = self._problem(X, inputs, run)
         target = self._layout(X, problem, run) if self.fine_tuning < 1 else None
         extension, trace, missed = self._encoder(inputs, target, problem, X.dtype, run)
-        notes = {**problem.notes, "layout_missed": missed, "advice": _advice(missed, run)}
+        epochs = sum(schedule.n_epochs for schedule in self._schedules(X.shape[0]))
+        notes = {**problem.notes, "n_epochs": epochs, "layout_missed": missed, "advice": _advice(missed, run)}
         places = extension(X, run)
         return Embedding(
             places,

@@ -8,10 +8,11 @@ import numpy as np
 
 from manifoldry.neighbors.targets import Targets
 from manifoldry.values import Array, FloatArray, IntArray
+from manifoldry.warnings import warn
 
 
 def known_classes(y: Any, n_points: int) -> tuple[IntArray, Array]:
-    """Return classes as numbers, and which are known: not -1, NaN or None."""
+    """Return classes as numbers, and which are known: not -1, NaN, None or pandas' NA."""
     labels = np.asarray(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
@@ -19,10 +20,38 @@ def known_classes(y: Any, n_points: int) -> tuple[IntArray, Array]:
         raise ValueError(
             f"Categorical targets need one class for each of the {n_points} points; got shape {labels.shape}."
         )
-    known: Array = np.asarray((labels == labels) & (labels != -1) & (labels != np.array(None)), dtype=bool)
+    if labels.dtype == object:
+        known: Array = np.fromiter((_names_a_class(label) for label in labels), dtype=bool, count=n_points)
+    else:
+        known = np.asarray((labels == labels) & (labels != -1), dtype=bool)
     numbers = np.zeros(n_points, dtype=np.int64)
-    numbers[known] = np.unique(labels[known], return_inverse=True)[1]
+    numbers[known] = _numbered(labels[known])
+    _warn_of_numbers(labels[known])
     return numbers, known
+
+
+def _warn_of_numbers(labels: Array) -> None:
+    """Warn of measurements that are taken for classes: with fractions, and mostly different."""
+    if labels.dtype.kind != "f" or not (labels % 1 != 0).any():
+        return
+    if (count := len(np.unique(labels))) > len(labels) / 2:
+        warn(f"y has {count} different numbers, which count as as many classes; target_metric='numeric' compares them.")
+
+
+def _names_a_class(label: Any) -> bool:
+    try:
+        return label is not None and bool(label == label) and bool(label != -1)
+    except TypeError:  # pandas' NA is neither equal to itself nor different
+        return False
+
+
+def _numbered(labels: Array) -> IntArray:
+    """Return the number of each class among all in order; classes without an order, as words and numbers, as met."""
+    try:
+        return np.unique(labels, return_inverse=True)[1]
+    except TypeError:
+        first: dict[Any, int] = {}
+        return np.array([first.setdefault(label, len(first)) for label in labels], dtype=np.int64)
 
 
 def known_numbers(y: Any, n_points: int) -> tuple[FloatArray, Array]:

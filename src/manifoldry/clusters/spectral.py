@@ -34,6 +34,7 @@ from manifoldry.parameters import Positive, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray, Spectrum
+from manifoldry.warnings import EmbeddingWarning, warn
 
 MAX_SUGGESTED_CLUSTERS = 20
 """Clusters up to which n_clusters="auto" looks for a gap: later eigenvalues lie close together."""
@@ -70,7 +71,7 @@ class SpectralClustering(Clusterer):
     ----------
     n_clusters : int or "auto"
         Number of clusters; fewer result where there are fewer distinct points. "auto" is what `suggest_n_clusters`
-        says: 1 where the eigenvalues have no clear gap, with advice.
+        says: 1 where the eigenvalues have no clear gap, with a warning.
     n_components : int
         Dimension of the affine subspaces in ``subspaces_``; the clusters do not depend on it.
     n_neighbors : int or "auto"
@@ -200,7 +201,12 @@ class SpectralClustering(Clusterer):
             return int(self.n_clusters), ()
         found = suggest_clusters(*spectral_values(W, MAX_SUGGESTED_CLUSTERS, self.laplacian, run))
         notes["why"] = found.why
-        return int(found), () if found.clear else (f"{found.why} Say how many clusters you want by n_clusters.",)
+        if found.clear:
+            return int(found), ()
+        told = f"{found.why} Say how many clusters you want by n_clusters."
+        if int(found) == 1:
+            warn(f"SpectralClustering left all points in one cluster: {told}", EmbeddingWarning)
+        return int(found), (told,)
 
     def _divide(self, V: FloatArray, W: csr_array, count: int, run: Run) -> tuple[Assign, IntArray, FloatArray]:
         """Return the rule that divides rows of eigenvectors, the labels of all, and the cuts of all starts."""
@@ -225,6 +231,7 @@ def _clump_advice(labels: IntArray) -> tuple[str, ...]:
     if not small:
         return ()
     return (
-        f"{small} of {len(sizes)} clusters have less than a tenth of the mean size, the smallest {sizes.min()} of "
-        f"{len(labels)} points: clumps hang on to the others by few edges; raise n_neighbors, or leave outliers out.",
+        f"{small} of {len(sizes)} clusters {'has' if small == 1 else 'have'} less than a tenth of the mean size, the "
+        f"smallest {sizes.min()} of {len(labels)} points: a rare kind, or a clump that hangs on to the others by few "
+        "edges. Look at its rows; if they are outliers, raise n_neighbors or leave them out.",
     )

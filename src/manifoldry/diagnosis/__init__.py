@@ -130,6 +130,10 @@ def _layout(model: Any, subject: Subject | None) -> FloatArray:
     Y = getattr(model, "embedding_", None)
     if Y is None and subject is not None and hasattr(model, "transform"):
         Y = model.transform(subject.X)
+    if Y is None and hasattr(model, "labels_"):
+        raise ValueError(
+            f"{name} is a clustering and has no embedding_ to diagnose: read its diagnostics_, or diagnose X itself."
+        )
     if Y is None:
         instead = "fit it first" if subject is not None else "fit it first, or pass its data as X"
         raise ValueError(f"{name} has no embedding_ to diagnose: {instead}.")

@@ -90,7 +90,8 @@ class DiffusionMaps(GraphEmbedder):
         Written :math:`e^{-d^2/\sigma}` the kernel has :math:`s = \sqrt{\sigma/2}`.
     kernel : {"auto", "complete", "sparse"}
         Affinities between all pairs, or along the edges of the neighbor graph; "auto" is complete up to 3,000
-        points whose graph is connected. Every point is joined to itself.
+        points whose graph is connected, and sparse with ``edge_lengths`` or ``remove_short_circuits``, which are of
+        edges: compare those with kernel="sparse". Every point is joined to itself.
     min_participation : float
         As in `LaplacianEigenmaps`.
     n_neighbors : int or "auto"

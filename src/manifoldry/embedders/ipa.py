@@ -217,16 +217,16 @@ class IPA(Embedder):
         targets = given_targets(self, y, X.shape[0])
         X = dense_rows(X, run)
         sample = self._draw_sample(X.shape, run)
-        targets = None if targets is None else targets.part(sample)
-        found = self._search(np.asarray(X[sample], dtype=float), targets, len(X), run)
+        part = None if targets is None else targets.part(sample)
+        found = self._search(np.asarray(X[sample], dtype=float), part, len(X), run)
         if len(sample) == len(X):
-            return self._pack(sample, found)
+            return self._pack(sample, found, targets)
         with run.stage("charts"):
             charted, overlaps = chart_points(X, found.atlas, run)
         found = found.stitched_by(overlaps, self.n_components, run)
         with run.stage("unfolding"):
             places, disagreement = place_points(charted, found.layout.unfolded.stitched, run)
-        packed = self._pack(sample, found)
+        packed = self._pack(sample, found, targets)
         return replace(packed, coordinates=places, fitted={**packed.fitted, "disagreement_": disagreement})
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
@@ -270,11 +270,13 @@ class IPA(Embedder):
         with run.stage("charts"):
             work = BlockOverlaps(found.atlas.cover, found.atlas.charts)
             overlaps = blocks.reduce(work, merged_overlaps, run)
-        return self._pack(np.arange(len(sample.numbers)), found.stitched_by(overlaps, self.n_components, run))
+        return self._pack(np.arange(len(sample.numbers)), found.stitched_by(overlaps, self.n_components, run), targets)
 
-    def _pack(self, sample: IntArray, found: FoundLayout) -> Embedding:
+    def _pack(self, sample: IntArray, found: FoundLayout, targets: Targets | None = None) -> Embedding:
         refuse_apart(found.layout.unfolded.stitched.n_components, self.disconnected)
-        return found.embedding(sample, self.n_components, self.overlap, self.tol)
+        packed = found.embedding(sample, self.n_components, self.overlap, self.tol)
+        known = {} if targets is None else {"known_targets": int(targets.known.sum())}
+        return replace(packed, notes={**packed.notes, **known})
 
     def _search(self, rows: FloatArray, targets: Targets | None, n_points: int, run: Run) -> FoundLayout:
         """Return the patches of the sample that its points contradict least, laid out by themselves."""

@@ -95,9 +95,11 @@ class UMAP(Embedder):
     densmap : bool
         Whether local radii in the layout are to go with those in the data, as by densMAP: to the objective is added
         :math:`-\lambda \sum_{ij} w_{ij}\, \mathrm{corr}(r^{data}, r)`, with :math:`r_i` the logarithms of the mean
-        squared distances along the edges, weighted by w in the data and by q in the layout.
+        squared distances along the edges, weighted by w in the data and by q in the layout. Neighbors are kept less
+        well, outliers are drawn far out, and new points are placed as without the term.
     dens_lambda : float
-        The weight :math:`\lambda`; with 0 the layout is UMAP's, to the bit.
+        The weight :math:`\lambda`; with 0 the layout is UMAP's, to the bit. Less (0.1 to 0.5) where outliers rule the
+        picture.
     dens_frac : float
         Share of the epochs, the last ones, with that term.
     dens_var_shift : float

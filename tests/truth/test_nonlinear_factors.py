@@ -12,7 +12,7 @@ from manifoldry.run import Run
 from manifoldry.solve.factor_em import FactorEM
 from manifoldry.solve.factor_starts import unexplained
 from manifoldry.solve.hermite import HermiteBasis, gauss_hermite
-from manifoldry.solve.latent_polynomial import LatentPolynomial, FactorPosterior
+from manifoldry.solve.latent_polynomial import FactorPosterior, LatentPolynomial
 from manifoldry.values import Stop
 
 NOISE = 0.1

@@ -12,7 +12,7 @@ from manifoldry.run import Run
 from manifoldry.solve.factor_em import FactorEM
 from manifoldry.solve.factor_starts import unexplained
 from manifoldry.solve.hermite import HermiteBasis, gauss_hermite
-from manifoldry.solve.latent_polynomial import LatentPolynomial, Posterior
+from manifoldry.solve.latent_polynomial import FactorPosterior, LatentPolynomial
 from manifoldry.values import Stop
 
 NOISE = 0.1
@@ -61,7 +61,7 @@ def test_polynomials_are_orthonormal_and_have_their_derivatives():
 def test_gradient_and_curvature_by_finite_differences():
     rng, basis = np.random.default_rng(0), HermiteBasis(2, 2)
     root = rng.standard_normal((6, 5))
-    posterior = Posterior(basis, rng.standard_normal((4, 5)), root.T @ root)
+    posterior = FactorPosterior(basis, rng.standard_normal((4, 5)), root.T @ root)
     f, h = rng.standard_normal((4, 2)), 1e-5
     gradient, curvature, _ = posterior.expansion(f)
     for i, step in enumerate(h * np.eye(2)):

@@ -220,7 +220,7 @@ class NonlinearFactorAnalysis(Embedder):
         advice = []
         if model.basis.degree > 1 and gain <= 0:
             advice.append(
-                f"Polynomials of degree {model.basis.degree} raise the likelihood by less than their number costs (BIC): "
+                f"Polynomials of degree {model.basis.degree} raise the likelihood by less than they cost (BIC): "
                 "these rows give no reason for bent factors; FactorAnalysis has the linear model."
             )
         if least == p:

@@ -17,7 +17,7 @@ N_TRIAL_STEPS = 10
 """Steps of every start, after which the likeliest goes on."""
 N_TRIALS = 2
 """Projections from which maximizations start, besides the linear model: the best of those that were improved."""
-START_NOISE = 0.05
+LEAST_START_NOISE = 0.05
 """Least noise of a start, as a share of a column's variance: with less the first steps would be short."""
 
 
@@ -134,7 +134,7 @@ class FactorEM:
         return replace(self._noisy(empty, noise), mean=solved[0], loadings=np.ascontiguousarray(solved[1:].T))
 
     def _noisy(self, empty: LatentPolynomial, noise: FloatArray) -> LatentPolynomial:
-        return replace(empty, noise=np.maximum(noise, max(START_NOISE, self.min_variance)))
+        return replace(empty, noise=np.maximum(noise, max(LEAST_START_NOISE, self.min_variance)))
 
 
 def _lifted(linear: LatentPolynomial, empty: LatentPolynomial) -> LatentPolynomial:

@@ -15,7 +15,7 @@ N_PROJECTIONS = 60
 """Random projections per start, of which the best are improved."""
 MAX_PROJECTION_AXES = 12
 """Principal axes that are projected: as many as polynomials, of few factors."""
-MAX_PROJECTION_STEPS = 40
+MAX_START_STEPS = 40
 """Steps of an improvement; the maximization of the likelihood does the rest."""
 
 
@@ -65,6 +65,6 @@ def _improved(frame: FloatArray, scores: FloatArray, rows: FloatArray, basis: He
         error, gradient = unexplained(flat.reshape(frame.shape), scores, rows, basis)
         return error, gradient.ravel()
 
-    settings = {"maxiter": MAX_PROJECTION_STEPS}
+    settings = {"maxiter": MAX_START_STEPS}
     found = minimize(objective, frame.ravel(), jac=True, method="L-BFGS-B", options=settings)
     return float(found.fun), np.asarray(found.x).reshape(frame.shape)

@@ -90,7 +90,7 @@ class LatentPolynomial:
 
         def block(lo: int, hi: int) -> LatentMoments:
             away = Z[lo:hi, kept] - self.mean[kept]
-            posterior = Posterior(self.basis, away @ weighted, gram)
+            posterior = FactorPosterior(self.basis, away @ weighted, gram)
             heights = constant - 0.5 * (away**2 / self.noise[kept]).sum(axis=1)
             return posterior.moments(heights, self.n_nodes)
 
@@ -104,7 +104,7 @@ class LatentPolynomial:
 
 
 @dataclass(frozen=True)
-class Posterior:
+class FactorPosterior:
     r"""The log-posteriors :math:`t^T \phi(f) - \frac12 \phi(f)^T G \phi(f) - \frac12 |f|^2` of rows, up to constants.
 
     Here :math:`t = \Lambda^T \Psi^{-1} (x - \mu)`, shape (n, m), and :math:`G = \Lambda^T \Psi^{-1} \Lambda`.
@@ -127,9 +127,9 @@ class Posterior:
         main = np.eye(self.basis.d) + slopes.swapaxes(1, 2) @ (self.gram @ slopes)
         return gradient, main - np.einsum("nm,nmij->nij", rest, bends), main
 
-    def take(self, which: IntArray) -> Posterior:
+    def take(self, which: IntArray) -> FactorPosterior:
         """Return the posteriors of some rows."""
-        return Posterior(self.basis, self.pulls[which], self.gram)
+        return FactorPosterior(self.basis, self.pulls[which], self.gram)
 
     def starts(self) -> tuple[IntArray, FloatArray]:
         """Return rows and places of the highest local maxima on a grid, (k,) and (k, d), row by row.

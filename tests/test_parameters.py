@@ -18,11 +18,13 @@ from manifoldry.parameters import (
     Positive,
     PositiveInt,
     Range,
+    Sizes,
     check_parameters,
     check_value,
     choices,
     declared,
     describe,
+    from_text,
 )
 from manifoldry.registry import clusterings, methods
 
@@ -178,3 +180,16 @@ def test_synonyms_lead_to_words_that_exist():
 def test_words_of_other_nets_and_decompositions_lead_to_ours(method, theirs, ours):
     with pytest.raises(TypeError, match=f"no parameter '{theirs}'; here it is '{ours}'"):
         getattr(manifoldry, method)(**{theirs: 1})
+
+
+def test_sizes_are_tuples_of_positive_integers_and_have_texts():
+    for value in ((8, 8), [64], (), np.array([3, 4])):
+        check_value("shape", value, Sizes)
+    for value in (8, "8", (8.5,), (0, 8), (True,), np.array(8), np.ones((2, 2), dtype=int), {8: 8}):
+        with pytest.raises(ValueError, match="shape must be a tuple, each of it an integer of at least 1"):
+            check_value("shape", value, Sizes)
+    assert from_text("shape", "8,8", Sizes | None) == (8, 8)
+    assert from_text("shape", "64", Sizes | None) == (64,)
+    assert from_text("shape", "none", Sizes | None) is None
+    with pytest.raises(ValueError, match=r"each of it .* or None; got 8\.5"):
+        from_text("shape", "8.5", Sizes | None)

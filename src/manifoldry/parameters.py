@@ -15,7 +15,7 @@ import json
 import math
 import numbers
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints, runtime_checkable
@@ -60,6 +60,7 @@ NonNegative = Annotated[float, Range(0)]
 Fraction = Annotated[float, Range(0, 1)]
 PositiveShare = Annotated[float, Range(0, 1, open_low=True)]
 ProperShare = Annotated[float, Range(0, 1, open_low=True, open_high=True)]
+Sizes = tuple[PositiveInt, ...]
 ArrayLike = Annotated[Any, Described("an array")]
 
 
@@ -148,10 +149,14 @@ def readings(text: str) -> list[Any]:
     """Return the values that a text may stand for, the most special first: None, numbers, several, JSON, the text."""
     words = {"none": None, "true": True, "false": False}
     found: list[Any] = [words[text.lower()]] if text.lower() in words else []
-    for convert in (int, float, _numbers, _dictionary):
+    for convert in (int, float, _numbers, _dictionary, _integers):
         with contextlib.suppress(ValueError, RecursionError):
             found.append(convert(text))
     return [*found, text]
+
+
+def _integers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.strip("() ,").split(","))
 
 
 def _numbers(text: str) -> list[float]:
@@ -169,7 +174,7 @@ def _dictionary(text: str) -> dict[str, Any]:
 
 def _has_text(option: Any) -> bool:
     kind, extra = _parts(option)
-    written = kind in (int, float, bool, str, Any) or get_origin(kind) in (Literal, dict, Mapping)
+    written = kind in (int, float, bool, str, Any) or get_origin(kind) in (Literal, dict, Mapping, tuple)
     return written and not isinstance(extra, Described)
 
 
@@ -205,6 +210,11 @@ def _admits(option: Any, value: Any) -> bool:
         return not bare and (kind is Any or isinstance(value, kind))
     if kind is Any:
         return True
+    if get_origin(kind) is tuple:
+        several = isinstance(value, Sequence) or getattr(value, "ndim", 0) == 1
+        return (
+            several and not isinstance(value, (str, bytes)) and all(admits(get_args(kind)[0], each) for each in value)
+        )
     origin = get_origin(kind) or kind
     return callable(value) if origin is Callable else isinstance(value, origin)
 
@@ -219,6 +229,8 @@ def _words(option: Any) -> list[str]:
         noun = "an integer" if kind is int else "a number"
         return [f"{noun} {extra}" if extra is not None and str(extra) else noun]
     origin = get_origin(kind) or kind
+    if origin is tuple:
+        return [f"a tuple, each of it {describe(get_args(kind)[0])}"]
     known = {
         None: "None",
         types.NoneType: "None",

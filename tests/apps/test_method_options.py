@@ -83,7 +83,10 @@ def test_texts_become_values(method, arguments, expected):
         (["--n-neighbors", "0"], "n_neighbors must be an integer of at least 1, 'auto' or None; got 0."),
         (["--n-neighbors", "many"], "n_neighbors must be an integer of at least 1, 'auto' or None; got 'many'."),
         (["--radius", "nan"], "radius must be a number above 0 or None; got nan."),
-        (["--perplexity", "3"], "--perplexity is a parameter of SNE, SymmetricSNE and TSNE, not of Isomap."),
+        (
+            ["--perplexity", "3"],
+            "--perplexity is a parameter of SNE, SymmetricSNE, TSNE and ParametricTSNE, not of Isomap.",
+        ),
         (["--nneighbors", "3"], "There is no option --nneighbors; did you mean --n-neighbors?"),
         (["--scal", "unit"], "There is no option --scal; did you mean --scale?"),
         (["--bridge"], "There is no option --bridge; did you mean --disconnected bridge?"),

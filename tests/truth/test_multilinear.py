@@ -109,8 +109,8 @@ def test_fibers():
     ("settings", "words"),
     [
         ({"shape": (5, 5)}, "25 entries, and the rows of X have 60"),
-        ({"shape": (0, 60)}, "must be at least 1"),
-        ({"shape": (5.5, 2)}, "must be an integer"),
+        ({"shape": (0, 60)}, "each of it an integer of at least 1"),
+        ({"shape": (5.5, 2)}, "each of it an integer of at least 1"),
         ({"shape": ()}, "a number for each mode"),
         ({"shape": (5, 12), "ranks": (2,)}, "ranks must have a number"),
         ({"shape": (5, 12), "ranks": (6, 2)}, "ranks must have a number"),

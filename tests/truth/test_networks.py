@@ -406,7 +406,7 @@ def test_minibatches_do_not_depend_on_the_order_of_the_rows():
 @pytest.mark.parametrize("cls", [Autoencoder, ParametricUMAP, ParametricTSNE])
 def test_bad_layers_are_refused(cls):
     for layers in (64, (0,), (3.5,), "64", (True,)):
-        with pytest.raises(ValueError, match="hidden_layer_sizes must be a tuple of positive integers"):
+        with pytest.raises(ValueError, match="hidden_layer_sizes must be a tuple, each of it an integer of at least 1"):
             cls(hidden_layer_sizes=layers).fit(bent_sheet())
     with pytest.raises(ValueError, match="min_dist must be at most spread"):
         ParametricUMAP(min_dist=2.0).fit(bent_sheet())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -12,9 +12,9 @@ from manifoldry.base.blockwise import BlockFit
 from manifoldry.base.embedder import Embedder
 from manifoldry.base.estimator import estimator
 from manifoldry.extend.network_map import NetworkInputs, NetworkMap
-from manifoldry.parameters import Described, Fraction, NonNegative, Positive, PositiveInt
+from manifoldry.parameters import Fraction, NonNegative, Positive, PositiveInt, Sizes
 from manifoldry.run import Run
-from manifoldry.solve.network import Activation, BackendName, check_layers, linear_network
+from manifoldry.solve.network import Activation, BackendName, linear_network
 from manifoldry.solve.parametric import EncoderLoss, LayoutLoss, NoisyRows, TargetLoss
 from manifoldry.solve.training import Backend, Schedule, train
 from manifoldry.values import Embedding, FloatArray, NeighborGraph, Trace
@@ -50,7 +50,7 @@ class EncoderProblem:
 class ParametricEmbedding(Embedder):
     """Parameters of parametric UMAP and t-SNE, and the training of their net."""
 
-    hidden_layer_sizes: Annotated[Any, Described("a tuple of positive integers")] = (100, 100, 100, 100)
+    hidden_layer_sizes: Sizes = (100, 100, 100, 100)
     activation: Activation = "relu"
     weight_decay: NonNegative = 1e-4
     noise: NonNegative = 1.0
@@ -69,7 +69,6 @@ class ParametricEmbedding(Embedder):
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
-        check_layers(self.hidden_layer_sizes)
         Backend(self.backend).require()
 
     @abstractmethod

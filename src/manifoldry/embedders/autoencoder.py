@@ -9,11 +9,11 @@ import numpy as np
 from manifoldry.base import Embedder, estimator, fitted
 from manifoldry.base.blockwise import BlockFit
 from manifoldry.extend.network_map import NetworkInputs
-from manifoldry.parameters import Described, NonNegative, Positive, PositiveInt, Range
+from manifoldry.parameters import NonNegative, Positive, PositiveInt, Range, Sizes
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.autoassociation import Autoassociation
-from manifoldry.solve.network import Activation, BackendName, check_layers, linear_network
+from manifoldry.solve.network import Activation, BackendName, linear_network
 from manifoldry.solve.training import Backend, Schedule, minimize_loss, train
 from manifoldry.values import Embedding, IntArray, Trace
 
@@ -119,7 +119,7 @@ class Autoencoder(Embedder):
     True
     """
 
-    hidden_layer_sizes: Annotated[Any, Described("a tuple of positive integers")] = (64, 32)
+    hidden_layer_sizes: Sizes = (64, 32)
     activation: Activation = "tanh"
     weight_decay: NonNegative = 1e-6
     solver: Literal["auto", "lbfgs", "adam"] = "auto"
@@ -140,7 +140,6 @@ class Autoencoder(Embedder):
 
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
-        check_layers(self.hidden_layer_sizes)
         if self.backend == "torch" and self.solver == "lbfgs":
             raise ValueError("solver='lbfgs' is numpy's: take backend='numpy', or solver='adam'.")
         Backend(self.backend).require()

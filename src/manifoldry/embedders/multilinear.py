@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry import check
 from manifoldry.base import Embedder, estimator, fitted
 from manifoldry.base.blockwise import BlockFit
 from manifoldry.extend.linear import LinearInverse, LinearMap
 from manifoldry.geometry.neighborhoods import dense
 from manifoldry.geometry.principal import centered_rows
-from manifoldry.parameters import ArrayLike, NonNegative, PositiveInt, PositiveShare
+from manifoldry.parameters import NonNegative, PositiveInt, PositiveShare, Sizes
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.eigen import column_signs
@@ -97,8 +96,8 @@ class MultilinearPCA(Embedder):
     ((1797, 10), [(8, 4), (8, 4)])
     """
 
-    shape: ArrayLike | None = None
-    ranks: ArrayLike | None = None
+    shape: Sizes | None = None
+    ranks: Sizes | None = None
     variance: PositiveShare = 0.97
     max_iter: PositiveInt = 100
     tol: NonNegative = 1e-10
@@ -115,6 +114,8 @@ class MultilinearPCA(Embedder):
     def _check_parameters(self, n_points: int) -> None:
         super()._check_parameters(n_points)
         shape = self._shape()
+        if not shape:
+            raise ValueError("shape must have a number for each mode; got none.")
         if math.prod(shape) != self.n_features_in_:
             raise ValueError(
                 f"shape {shape} has {math.prod(shape)} entries, and the rows of X have {self.n_features_in_} columns; "
@@ -122,7 +123,7 @@ class MultilinearPCA(Embedder):
             )
         if self.ranks is None:
             return
-        ranks = _sizes("ranks", self.ranks)
+        ranks = tuple(self.ranks)
         if len(ranks) != len(shape) or any(rank > size for rank, size in zip(ranks, shape, strict=False)):
             raise ValueError(f"ranks must have a number up to the size of each mode of {shape}; got {ranks}.")
         if math.prod(ranks) < self.n_components:
@@ -131,7 +132,7 @@ class MultilinearPCA(Embedder):
             )
 
     def _shape(self) -> tuple[int, ...]:
-        return (self.n_features_in_,) if self.shape is None else _sizes("shape", self.shape)
+        return (self.n_features_in_,) if self.shape is None else tuple(self.shape)
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         rows = dense(X)
@@ -167,7 +168,7 @@ class MultilinearPCA(Embedder):
     def _ranks(self, scatters: list[FloatArray]) -> list[int]:
         """Return the number of directions of each mode: as asked, or by the share of its scatter, and enough."""
         if self.ranks is not None:
-            return [min(rank, len(each)) for rank, each in zip(_sizes("ranks", self.ranks), scatters, strict=True)]
+            return [min(rank, len(each)) for rank, each in zip(self.ranks, scatters, strict=True)]
         left = [1.0 - np.cumsum(each) / each.sum() for each in scatters]
         ranks = [1 + int(np.argmax(each <= 1.0 - self.variance + np.finfo(float).eps * len(each))) for each in left]
         while math.prod(ranks) < min(self.n_components, math.prod(len(each) for each in scatters)):
@@ -177,14 +178,6 @@ class MultilinearPCA(Embedder):
             ]
             ranks[int(np.argmax(open_))] += 1
         return ranks
-
-
-def _sizes(name: str, given: Any) -> tuple[int, ...]:
-    """Return several positive integers as a tuple, or say what was wrong."""
-    values = [given] if np.isscalar(given) else list(given)
-    if not values:
-        raise ValueError(f"{name} must have a number for each mode; got none.")
-    return tuple(check.integer(f"every number of {name}", value, 1) for value in values)
 
 
 def _strongest(core: FloatArray, count: int) -> tuple[IntArray, FloatArray]:

@@ -160,13 +160,6 @@ class Network:
         return np.concatenate([np.empty((0, self.sizes[-1])), *with_rows])
 
 
-def check_layers(sizes: Any) -> None:
-    """Refuse what is no sequence of widths of layers."""
-    widths = list(sizes) if isinstance(sizes, (tuple, list, np.ndarray)) else [None]
-    if not all(isinstance(width, (int, np.integer)) and not isinstance(width, bool) and width > 0 for width in widths):
-        raise ValueError(f"hidden_layer_sizes must be a tuple of positive integers, as in (64, 32); got {sizes!r}.")
-
-
 def joined(parts: Sequence[Any]) -> Any:
     """Return arrays one after the other in one vector."""
     return np.concatenate([np.ravel(part) for part in parts])

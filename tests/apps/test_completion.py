@@ -45,7 +45,7 @@ def complete(monkeypatch, capsys):
         ("manifoldry embed x --method isomap --disc", ["plain,--disconnected"]),
         ("manifoldry embed x --method isomap --symmetry ", ["plain,or", "plain,and"]),
         ("manifoldry embed x --method nonsense --sca", ["plain,--scale"]),
-        ("manifoldry embed x --missing ", ["plain,refuse", "plain,drop", "plain,impute"]),
+        ("manifoldry embed x --missing ", ["plain,refuse", "plain,drop", "plain,impute", "plain,keep"]),
         ("manifoldry compare x --purpose see", ["plain,see-clusters"]),
         ("manifoldry methods umap tess", ["plain,tesseramap"]),
         ("manifoldry cite ", [f"plain,{name.lower()}" for name in METHODS]),

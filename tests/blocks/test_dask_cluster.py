@@ -4,14 +4,11 @@ One cluster serves all tests of the module. If they take too long it is closed, 
 """
 
 import os
-import signal
-import sys
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 
-import cloudpickle
 import numpy as np
 import pytest
 
@@ -20,6 +17,7 @@ from helpers import DEADLINE
 from manifoldry.blocks import row_blocks
 from manifoldry.blocks import rows as block_rows
 from manifoldry.embedders import ipa
+from mortal import die_once
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -44,10 +42,7 @@ def small():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(block_rows, "MAX_BLOCK_ROWS", BLOCK)
         patch.setattr(ipa, "MAX_SAMPLE", SAMPLE)
-        # The functions below live in a module that workers cannot import.
-        cloudpickle.register_pickle_by_value(sys.modules[__name__])
         yield
-        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 @contextmanager
@@ -146,14 +141,6 @@ def test_a_cluster_gives_the_bits_of_a_stream(client, streamed, name):
         assert_same_bits(in_memory(found), wanted)
     with dask.config.set(scheduler="threads", num_workers=2):
         assert_same_bits(in_memory(answers(name, da.from_array(X, chunks=CHUNKINGS[0]))), wanted)
-
-
-def die_once(block, flag):
-    """Return the block; the first process that gets here, whichever it is, is killed."""
-    with suppress(FileExistsError):
-        os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
-        os.kill(os.getpid(), signal.SIGKILL)
-    return block
 
 
 def places_of_killed_workers(client, folder):

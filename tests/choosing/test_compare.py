@@ -134,6 +134,14 @@ def test_what_comes_back_of_a_roll():
     assert [(each.name, each.reason) for each in found.skipped] == [("FactorAnalysis", "it has no inverse_transform")]
 
 
+def test_a_surface_of_more_than_three_dimensions_is_skipped_in_a_sentence():
+    X = np.random.default_rng(0).standard_normal((60, 6))
+    found = compare(X, "reconstruct", None, methods=["PrincipalSurface"], n_components=4)
+    assert list(found.embeddings) == ["PCA"]
+    assert [skipped.name for skipped in found.skipped] == ["PrincipalSurface"]
+    assert "n_components" in found.skipped[0].reason
+
+
 def test_distances_sparse_rows_and_other_metrics():
     X = bent_sheet(120)
     X[X < 0.2] = 0.0

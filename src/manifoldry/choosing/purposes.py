@@ -146,7 +146,7 @@ PURPOSES: Mapping[str, Purpose] = {
         ),
         Purpose(
             "reconstruct",
-            ("IPA", "LTSA", "Isomap", "TSNE", "UMAP", "KernelPCA"),
+            ("IPA", "PrincipalSurface", "LTSA", "Isomap", "TSNE", "UMAP", "KernelPCA"),
             (ERROR, AREA),
             needs=("transform", "inverse"),
         ),

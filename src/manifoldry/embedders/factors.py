@@ -13,6 +13,7 @@ from manifoldry.base import Embedder, estimator, fitted
 from manifoldry.base.blockwise import BlockFit, map_blocks
 from manifoldry.blocks import as_blocks
 from manifoldry.geometry.neighborhoods import dense
+from manifoldry.geometry.principal import centered_rows
 from manifoldry.parameters import Positive, PositiveInt, PositiveShare, Range
 from manifoldry.registry import register
 from manifoldry.run import Run
@@ -172,9 +173,7 @@ class NonlinearFactorAnalysis(Embedder):
 
     def _embed(self, X: Any, run: Run) -> Embedding:
         rows = dense(X)
-        center = rows.mean(axis=0)
-        centered = rows - center
-        centered -= centered.mean(axis=0)  # the mean of rows far from the origin is rounded
+        centered, center = centered_rows(rows)
         varies = np.ptp(rows, axis=0) > 0
         scale = np.where(varies, np.sqrt((centered**2).mean(axis=0)), 0.0)
         basis, p = HermiteBasis(self.n_components, self.degree), rows.shape[1]

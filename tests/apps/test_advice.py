@@ -51,7 +51,7 @@ def test_counts_are_told_of_too():
 def test_embed_tells_it_as_a_note_unless_quiet(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     np.save("x.npy", np.random.default_rng(0).normal(size=(MIN_FOREWARNED_ROWS, 4)) * [1, 1, 1, 1000])
-    asked = ["embed", "x.npy", "--method", "pca", "--no-report", "--force"]
+    asked = ["embed", "x.npy", "--method", "pca", "--no-report", "--force", "--scale", "none"]
     assert main(asked) == 0
     out, err = capsys.readouterr()
     assert err.startswith("manifoldry: note: Column 'x3' holds 100.0% of the squared distances")

@@ -18,6 +18,7 @@ from manifoldry.apps.progress import Watch
 from manifoldry.apps.record import file_digest, write_record
 from manifoldry.apps.results import fit_facts, note_written, write_model, write_report
 from manifoldry.apps.run_folder import RunFolder
+from manifoldry.apps.scaling import preparation_facts, recorded_units
 from manifoldry.apps.task import EmbedTask, Fitted
 from manifoldry.base.blockwise import fit_sample, refuse_method
 from manifoldry.blocks.checkpoint import files_key
@@ -156,7 +157,7 @@ def fit_blocks(task: EmbedTask, source: BlockTable, folder: RunFolder, watch: Wa
         prepared = with_steps(source.blocks, [step for _, step in steps], X, task.seed)
         return BlockFitted(Fitted(X, steps, model), prepared, replace(table, remarks=tuple(facts["remarks"])), facts)
     with watch.stage("prepare", "reading a sample"):
-        ready, sample, remarks = prepare_blocks(task, source.blocks, watch)
+        task, ready, sample, remarks = prepare_blocks(task, source, watch)
         table = source.sampled(sample.numbers)
     fitted = fit_prepared(task, table, ready, watch)
     assert isinstance(ready.blocks, LocalBlocks)
@@ -167,7 +168,8 @@ def fit_blocks(task: EmbedTask, source: BlockTable, folder: RunFolder, watch: Wa
     fitted = replace(fitted, X=drawn.rows)
     said = f"Read in blocks, and fitted to {fitted.model.diagnostics_['fitted_to']}."
     table = replace(table, remarks=(*source.remarks, *remarks, said))
-    facts = {**fit_facts(fitted), "remarks": list(table.remarks)}
+    steps_made = preparation_facts(task.scale, task.pca, task.units)
+    facts = {**fit_facts(fitted), "remarks": list(table.remarks), "preparation": steps_made}
     folder.keep_model(fitted.whole, {"facts": facts, "n_rows": source.blocks.n_rows})
     return BlockFitted(fitted, ready.blocks, table, facts)
 
@@ -184,7 +186,8 @@ def _write_sample(
         write_model(outputs, found.fitted, found.table, record)
         note_written("model", outputs.model, record)
     with watch.stage("judge", "judging the embedding"):
-        judged = judge(found.fitted, found.table, task.seed, task.n_jobs)
+        units = recorded_units(record["preparation"])
+        judged = judge(found.fitted, found.table, task.seed, task.n_jobs, units)
         if source.blocks.n_rows != len(found.table.ids):
             judged = replace(judged, remarks=(*judged.remarks, _judged_by(source, found)))
         record |= judged.to_dict()
@@ -207,7 +210,6 @@ def block_source_facts(task: EmbedTask, source: BlockTable, found: BlockFitted) 
         "features": list(source.features),
         "reading": asdict(task.reading),
         "remarks": list(found.table.remarks),
-        "preparation": {"scale": task.scale, "pca": task.pca},
         "seed": task.seed,
         "blocks": True,
     }

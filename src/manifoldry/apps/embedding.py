@@ -57,6 +57,7 @@ def run_embedding(task: EmbedTask, watch: Watch, record: dict[str, Any]) -> None
     task.estimator()  # refuses parameters before the file is read
     with watch.stage("read", f"reading {task.source}"):
         table = read_table(task.source, task.reading)
+        task = task.scaled(table.X, table.features)
         record |= source_facts(task, table)
     fitted = fit(task, table, watch)
     record |= fit_facts(fitted)
@@ -67,7 +68,7 @@ def run_embedding(task: EmbedTask, watch: Watch, record: dict[str, Any]) -> None
         write_model(outputs, fitted, table, record)
         note_written("model", outputs.model, record)
     with watch.stage("judge", "judging the embedding"):
-        judged = judge(fitted, table, task.seed, task.n_jobs)
+        judged = judge(fitted, table, task.seed, task.n_jobs, task.units)
         record |= judged.to_dict()
     record["seconds"] = dict(watch.seconds)
     with watch.stage("report", "making the report"):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry.apps.scaling import MixedUnits, with_units
 from manifoldry.apps.task import Fitted
 from manifoldry.diagnosis import Diagnosis, diagnose
 from manifoldry.quality.scoring import score
@@ -36,7 +37,9 @@ class Judgment:
         return {"quality": quality, "findings": findings, "judged": list(self.remarks)}
 
 
-def judge(fitted: Fitted, table: Table, seed: int = 0, n_jobs: int | None = None) -> Judgment:
+def judge(
+    fitted: Fitted, table: Table, seed: int = 0, n_jobs: int | None = None, units: MixedUnits | None = None
+) -> Judgment:
     """Score and diagnose what was fitted, by a sample of its points.
 
     Parameters
@@ -47,6 +50,8 @@ def judge(fitted: Fitted, table: Table, seed: int = 0, n_jobs: int | None = None
         Whose rows they are, with the names of the columns and the classes.
     seed, n_jobs
         Of the samples, and of the threads.
+    units : MixedUnits, optional
+        Why the columns were standardized.
     """
     remarks: list[str] = []
     figures: Score | None = None
@@ -59,7 +64,7 @@ def judge(fitted: Fitted, table: Table, seed: int = 0, n_jobs: int | None = None
         except ValueError as error:
             remarks.append(f"The embedding was not scored: {error}")
         try:
-            found = _diagnosis(fitted, table, seed, n_jobs)
+            found = with_units(_diagnosis(fitted, table, seed, n_jobs), units)
         except ValueError as error:
             remarks.append(f"The embedding was not diagnosed: {error}")
     return Judgment(figures, found, tuple(remarks))

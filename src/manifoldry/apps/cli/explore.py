@@ -48,9 +48,9 @@ def explore(  # noqa: PLR0913
 
     with watching() as watch:
         with watch.stage("read", f"reading {source}"):
-            table, X = reading.prepared(source, seed)
+            table, X, units = reading.prepared(source, seed)
         with watch.stage("page", "looking at the data"):
-            session = Session(table, X, folder=folder, seed=seed, n_jobs=n_jobs)
+            session = Session(table, X, units=units, folder=folder, seed=seed, n_jobs=n_jobs)
     if method is not None:
         session.embed({"method": method})
     with ExploreServer(session, host or LOOPBACK, port) as server:

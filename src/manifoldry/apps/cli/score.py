@@ -65,7 +65,7 @@ def score(  # noqa: PLR0913
         raise ValueError("Only one of FILE and COORDINATES can be standard input.")
     with watching(shown=not as_json) as watch:
         with watch.stage("read", f"reading {source}"):
-            table, X = _with_truth(reading, truth).prepared(source, seed)
+            table, X, _ = _with_truth(reading, truth).prepared(source, seed)
             placed = read_table(coordinates, ReadOptions(features=columns or None, missing="drop"))
         X, Y, table = _side_by_side(X, table, placed)
         known = _truth(table, truth)

@@ -17,6 +17,7 @@ from manifoldry.apps.explore.selection import write_selection
 from manifoldry.apps.method_names import method_class, method_name
 from manifoldry.apps.method_parameters import MethodParameter, method_parameters
 from manifoldry.apps.progress import Watch
+from manifoldry.apps.scaling import MixedUnits, with_units
 from manifoldry.apps.table_report import table_report
 from manifoldry.apps.task import new_estimator
 from manifoldry.diagnosis import diagnose
@@ -89,6 +90,8 @@ class Session:
         The rows and what else is known of them.
     X : array or sparse matrix, optional
         The rows as they are prepared for the fits; those of the table if None.
+    units : MixedUnits, optional
+        Why the columns were standardized.
     folder : Path
         Where selections are saved.
     seed : int
@@ -102,6 +105,7 @@ class Session:
         table: Table,
         X: Any = None,
         *,
+        units: MixedUnits | None = None,
         folder: Path = Path(),
         seed: int = 0,
         n_jobs: int | None = None,
@@ -109,7 +113,8 @@ class Session:
         self.table, self.folder, self.seed, self.n_jobs = table, folder, seed, n_jobs
         self.X = table.X if X is None else X
         names = table.features if len(table.features) == self.X.shape[1] else None
-        self.diagnosis = diagnose(self.X, labels=table.labels, feature_names=names, random_state=seed, n_jobs=n_jobs)
+        found = diagnose(self.X, labels=table.labels, feature_names=names, random_state=seed, n_jobs=n_jobs)
+        self.diagnosis = with_units(found, units)
         self.models: dict[str, Any] = {}
         self.version = 0
         self._lock = threading.RLock()

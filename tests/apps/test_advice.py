@@ -116,7 +116,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_any_work(tmp_path,
 def test_a_wrong_call_is_a_defect_and_no_mistake_of_the_user(monkeypatch, capsys):
     monkeypatch.setattr("manifoldry.apps.embedding.run_embedding", lambda: None)
     assert main(["embed", "iris"]) == 1
-    assert "This is a defect of manifoldry: TypeError" in capsys.readouterr().err
+    assert "This is a bug in manifoldry; please report it: TypeError" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("python", OPTION_WORDS)

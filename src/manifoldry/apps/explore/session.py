@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry.apps.errors import bug_text, error_text, is_bug
 from manifoldry.apps.explore.script import live_script
 from manifoldry.apps.explore.selection import write_selection
 from manifoldry.apps.method_names import method_class, method_name
@@ -216,7 +217,7 @@ class Session:
     def save(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Write selected rows, given by their places on the page, to a new CSV file in the folder of the session."""
         rows = _rows(body.get("rows"), len(self.report.ids))
-        path = write_selection(self.report, rows, self.folder, Path(self.table.source).stem or "data")
+        path = write_selection(self.report, self.table, rows, self.folder)
         return {"path": str(path), "rows": len(rows)}
 
     def _estimator(self, name: str, values: Mapping[str, Any], n_components: int) -> Any:
@@ -227,7 +228,7 @@ class Session:
     def _run(self, name: str, model: Any, watch: JobWatch) -> None:
         """Fit, describe and show: what the thread of a job does. What goes wrong is told to the page."""
         error, remarks = "", []
-        try:
+        try:  # whatever happens, the run ends: a page that waits for it could do nothing else any more
             with warnings.catch_warnings(record=True) as caught, watch.stage(name):
                 warnings.simplefilter("always")
                 if "callback" in model.get_params():
@@ -237,11 +238,12 @@ class Session:
             with watch.stage("figures"):
                 kept = self._with(name, model)
                 self._show(self._described(kept), kept)
-        except (ValueError, TypeError, MemoryError, ArithmeticError, np.linalg.LinAlgError) as problem:
-            error = str(problem) or type(problem).__name__
-        with self._lock:
-            watch.job = replace(watch.told(), running=False, error=error, remarks=tuple(remarks))
-            self._watch = watch
+        except Exception as problem:
+            error = bug_text(problem) if is_bug(problem) else error_text(problem) or type(problem).__name__
+        finally:
+            with self._lock:
+                watch.job = replace(watch.told(), running=False, error=error, remarks=tuple(remarks))
+                self._watch = watch
 
     def _with(self, name: str, model: Any) -> dict[str, Any]:
         """Return the models to show: the new one first, and not too many."""

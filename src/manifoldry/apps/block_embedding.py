@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -26,9 +25,6 @@ from manifoldry.blocks.local import ArrayBlocks, LocalBlocks
 from manifoldry.blocks.store import Saved, save_blocks, storable_suffix
 from manifoldry.run import Progress
 from manifoldry.tables import Table
-
-DISK_IS_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
-"""What the system says where nothing more can be written: with more room a run can go on."""
 
 
 def reads_in_blocks(task: Any, watch: Watch) -> bool:
@@ -91,11 +87,6 @@ def run_block_embedding(task: EmbedTask, watch: Watch, record: dict[str, Any]) -
         if not resumed:
             folder.remove()  # it would end in the same way
         raise
-    except OSError as error:
-        if error.errno not in DISK_IS_FULL:
-            raise
-        left = f"what was done is in {folder.folder.name!r}, and the same command with --resume goes on"
-        raise OSError(error.errno, f"{error.strerror}; {left}") from error
     note_written("coordinates", outputs.coordinates, record)
     record["coordinates"] |= {"rows": saved.n_rows, "sha256": saved.sha256}
     record["source"]["rows"] = saved.n_rows
@@ -105,6 +96,11 @@ def run_block_embedding(task: EmbedTask, watch: Watch, record: dict[str, Any]) -
         write_record(outputs.record, record, overwrite=outputs.overwrite)
         record["outputs"]["record"] = {"path": outputs.record.as_posix()}
     folder.remove()
+
+
+def resumable(folder: RunFolder) -> str:
+    """Return how a run in blocks that did not end goes on."""
+    return f"What was done is in {folder.folder.name!r}, and the same command with --resume goes on."
 
 
 def placed_again(task: EmbedTask, outputs: Outputs, watch: Watch) -> str:

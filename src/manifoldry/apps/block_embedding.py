@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from manifoldry.apps.block_preparation import prepare_blocks, with_steps
-from manifoldry.apps.block_tables import BlockTable, block_table, reason_for_blocks
+from manifoldry.apps.block_tables import BlockTable, block_table, reason_for_blocks, refuse_outputs
+from manifoldry.apps.column_remarks import with_remarks
 from manifoldry.apps.fitting import fit_prepared
 from manifoldry.apps.judgment import judge
 from manifoldry.apps.outputs import STANDARD_STREAM, Outputs
@@ -65,9 +66,9 @@ def run_block_embedding(task: EmbedTask, watch: Watch, record: dict[str, Any]) -
     """Fit, write the model, judge and report by a sample, place all rows; ``record`` is filled on the way."""
     outputs = task.outputs
     folder = run_folder(outputs)
-    if not (task.resume and folder.folder.exists()):
-        outputs.refuse(task.source)
     refuse_method(task.estimator())  # and parameters, before the file is read
+    if not (task.resume and folder.folder.exists()):
+        refuse_outputs(outputs, task.source, task.reading)
     if task.reading.missing == "keep":
         raise ValueError("--missing keep needs a table that is read whole: take --no-blocks, or drop or impute.")
     with watch.stage("read", f"opening {task.source}"):
@@ -155,6 +156,7 @@ def fit_blocks(task: EmbedTask, source: BlockTable, folder: RunFolder, watch: Wa
     with watch.stage("prepare", "reading a sample"):
         task, ready, sample, remarks = prepare_blocks(task, source, watch)
         table = source.sampled(sample.numbers)
+        remarks += with_remarks(replace(table, remarks=())).remarks
     fitted = fit_prepared(task, table, ready, watch)
     assert isinstance(ready.blocks, LocalBlocks)
     with watch.stage("sample", "reading the sample"):

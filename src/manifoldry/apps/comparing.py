@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.utils import get_tags
 
+from manifoldry.apps.block_tables import refuse_outputs
 from manifoldry.apps.choice import stopping, usable_labels
+from manifoldry.apps.column_remarks import class_labels
 from manifoldry.apps.json_text import plain
 from manifoldry.apps.method_names import method_class
 from manifoldry.apps.outputs import Outputs
@@ -83,7 +85,7 @@ class CompareTask:
 
 def run_compare(task: CompareTask, watch: Watch) -> tuple[Comparison, dict[str, Any]]:
     """Read, prepare, compare and write; return the comparison, and its record."""
-    task.outputs.refuse(task.source)
+    refuse_outputs(task.outputs, task.source, task.reading.options)
     refuse_coordinates(task.outputs, task.source)
     with watch.stage("read", f"reading {task.source}"):
         table = task.reading.table(task.source)
@@ -94,7 +96,7 @@ def run_compare(task: CompareTask, watch: Watch) -> tuple[Comparison, dict[str, 
             X,
             task.purpose,
             task.budget or None,
-            labels=usable_labels(table.labels) if task.purpose in LABELED_PURPOSES else None,
+            labels=usable_labels(class_labels(table)) if task.purpose in LABELED_PURPOSES else None,
             methods=task.methods,
             n_components=task.n_components,
             random_state=task.seed,
@@ -119,7 +121,7 @@ def _needs_nonnegative(methods: Sequence[str] | None) -> bool:
 def _diagnosis(task: CompareTask, table: Table, X: Any) -> Diagnosis:
     """Return what is to be said of the data that all methods were fitted to."""
     names = table.features if len(table.features) == X.shape[1] and task.reading.pca is None else None
-    found = diagnose(X, labels=table.labels, feature_names=names, random_state=task.seed, n_jobs=task.n_jobs)
+    found = diagnose(X, labels=class_labels(table), feature_names=names, random_state=task.seed, n_jobs=task.n_jobs)
     return with_units(found, task.reading.units)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from manifoldry.apps.block_embedding import reads_in_blocks, resumable, run_block_embedding, run_folder
+from manifoldry.apps.block_tables import refuse_outputs
+from manifoldry.apps.column_remarks import with_remarks
 from manifoldry.apps.fitting import fit
 from manifoldry.apps.judgment import judge
 from manifoldry.apps.progress import Watch
@@ -53,11 +55,11 @@ def _left(task: EmbedTask, record: dict[str, Any]) -> str:
 def run_embedding(task: EmbedTask, watch: Watch, record: dict[str, Any]) -> None:
     """Read, prepare, fit, write, judge, report; ``record`` is filled on the way."""
     outputs = task.outputs
-    outputs.refuse(task.source)
-    refuse_coordinates(outputs, task.source)
     task.estimator()  # refuses parameters before the file is read
+    refuse_outputs(outputs, task.source, task.reading)
+    refuse_coordinates(outputs, task.source)
     with watch.stage("read", f"reading {task.source}"):
-        table = read_table(task.source, task.reading)
+        table = with_remarks(read_table(task.source, task.reading))
         task = task.scaled(table.X, table.features)
         record |= source_facts(task, table)
     fitted = fit(task, table, watch)

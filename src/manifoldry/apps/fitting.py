@@ -8,6 +8,7 @@ from typing import Any
 
 from manifoldry.apps.advice import MIN_FOREWARNED_ROWS, forewarnings
 from manifoldry.apps.choice import choose
+from manifoldry.apps.column_remarks import class_labels
 from manifoldry.apps.method_names import AUTO_CLASS
 from manifoldry.apps.progress import Watch
 from manifoldry.apps.task import EmbedTask, Fitted
@@ -53,7 +54,7 @@ def fit_prepared(task: EmbedTask, table: Table, prepared: Prepared, watch: Watch
         warnings.simplefilter("always")
         if task.method == AUTO_CLASS[0]:
             with watch.stage("choose", "comparing methods"):
-                choice = choose(X, table.labels, model, watch)
+                choice = choose(X, class_labels(table), model, watch)
             model = choice.model
         if "callback" in model.get_params():
             model.set_params(callback=watch.callback)

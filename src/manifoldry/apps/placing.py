@@ -10,7 +10,7 @@ from typing import Any
 
 from manifoldry.apps.block_embedding import place_rows, rate, reads_in_blocks, resumable, run_folder
 from manifoldry.apps.block_preparation import PreparedRows, with_steps
-from manifoldry.apps.block_tables import BlockTable, block_table
+from manifoldry.apps.block_tables import BlockTable, block_table, refuse_outputs
 from manifoldry.apps.outputs import STANDARD_STREAM, Outputs
 from manifoldry.apps.progress import Watch
 from manifoldry.apps.record import written
@@ -38,7 +38,7 @@ class PlaceTask:
 
 def place(task: PlaceTask, watch: Watch) -> dict[str, Any]:
     """Place new rows and write their coordinates; return what was done, for the screen."""
-    task.outputs.refuse(task.source)
+    refuse_outputs(task.outputs, task.source, task.reading)
     if reads_in_blocks(task, watch):
         return place_blocks(task, watch)
     refuse_coordinates(task.outputs, task.source)

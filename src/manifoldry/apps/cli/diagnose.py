@@ -34,6 +34,7 @@ def diagnose(ctx: click.Context, source: str, model: Path | None, reading: Readi
     otherwise.
     """
     from manifoldry.apps.answers import diagnosis_text
+    from manifoldry.apps.column_remarks import class_labels
     from manifoldry.apps.json_text import json_text
     from manifoldry.apps.progress import watching
     from manifoldry.apps.scaling import with_units
@@ -51,7 +52,7 @@ def diagnose(ctx: click.Context, source: str, model: Path | None, reading: Readi
         with watch.stage("diagnose", "diagnosing"):
             same = subjects[-1].shape[1] == len(table.features)  # not so after --pca
             names = table.features if same and reading.pca is None else None
-            found = diagnosis_of(*subjects, labels=table.labels, feature_names=names, random_state=seed)
+            found = diagnosis_of(*subjects, labels=class_labels(table), feature_names=names, random_state=seed)
             found = with_units(found, reading.units, "problem")
     if as_json:
         findings = [asdict(each) for each in found]

@@ -70,10 +70,11 @@ class Reading:
 
         With ``as_it_is`` missing values stay, and nothing is said of them.
         """
+        from manifoldry.apps.column_remarks import with_remarks
         from manifoldry.tables import read_table
 
         options = replace(self.options, missing="impute") if as_it_is else self.options
-        table = read_table(source, options)
+        table = with_remarks(read_table(source, options))
         for remark in table.remarks:
             if not (as_it_is and remark.endswith(IMPUTED)):
                 tell(remark)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry.apps.column_remarks import class_labels
 from manifoldry.apps.errors import bug_text, error_text, is_bug
 from manifoldry.apps.explore.script import live_script
 from manifoldry.apps.explore.selection import write_selection
@@ -114,7 +115,7 @@ class Session:
         self.table, self.folder, self.seed, self.n_jobs = table, folder, seed, n_jobs
         self.X = table.X if X is None else X
         names = table.features if len(table.features) == self.X.shape[1] else None
-        found = diagnose(self.X, labels=table.labels, feature_names=names, random_state=seed, n_jobs=n_jobs)
+        found = diagnose(self.X, labels=class_labels(table), feature_names=names, random_state=seed, n_jobs=n_jobs)
         self.diagnosis = with_units(found, units)
         self.models: dict[str, Any] = {}
         self.version = 0

@@ -51,7 +51,7 @@ def read_delimited(source: Source, options: ReadOptions) -> Table:
         if repeated:
             remarks.append(f"Names of columns that came twice were numbered: {listed(repeated)}.")
         if len(columns) == 1:
-            remarks.append("There is one column only; --delimiter says what separates columns, if there are more.")
+            remarks.append("There is one column only; delimiter=... says what separates columns, if there are more.")
         del found
         return columns_table(columns, options, source.name, named=dialect.named, remarks=remarks)
 
@@ -132,7 +132,7 @@ def _ragged(source: Source, dialect: Dialect, width: int) -> str:
                     number = dialect.skip + reader.line_num
                     return (
                         f"{source.name}: line {number} has {_fields(len(row))}, the first lines have {width}; correct "
-                        "the line, or say --delimiter."
+                        "the line, or pass delimiter=...."
                     )
         except csv.Error as error:
             return f"{source.name}: line {dialect.skip + reader.line_num} cannot be split into fields: {error}."
@@ -158,7 +158,7 @@ def _flaw(name: str, values: Any, dialect: Dialect) -> str:
     place, text = next(((i, text) for i, text in enumerate(text_values(values)) if not is_number(text)), (0, ""))
     return (
         f"Column {name!r}: {text[:40]!r} in row {place + 1} is no number, as most of the column is; correct it, leave "
-        f"the column out (--drop {name}), or keep it to color by (--color {name})."
+        f"the column out (drop={name!r}), or keep it to color by (color={name!r})."
     )
 
 

@@ -80,9 +80,9 @@ def test_texts_become_values(method, arguments, expected):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--n-neighbors", "0"], "n_neighbors must be an integer of at least 1, 'auto' or None; got 0."),
-        (["--n-neighbors", "many"], "n_neighbors must be an integer of at least 1, 'auto' or None; got 'many'."),
-        (["--radius", "nan"], "radius must be a number above 0 or None; got nan."),
+        (["--n-neighbors", "0"], "--n-neighbors must be an integer of at least 1, 'auto' or None; got 0."),
+        (["--n-neighbors", "many"], "--n-neighbors must be an integer of at least 1, 'auto' or None; got 'many'."),
+        (["--radius", "nan"], "--radius must be a number above 0 or None; got nan."),
         (
             ["--perplexity", "3"],
             "--perplexity is a parameter of SNE, SymmetricSNE, TSNE and ParametricTSNE, not of Isomap.",

@@ -95,7 +95,7 @@ def test_a_source_beside_the_record_is_found_and_one_that_is_gone_is_told(folder
 
 def test_standard_output_is_no_place_to_compare(folder, capsys):
     assert main(["rerun", "rows_run.json", "--output", "-"]) == 2
-    assert "name one by --output" in capsys.readouterr().err
+    assert "name one with --output" in capsys.readouterr().err
 
 
 def test_standard_input_cannot_be_read_again(folder, capsys):

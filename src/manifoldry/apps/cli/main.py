@@ -155,7 +155,7 @@ def _run(arguments: list[str]) -> int:
 def _verdict(error: Exception) -> tuple[str, int]:
     """Return what to say of an error, and the exit code."""
     if isinstance(error, click.UsageError):
-        return f"{_usage(error)} See {_help_of(error.ctx)}.", 2
+        return f"{as_options(_usage(error))} See {_help_of(error.ctx)}.", 2
     if isinstance(error, click.ClickException):
         return error.format_message(), 2
     if is_bug(error):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 
-INSIDE = ("manifoldry.", "sklearn.", "concurrent.", "contextlib")
+INSIDE = ("manifoldry.", "sklearn.", "concurrent.", "contextlib", "importlib.")
 """Packages whose frames lie between a warning and the line that the user wrote."""
 
 

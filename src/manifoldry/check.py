@@ -268,7 +268,7 @@ def square_affinities(W: Any) -> None:
 
 def weights(W: Array, n_points: int) -> None:
     """Refuse weights of pairs that are not a symmetric, non-negative, connected n x n matrix."""
-    from scipy.sparse.csgraph import connected_components
+    from manifoldry.csgraph import connected_components
 
     if W.shape != (n_points, n_points):
         raise ValueError(f"weights must have shape ({n_points}, {n_points}); got {W.shape}.")

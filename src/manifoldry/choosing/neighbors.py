@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
 
 from manifoldry import check
 from manifoldry.blocks import some_rows
 from manifoldry.choosing.input import checked_input, without_copies
 from manifoldry.choosing.neighbor_suggestion import MIN_TORN_SHARE, NeighborRow, NeighborSuggestion
+from manifoldry.csgraph import connected_components
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import MAX_SMALL_SHARE, local_scale, symmetrize
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import dijkstra
 
+from manifoldry.csgraph import dijkstra
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray, NeighborGraph
 

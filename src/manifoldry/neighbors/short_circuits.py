@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components, dijkstra, minimum_spanning_tree
 
+from manifoldry.csgraph import connected_components, dijkstra, minimum_spanning_tree
 from manifoldry.neighbors.flow import busiest_edges
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.run import Run

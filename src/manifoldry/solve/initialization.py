@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
-from scipy.sparse.csgraph import connected_components
 
+from manifoldry.csgraph import connected_components
 from manifoldry.geometry.laplacian import laplacian
 from manifoldry.parameters import Described
 from manifoldry.run import Run

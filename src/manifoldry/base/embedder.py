@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -61,7 +61,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
     computes an `Embedding` in ``_embed``, which is pure: it changes neither the estimator nor its arguments.
     """
 
-    n_components: PositiveInt = 2
+    n_components: PositiveInt = field(default=2, kw_only=False)
     random_state: Seed = 0
     n_jobs: int | None = None
     verbose: bool | int = False

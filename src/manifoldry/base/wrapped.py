@@ -44,6 +44,9 @@ from manifoldry.values import FloatArray, Spectrum
 NOT_FINITE_ERRORS = ("must not contain infs", "has a NaN entry", "float NaN to integer", "Input contains")
 """What numpy, scipy and scikit-learn say of numbers that overflowed on the way; of those given they give the name."""
 
+DEFAULTS = {"n_components": 2, "random_state": 0}
+"""Defaults that differ from scikit-learn's: those of all other methods, so that a fit draws a picture and repeats."""
+
 ROW_METHODS = ("partial_fit", "score", "score_samples")
 """Methods of scikit-learn that would make one array of whatever they get."""
 
@@ -56,7 +59,7 @@ def _has_inverse(model: Any) -> bool:
 class Wrapped(TransformerMixin):
     """Mixed into a class of scikit-learn: the same computation, our checks, and the fitted attributes of our contract.
 
-    The seed is 0 unless another is given, so that a fit gives the same tomorrow, and may be a numpy Generator.
+    By default there are two components, and the seed is 0, which may be a numpy Generator.
     """
 
     embedding_: FloatArray
@@ -73,8 +76,9 @@ class Wrapped(TransformerMixin):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "random_state" in inspect.signature(cls).parameters:
-            cls.__init__ = _seeded(cls.__init__)  # type: ignore[method-assign]
+        known = inspect.signature(cls).parameters
+        if defaults := {name: value for name, value in DEFAULTS.items() if name in known}:
+            cls.__init__ = _with_defaults(cls.__init__, defaults)  # type: ignore[method-assign]
         for name in ROW_METHODS:
             if hasattr(cls, name):
                 setattr(cls, name, _told_of_blocks(getattr(cls, name)))
@@ -261,20 +265,23 @@ def _told_of_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
     return of_rows
 
 
-def _seeded(construct: Callable[..., None]) -> Callable[..., None]:
-    """Return a constructor whose ``random_state`` is 0 by default."""
+def _with_defaults(construct: Callable[..., None], defaults: dict[str, Any]) -> Callable[..., None]:
+    """Return a constructor with other default values."""
     signature = inspect.signature(construct)
-    seeded = signature.parameters["random_state"].replace(default=0)
 
     @functools.wraps(construct)
-    def construct_seeded(self: Any, *args: Any, **parameters: Any) -> None:
+    def construct_ours(self: Any, *args: Any, **parameters: Any) -> None:
         given = signature.bind(self, *args, **parameters)
-        given.arguments.setdefault("random_state", 0)
+        for name, value in defaults.items():
+            given.arguments.setdefault(name, value)
         construct(*given.args, **given.kwargs)
 
-    names = [seeded if name == "random_state" else known for name, known in signature.parameters.items()]
-    construct_seeded.__signature__ = signature.replace(parameters=names)  # type: ignore[attr-defined]
-    return construct_seeded
+    parameters = [
+        known.replace(default=defaults[name]) if name in defaults else known
+        for name, known in signature.parameters.items()
+    ]
+    construct_ours.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return construct_ours
 
 
 class WrappedSpectral(Wrapped):

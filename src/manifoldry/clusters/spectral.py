@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import field
 from typing import Any, Literal
 
 import numpy as np
@@ -133,7 +134,7 @@ class SpectralClustering(Clusterer):
     (2, 2)
     """
 
-    n_clusters: PositiveInt | Literal["auto"] = 8
+    n_clusters: PositiveInt | Literal["auto"] = field(default=8, kw_only=False)
     weights: Literal["heat", "binary"] = "heat"
     bandwidth: Positive | Literal["auto"] = "auto"
     laplacian: LaplacianKind = "symmetric"

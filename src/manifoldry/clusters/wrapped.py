@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Annotated
 
 import numpy as np
@@ -79,7 +80,7 @@ class KMeans(Clusterer):
     5
     """
 
-    n_clusters: PositiveInt = 8
+    n_clusters: PositiveInt = field(default=8, kw_only=False)
     n_init: PositiveInt = 10
     max_iter: PositiveInt = 300
     tol: NonNegative = 1e-4

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -162,7 +162,7 @@ class PrincipalCurve(Embedder):
     True
     """
 
-    n_components: Literal[1] = 1
+    n_components: Literal[1] = field(default=1, kw_only=False)
     span: PositiveShare = 0.3
     n_knots: Annotated[int, Range(2)] = 100
     max_iter: PositiveInt = 50

@@ -38,8 +38,8 @@ class FactorAnalysis(Wrapped, decomposition.FactorAnalysis):
 
     Parameters
     ----------
-    n_components : int, optional
-        Number of factors; all by default.
+    n_components : int or None
+        Number of factors, 2 by default; None uses as many as columns.
     rotation : {"varimax", "quartimax"}, optional
         Turn the factors towards loadings that are large or near zero.
     tol, copy, max_iter, noise_variance_init, svd_method, iterated_power, random_state
@@ -92,8 +92,8 @@ class FastICA(Wrapped, decomposition.FastICA):
 
     Parameters
     ----------
-    n_components : int, optional
-        Number of sources; all by default.
+    n_components : int or None
+        Number of sources, 2 by default; None uses as many as columns.
     fun : {"logcosh", "exp", "cube"} or callable
         Measure of being far from Gaussian.
     algorithm, whiten, fun_args, max_iter, tol, w_init, whiten_solver, random_state
@@ -143,7 +143,7 @@ class NMF(Wrapped, decomposition.NMF):
     Parameters
     ----------
     n_components : int or "auto"
-        Number of parts; "auto" is that of a given start, else as many as columns.
+        Number of parts, 2 by default; "auto" uses that of a given start, otherwise as many as columns.
     init, solver, beta_loss, tol, max_iter, random_state, alpha_W, alpha_H, l1_ratio, verbose, shuffle
         As in scikit-learn, but ``random_state=0`` (numpy Generators are taken, too); with ``init="custom"`` `fit` takes
         ``W`` and ``H``.

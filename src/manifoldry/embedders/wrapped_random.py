@@ -58,7 +58,7 @@ class GaussianRandomProjection(WrappedProjection, random_projection.GaussianRand
     Parameters
     ----------
     n_components : int or "auto"
-        Target dimension; "auto" takes as many as keep all distances up to a factor 1 ± eps.
+        Target dimension, 2 by default; "auto" uses as many as preserve all distances up to a factor 1 ± eps.
     eps, compute_inverse_components, random_state
         As in scikit-learn, but ``random_state=0``; numpy Generators are taken, too.
 

@@ -115,7 +115,9 @@ def test_the_constructor_takes_names_and_knows_other_words():
         manifoldry.KMeans(9, 2)
     with pytest.raises(TypeError, match="UMAP takes parameters by name, and only n_components by position; got 2 pos"):
         manifoldry.UMAP(2, 30)
-    with pytest.raises(TypeError, match="AffinityPropagation takes parameters by name, and none by position; got 1 pos"):
+    with pytest.raises(
+        TypeError, match="AffinityPropagation takes parameters by name, and none by position; got 1 pos"
+    ):
         manifoldry.AffinityPropagation(0.5)
     with pytest.raises(TypeError, match="'n_iter'; here it is 'max_iter'"):
         manifoldry.TSNE(n_iter=500)

@@ -172,5 +172,5 @@ def test_a_random_projection_depends_on_the_number_of_rows():
     np.testing.assert_array_equal(fit.components_, whole.components_)
     assert len(few.components_) < len(fit.components_)
     assert fit.n_components == "auto"
-    with pytest.raises(ValueError, match="and there are 400 columns; raise eps"):
+    with pytest.raises(ValueError, match="but X has 400 columns: raise eps"):
         GaussianRandomProjection("auto", eps=0.1).fit(row_blocks(X))

@@ -6,6 +6,7 @@ import time
 from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn import decomposition
 from sklearn.utils.validation import check_is_fitted
 
@@ -175,6 +176,16 @@ class NMF(Wrapped, decomposition.NMF):
     _unit_range = (1e-6, 10.0)
 
     _blockwise = BlockFit(n_rows=100_000)
+
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        rows = super()._validated(X, reset=reset)
+        n_negative = int(((rows.data if issparse(rows) else rows) < 0).sum())
+        if n_negative:
+            raise ValueError(
+                f"Negative values in data passed to NMF: {n_negative:,} of the entries are below 0. NMF needs "
+                "entries of at least 0; use PCA or FactorAnalysis for columns that have negative values."
+            )
+        return rows
 
     def fit(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> Self:
         """Factorize the rows, from the start ``W`` and ``H`` if ``init="custom"``."""

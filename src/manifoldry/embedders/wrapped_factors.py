@@ -14,6 +14,7 @@ from manifoldry.base.wrapped import Wrapped
 from manifoldry.blocks import as_blocks
 from manifoldry.registry import register
 from manifoldry.values import FloatArray
+from manifoldry.warnings import collects
 
 _ONE_SEED = {"n_components": 2, "random_state": 0}
 
@@ -184,6 +185,7 @@ class NMF(Wrapped, decomposition.NMF):
         self.fit_transform(X, y, W, H)
         return self
 
+    @collects
     def fit_transform(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> FloatArray:
         """Factorize the rows and return W, which the iteration finds together with the parts."""
         blocks = as_blocks(X)
@@ -191,7 +193,7 @@ class NMF(Wrapped, decomposition.NMF):
             return self.fit(blocks, y).transform(blocks)
         rows = self._checked(X)
         began = time.perf_counter()
-        with self._computing():
+        with self._computing(), self._iterating():
             parts = super(Wrapped, self).fit_transform(X, y, W, H)
         self._keep(rows, parts, {"fit": time.perf_counter() - began})
         return self.embedding_

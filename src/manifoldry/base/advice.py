@@ -7,7 +7,12 @@ from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
+from manifoldry.geometry.scales import DominatingColumns, dominating_columns
+from manifoldry.values import NeighborGraph
 from manifoldry.warnings import Collected, DisconnectedWarning, EmbeddingWarning, issue
+
+Finding = tuple[str, type[Warning]]
+"""A sentence, and the category of its warning."""
 
 CERTIFICATES = ("certificate_", "error_certificate_")
 """The attributes of a fitted estimator that prove something."""
@@ -20,51 +25,76 @@ class NotConvergedWarning(EmbeddingWarning, ConvergenceWarning):
     """An iteration ended at its limit, before the tolerance; the category of scikit-learn's warnings of that."""
 
 
-def report(model: Any, collected: Collected, causes: Iterable[str] = (), symptoms: Iterable[str] = ()) -> None:
+def report(model: Any, X: Any, collected: Collected, causes: Iterable[str] = (), symptoms: Iterable[str] = ()) -> None:
     """Leave all findings of a fit in ``diagnostics_``, the most important first, and warn of the first.
 
-    They are ordered from causes to consequences: defects of the input, what the steps of the fit warned of, what the
-    method says itself (``advice`` among its notes), a graph in several components, defects of the layout, iterations
-    that did not converge, certificates that prove nothing. After those come remarks, which are not worth a warning
+    Where few columns dominate all distances, that is the finding, and what follows from it is a remark. Other findings
+    are ordered from causes to consequences: defects of the input, what the steps of the fit warned of, what the method
+    says itself (``advice`` among its notes), a graph in several components, defects of the layout, iterations that did
+    not converge, certificates that prove nothing. After those come remarks, which are not worth a warning
     (``remarks`` has them alone), and what is proven.
 
     Parameters
     ----------
     model : estimator
         Fitted, with ``diagnostics_``.
+    X : rows, distances, affinities or a graph
+        What it was fitted to, as its ``metric`` says.
     collected : Collected
         What the steps of the fit warned of and remarked.
     causes, symptoms : iterable of str
         Defects of the input and of the result.
     """
     notes = model.diagnostics_
-    steps = {DisconnectedWarning: [], NotConvergedWarning: [], EmbeddingWarning: []}  # type: ignore[var-annotated]
+    first, second = _ranked(model, collected, causes, symptoms)
+    found, remarks = [*first, *second], [*notes.get("remarks", ()), *collected.remarks]
+    dominating = _dominating(model, X)
+    if dominating is not None:
+        notes["dominating_columns"] = {"columns": dominating.columns, "share": dominating.share}
+        remarks = [sentence for sentence, _ in second] + remarks
+        found = [*_plain([_scale_sentence(model, dominating)]), *first]
+    sentences = tuple(sentence for sentence, _ in found)
+    notes["remarks"] = tuple(sentence for sentence in dict.fromkeys(remarks) if sentence not in sentences)
+    proven = (each.sentence for each in certificates_of(model))
+    notes["advice"] = tuple(dict.fromkeys((*sentences, *notes["remarks"], *proven)))
+    if found:
+        (sentence, category), others = found[0], len(set(sentences)) + len(notes["remarks"]) - 1
+        issue(f"{type(model).__name__}: {sentence}{_elsewhere(others)}", category)
+
+
+def _ranked(
+    model: Any, collected: Collected, causes: Iterable[str], symptoms: Iterable[str]
+) -> tuple[list[Finding], list[Finding]]:
+    """Return findings on the input and the run, and those on the result, each from causes to consequences."""
+    steps: dict[type[Warning], list[Finding]] = {DisconnectedWarning: [], NotConvergedWarning: [], EmbeddingWarning: []}
     for message, category in collected.warnings:
         known = category if category in steps else EmbeddingWarning
         steps[known].append((message, known))
-    certificates = certificates_of(model)
-    unproven = [each.sentence for each in certificates if each.verdict == "bound only"]
-    found = [
-        *_plain(causes),
-        *steps[EmbeddingWarning],
-        *_plain(notes.get("advice", ())),
+    unproven = [each.sentence for each in certificates_of(model) if each.verdict == "bound only"]
+    return [*_plain(causes), *steps[EmbeddingWarning]], [
+        *_plain(model.diagnostics_.get("advice", ())),
         *steps[DisconnectedWarning],
         *_plain(symptoms),
         *steps[NotConvergedWarning],
         *_plain(unproven),
     ]
-    warned = dict(reversed(found))  # each sentence once, in its first place
-    found = [(sentence, warned[sentence]) for sentence in dict.fromkeys(sentence for sentence, _ in found)]
-    remarks = tuple(dict.fromkeys((*notes.get("remarks", ()), *collected.remarks)))
-    proven = (each.sentence for each in certificates)
-    notes["remarks"] = tuple(sentence for sentence in remarks if sentence not in warned)
-    notes["advice"] = tuple(dict.fromkeys((*(sentence for sentence, _ in found), *notes["remarks"], *proven)))
-    if found:
-        (sentence, category), others = found[0], len(found) + len(notes["remarks"]) - 1
-        issue(f"{type(model).__name__}: {sentence}{_elsewhere(others)}", category)
 
 
-def _plain(sentences: Iterable[str]) -> list[tuple[str, type[Warning]]]:
+def _dominating(model: Any, X: Any) -> DominatingColumns | None:
+    """Return the columns that dominate the distances of a fit, unless its method does not depend on units."""
+    if isinstance(X, NeighborGraph) or getattr(model, "_ignores_units", False):
+        return None
+    return dominating_columns(X, getattr(model, "metric", "euclidean"))
+
+
+def _scale_sentence(model: Any, found: DominatingColumns) -> str:
+    names = getattr(model, "feature_names_in_", None)
+    told = found.sentence(None if names is None else [f"column {str(name)!r}" for name in names]).rstrip(".")
+    example = f"make_pipeline(StandardScaler(), {type(model).__name__}())"
+    return f"{told}: scale the columns, as in {example}, unless all have the same unit."
+
+
+def _plain(sentences: Iterable[str]) -> list[Finding]:
     return [(sentence, EmbeddingWarning) for sentence in sentences]
 
 

@@ -86,6 +86,8 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
     """Whether a place is led back to the rows by its neighbors in the embedding, unless the method knows better."""
     _of_columns: ClassVar[bool] = False
     """Whether the result is tied to the columns: it follows their order, signs and shifts, but not a rotation."""
+    _ignores_units: ClassVar[bool] = False
+    """Whether the result does not depend on the units of the columns."""
     _admits_missing: ClassVar[bool] = False
     """Whether rows may have missing entries, NaN, which the method's model then has a place for."""
     _blockwise: ClassVar[BlockFit] = BlockFit()

@@ -84,7 +84,7 @@ def keep_advice(model: Any, X: Any, run: Run) -> None:
     if look.figures:
         model.diagnostics_["figures"] = look.figures
     model.diagnostics_["seconds"]["look"] = run.seconds["look"]
-    report(model, take_collected(model), look.causes, look.symptoms)
+    report(model, X, take_collected(model), look.causes, look.symptoms)
 
 
 @dataclass(frozen=True)

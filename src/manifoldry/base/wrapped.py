@@ -73,6 +73,9 @@ class Wrapped(TransformerMixin):
 
     _blockwise: ClassVar[BlockFit] = BlockFit()
 
+    _ignores_units: ClassVar[Any] = False
+    """Whether the result does not depend on the units of the columns."""
+
     _spans_rows: ClassVar[bool] = True
     """Whether the components come from the rows: then there are no more than rows or columns."""
 

@@ -121,7 +121,7 @@ class Clusterer(ClusterMixin, BaseEstimator, ABC):
             clustering = replace(clustering, trace=clustering.trace.interrupted())
         graph = self._graph(points, run)[0] if clustering.graph is None else clustering.graph
         self._keep(points, clustering, graph, run)
-        report(self, take_collected(self))
+        report(self, points, take_collected(self))
         return self
 
     def _fit_blocks(self, blocks: RowBlocks, run: Run) -> Self:

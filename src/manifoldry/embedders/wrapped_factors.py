@@ -69,6 +69,7 @@ class FactorAnalysis(Wrapped, decomposition.FactorAnalysis):
     """
 
     _unit_range = (1e-4, np.inf)
+    _ignores_units = True
 
     _blockwise = BlockFit(n_rows=100_000)
 
@@ -121,6 +122,11 @@ class FastICA(Wrapped, decomposition.FastICA):
     """
 
     _blockwise = BlockFit(n_rows=100_000)
+
+    @property
+    def _ignores_units(self) -> bool:
+        """Whether all principal components are whitened: of fewer, the first depend on the units."""
+        return self.n_components is None or self.n_components >= self.n_features_in_
 
 
 @register(

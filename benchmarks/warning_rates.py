@@ -2,9 +2,9 @@
 
     MANIFOLDRY_DATA=FOLDER python benchmarks/warning_rates.py [--rows 200] [--few 80] [--sets NAME ...] [--out FILE]
 
-Every set is embedded as it comes, raw units included, by ``cls()``; methods that solve semidefinite programs get
-fewer rows. Columns in different units are counted apart: that warning is about the input and is right. ``--out`` writes
-every message, to be read. Stores the tables. A fit that raises an error does not count as a fit.
+Every set is embedded as it comes, raw units included, by ``cls()``, with labels for methods that use them; slow methods
+get fewer rows. Columns in different units are counted apart: that warning is about the input and is right. ``--out``
+writes every message, to be read. Stores the tables. A fit that raises an error does not count as a fit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sklearn.datasets import load_diabetes
 from manifoldry import clusterings, datasets, methods
 from tables import Table
 
-SLOW = ("MVU", "MVE", "SPE", "EAT", "ColoredMVU", "LandmarkMVU", "FastMVU", "TesseraMap", "Autoencoder", "RobustPCA")
+SLOW = ("MVU", "MVE", "SPE", "EAT", "ColoredMVU", "LandmarkMVU", "FastMVU", "TesseraMap")
 """Methods that get few rows."""
 
 MAX_COLUMNS = 256
@@ -32,7 +32,8 @@ MAX_COLUMNS = 256
 
 KINDS = {
     "squared distances between rows": "columns in different units",
-    "components": "disconnected graph",
+    "connected components": "disconnected graph",
+    "vanishes": "no vanishing polynomial",
     "less well than by PCA": "worse than PCA",
     "than at random": "chance level",
     "cannot be seen": "crowded",
@@ -64,27 +65,29 @@ def kind_of(message: str) -> str:
     return next((kind for words, kind in KINDS.items() if words in message), message.split(": ")[-1][:60])
 
 
-def real_sets(names: Iterable[str], n: int) -> dict[str, np.ndarray]:
-    """Return rows of every real set, drawn at random, the same at every run."""
+def real_sets(names: Iterable[str], n: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return rows of every real set, drawn at random, the same at every run, and their labels or numbers."""
     found = {}
     for name in names:
-        X = np.asarray(load_diabetes().data if name == "diabetes" else datasets.load(name).X, dtype=float)
+        data = datasets.load(name) if name != "diabetes" else datasets.Dataset(load_diabetes().data, name)
+        X = np.asarray(data.X, dtype=float)
         rows = np.sort(np.random.default_rng(0).permutation(len(X))[:n])
         columns = np.arange(X.shape[1])
         if X.shape[1] > MAX_COLUMNS:
             columns = np.linspace(0, X.shape[1] - 1, MAX_COLUMNS).astype(int)
+        y = np.arange(len(X)) % 3 if data.labels is None else np.asarray(data.labels)
         X = X[np.ix_(rows, columns)]
-        found[name] = X[:, np.ptp(X, axis=0) > 0]
+        found[name] = X[:, np.ptp(X, axis=0) > 0], y[rows]
     return found
 
 
-def warned(cls: type, X: np.ndarray) -> Row:
+def warned(cls: type, X: np.ndarray, y: np.ndarray) -> Row:
     """Return the warnings of a default fit, or its error."""
     began = time.process_time()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            model = cls().fit(X)
+            model = cls().fit(X, y)
         except (ValueError, ArithmeticError, RuntimeError) as error:
             return {"error": str(error)[:200], "seconds": time.process_time() - began}
     messages = [str(each.message) for each in caught if issubclass(each.category, (UserWarning, RuntimeWarning))]
@@ -122,10 +125,10 @@ def main() -> None:
     given = parser.parse_args()
     cards = (*methods(), *clusterings())
     done: list[Row] = []
-    for name, X in real_sets(given.sets, given.rows).items():
+    for name, (X, y) in real_sets(given.sets, given.rows).items():
         for card in cards:
-            rows = X[:: max(1, len(X) // given.few)][: given.few] if card.name in SLOW else X
-            done.append({"method": card.name, "set": name, **warned(card.cls, rows)})
+            step = max(1, len(X) // given.few) if card.name in SLOW else 1
+            done.append({"method": card.name, "set": name, **warned(card.cls, X[::step], y[::step])})
         print(summary(name, [row for row in done if row["set"] == name]), flush=True)
     if given.out:
         given.out.write_text(json.dumps(done, indent=1), encoding="utf-8")

@@ -144,7 +144,7 @@ def test_new_points_of_moons_go_to_their_moon():
 
 def test_more_components_than_clusters_are_joined_by_bridges():
     X, truth = three_rings()
-    with pytest.warns(Warning, match="3 components"):
+    with pytest.warns(Warning, match="3 connected components"):
         model = SpectralClustering(n_clusters=2, n_neighbors=4).fit(X)
     assert model.n_clusters_ == 2
     assert all(len(np.unique(model.labels_[truth == ring])) == 1 for ring in range(3))

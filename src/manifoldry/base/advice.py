@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from manifoldry.geometry.scales import DominatingColumns, dominating_columns
+from manifoldry.registry import is_for_pictures
 from manifoldry.values import NeighborGraph
 from manifoldry.warnings import Collected, DisconnectedWarning, EmbeddingWarning, issue
 
@@ -32,7 +34,8 @@ def report(model: Any, X: Any, collected: Collected, causes: Iterable[str] = (),
     are ordered from causes to consequences: defects of the input, what the steps of the fit warned of, what the method
     says itself (``advice`` among its notes), a graph in several components, defects of the layout, iterations that did
     not converge, certificates that prove nothing. After those come remarks, which are not worth a warning
-    (``remarks`` has them alone), and what is proven.
+    (``remarks`` has them alone), and what is proven. What a method says of unfolding (``surface_advice`` among its
+    notes) is a remark where the data has more dimensions than the layout, and cannot be unfolded anyway.
 
     Parameters
     ----------
@@ -46,8 +49,18 @@ def report(model: Any, X: Any, collected: Collected, causes: Iterable[str] = (),
         Defects of the input and of the result.
     """
     notes = model.diagnostics_
+    unfolded = notes.pop("surface_advice", ())
+    remarks = [*notes.get("remarks", ()), *collected.remarks]
+    if may_be_surface(model):
+        notes["advice"] = (*notes.get("advice", ()), *unfolded)
+    else:
+        remarks += unfolded
     first, second = _ranked(model, collected, causes, symptoms)
-    found, remarks = [*first, *second], [*notes.get("remarks", ()), *collected.remarks]
+    if not is_for_pictures(type(model)) and np.isfinite(getattr(model, "embedding_", np.nan)).all():
+        # A linear map or features of a joined graph are what they would be of a connected one.
+        remarks += [sentence for sentence, category in second if category is DisconnectedWarning]
+        second = [(sentence, category) for sentence, category in second if category is not DisconnectedWarning]
+    found = [*first, *second]
     dominating = _dominating(model, X)
     if dominating is not None:
         notes["dominating_columns"] = {"columns": dominating.columns, "share": dominating.share}
@@ -78,6 +91,12 @@ def _ranked(
         *steps[NotConvergedWarning],
         *_plain(unproven),
     ]
+
+
+def may_be_surface(model: Any) -> bool:
+    """Tell whether the measured dimension of the data is not above that of the layout, so that it may be unfolded."""
+    measured = model.diagnostics_.get("dimension")
+    return measured is None or round(measured.value) <= model.embedding_.shape[1]
 
 
 def _dominating(model: Any, X: Any) -> DominatingColumns | None:

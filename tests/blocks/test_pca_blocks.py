@@ -61,7 +61,9 @@ def rounding(X):
     return share + 2 * np.sqrt(len(X)) * EPS * np.linalg.norm(X.mean(axis=0)) / np.sqrt(values[0]), values
 
 
-@pytest.mark.parametrize("parameters", [{"n_components": 3}, {"n_components": 0.9}, {"n_components": "mle"}, {"n_components": None}])
+@pytest.mark.parametrize(
+    "parameters", [{"n_components": 3}, {"n_components": 0.9}, {"n_components": "mle"}, {"n_components": None}]
+)
 @pytest.mark.parametrize("whiten", [False, True])
 def test_all_rows_give_the_components_of_memory(X, parameters, whiten):
     whole = decomposition.PCA(svd_solver="full", whiten=whiten, **parameters).fit(X)

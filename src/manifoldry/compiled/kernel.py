@@ -43,5 +43,7 @@ def _report_missing_cache() -> None:
     warn(
         "Compiled code cannot be cached, because neither the installation nor the user's cache folder can be written "
         "to. It is compiled again in every process, which takes a few seconds. Set the environment variable "
-        "NUMBA_CACHE_DIR to a writable folder to avoid this."
+        "NUMBA_CACHE_DIR to a writable folder to avoid this.",
+        UserWarning,
+        now=True,
     )

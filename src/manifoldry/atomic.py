@@ -1,17 +1,30 @@
-"""Files that are either whole or not there: written beside their place, moved to it when they are complete."""
+"""Files that are either whole or not there: written under another name, moved when they are complete."""
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import secrets
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+DISK_IS_FULL = {
+    errno.ENOSPC: "no space is left on the disk",
+    errno.EFBIG: "the system does not allow a file this large (ulimit -f)",
+    errno.EDQUOT: "the disk quota is used up",
+}
+"""What the system says where nothing more can be written, by its number."""
+
+SHORT_WRITE = re.compile(r"\d+ requested and \d+ written|problem writing element \d+ to file")
+"""What NumPy says of an array that could not be written whole; it does not say why."""
 
 
 @contextmanager
-def new_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
-    """Yield a temporary path beside ``path``, and move what was written there to it once the block has succeeded.
+def new_file(path: str | os.PathLike[str], *, overwrite: bool = False, needed: int | None = None) -> Iterator[Path]:
+    """Yield a temporary path next to ``path``, and move what was written there to it once the block has succeeded.
 
     If the block raises, the temporary file is removed and ``path`` is as it was. A program that is killed leaves at
     most a hidden file ``.NAME.*.part``.
@@ -22,11 +35,15 @@ def new_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterat
         Where the file shall be; its folder must exist.
     overwrite : bool
         Whether a file that is there already may be replaced.
+    needed : int, optional
+        Bytes that the file takes, if that is known; for the message where the disk is full.
 
     Raises
     ------
     FileExistsError
         If there is a file and it may not be replaced; told before the block runs, and again before the move.
+    OSError
+        If the disk is full, with the path, the cause and the sizes.
     FileNotFoundError, NotADirectoryError
         If there is no such folder.
     """
@@ -44,8 +61,35 @@ def new_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterat
             os.replace(part, target)
         else:
             _move_new(part, target)
+    except Exception as error:
+        number = full_disk(error)
+        if number is None:
+            raise
+        raise OSError(number, _full_text(target, part, number, needed)) from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def full_disk(error: BaseException) -> int | None:
+    """Return the number of the system's error if it, or what caused it, is that nothing more can be written."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, OSError) and seen.errno in DISK_IS_FULL:
+            return seen.errno
+        if isinstance(seen, OSError) and SHORT_WRITE.fullmatch(str(seen)):
+            return errno.ENOSPC
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+def _full_text(target: Path, part: Path, number: int, needed: int | None) -> str:
+    """Return that a file could not be written, why, and how much room there is; without the final period."""
+    sizes = [] if needed is None else [f"{needed:,} bytes are needed"]
+    with suppress(OSError):
+        sizes.append(f"{part.stat().st_size:,} bytes were written")
+    with suppress(OSError):
+        sizes.append(f"{shutil.disk_usage(target.parent).free:,} bytes are free")
+    return f"{str(target)!r} cannot be written: {DISK_IS_FULL[number]} ({', '.join(sizes)})"
 
 
 def refuse_existing(path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -59,7 +103,7 @@ def refuse_existing(path: str | os.PathLike[str], *, overwrite: bool = False) ->
 
 
 def _move_new(part: Path, target: Path) -> None:
-    """Move a file to a place where there is none, also if another program has just made one."""
+    """Move a file to a name that is not taken, also if another program has just taken it."""
     try:
         os.link(part, target)  # unlike a move, fails if there is a file
     except FileExistsError:

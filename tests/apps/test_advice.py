@@ -51,7 +51,7 @@ def test_counts_are_told_of_too():
 def test_embed_tells_it_as_a_note_unless_quiet(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     np.save("x.npy", np.random.default_rng(0).normal(size=(MIN_FOREWARNED_ROWS, 4)) * [1, 1, 1, 1000])
-    asked = ["embed", "x.npy", "--method", "pca", "--no-report", "--force"]
+    asked = ["embed", "x.npy", "--method", "pca", "--no-report", "--force", "--scale", "none"]
     assert main(asked) == 0
     out, err = capsys.readouterr()
     assert err.startswith("manifoldry: note: Column 'x3' holds 100.0% of the squared distances")
@@ -116,7 +116,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_any_work(tmp_path,
 def test_a_wrong_call_is_a_defect_and_no_mistake_of_the_user(monkeypatch, capsys):
     monkeypatch.setattr("manifoldry.apps.embedding.run_embedding", lambda: None)
     assert main(["embed", "iris"]) == 1
-    assert "This is a defect of manifoldry: TypeError" in capsys.readouterr().err
+    assert "This is a bug in manifoldry; please report it: TypeError" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("python", OPTION_WORDS)

@@ -231,7 +231,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(folder, monkeypatch, ca
     with monkeypatch.context() as patched:
         patched.setattr("manifoldry.apps.progress.Watch.show", interrupted)
         assert main(arguments) == 130
-    assert "The same command with --resume goes on." in capsys.readouterr().err
+    assert "What was done is in 'out.csv.parts', and the same command with --resume goes on." in capsys.readouterr().err
     assert len(list((folder / "out.csv.parts").glob("0*.npy"))) == 3
     assert main([*arguments, "--resume"]) == 0
     assert not (folder / "out.csv.parts").exists()

@@ -110,9 +110,17 @@ def test_the_demo_gets_its_options(monkeypatch, tmp_path):
         (ValueError("One\n  two."), 2, "One two."),
         (FileExistsError("It exists."), 2, "It exists."),
         (PermissionError(13, "Permission denied", "out.csv"), 1, "Permission denied: 'out.csv'."),
-        (MemoryError(), 1, "There is not enough memory for this; take fewer rows or another method."),
-        (KeyError("x"), 1, "This is a defect of manifoldry: KeyError: 'x' (MANIFOLDRY_TRACEBACK=1 shows where)."),
-        (AssertionError(), 1, "This is a defect of manifoldry: AssertionError (MANIFOLDRY_TRACEBACK=1 shows where)."),
+        (MemoryError(), 1, "There is not enough memory for this; use fewer rows or another method."),
+        (
+            KeyError("x"),
+            1,
+            "This is a bug in manifoldry; please report it: KeyError: 'x' (MANIFOLDRY_TRACEBACK=1 shows where).",
+        ),
+        (
+            AssertionError(),
+            1,
+            "This is a bug in manifoldry; please report it: AssertionError (MANIFOLDRY_TRACEBACK=1 shows where).",
+        ),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -131,7 +139,7 @@ def test_the_traceback_is_shown_if_asked_for(command, monkeypatch, capsys):
     assert cli.main(["demo"]) == 1
     told = capsys.readouterr().err
     assert told.startswith("Traceback")
-    assert told.splitlines()[-1].startswith("manifoldry: This is a defect of manifoldry: IndexError")
+    assert told.splitlines()[-1].startswith("manifoldry: This is a bug in manifoldry; please report it: IndexError")
 
 
 def test_an_interrupt_ends_with_code_130_in_silence(command, capsys):

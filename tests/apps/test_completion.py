@@ -117,4 +117,4 @@ def test_names_said_again_for_speed_are_those_of_the_library():
     assert sorted(DATASET_NAMES) == sorted(GENERATORS)
     assert set(FORMAT_CHOICES) == set(FORMATS)
     assert set(PURPOSE_NAMES) == set(PURPOSES)
-    assert set(SCALE_CHOICES) == set(Scale.__args__)
+    assert set(SCALE_CHOICES) == {"auto", *Scale.__args__}

@@ -129,7 +129,7 @@ def test_force_replaces_what_exists(flowers):
         (["--method", "pca", "--output", "a.csv", "--model", "a.csv"], "cannot both be written"),
         (["--method", "pca", "--output", "-", "--json"], "cannot both go to standard output"),
         (["--method", "pca", "--label", "knd"], "There is no column 'knd'"),
-        (["--purpose", "features-for-a-classifier"], "name its column by --label"),
+        (["--purpose", "features-for-a-classifier"], "name its column with --label"),
         (["--method", "lle", "--target-weight", "0.5"], "name their column by --label"),
         (["--method", "pca", "--purpose", "see clusters"], "--purpose is for --method auto"),
         (["--method", "pca", "--n-components", "9"], "n_components"),

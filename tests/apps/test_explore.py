@@ -3,12 +3,21 @@
 import csv
 import http.client
 import json
+import os
+import re
+import stat
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from live_pages import N, made_table, served
+from manifoldry.apps.cli import main
 from manifoldry.apps.explore import ExploreServer, Session
+from manifoldry.tables import Table
 
 
 @pytest.fixture(scope="module")
@@ -190,6 +199,87 @@ def test_selected_rows_are_saved_to_a_new_file_each_time(server, folder):
     assert [row["kind"] for row in rows] == table.columns["kind"][[2, 5, 50]].tolist()
     assert [float(row["weight"]) for row in rows] == table.columns["weight"][[2, 5, 50]].tolist()
     assert [float(row[f"{panel.name} 1"]) for row in rows] == panel.coordinates[[2, 5, 50], 0].tolist()
+    features = [[float(row[name]) for name in table.features] for row in rows]
+    np.testing.assert_array_equal(features, table.X[[2, 5, 50]])  # as they were read, not as they were prepared
+
+
+def test_saved_features_are_the_values_of_the_file_with_gaps_and_names_that_occur_twice(folder):
+    X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    gaps = X.copy()
+    gaps[3, 1] = np.nan
+    table = Table(gaps, ("a", "PCA 1", "b"), np.arange(40), source="gaps.csv")
+    session = Session(table, np.nan_to_num(gaps) * 100, folder=folder)
+    with open(session.save({"rows": [2, 3]})["path"], newline="") as file:
+        head, *rows = csv.reader(file)
+    assert head == ["row", "a", "PCA 1", "b", "PCA 1.1", "PCA 2"]
+    assert [row[1] for row in rows] == [str(X[2, 0]), str(X[3, 0])]
+    assert rows[1][2] == ""
+
+
+def test_saved_sparse_rows_have_their_zeros(folder):
+    X = csr_array(np.random.default_rng(0).poisson(0.5, size=(40, 4)).astype(float))
+    session = Session(Table(X, tuple("abcd"), np.arange(40), source="counts.mtx"), folder=folder)
+    with open(session.save({"rows": list(range(40))})["path"], newline="") as file:
+        rows = [[float(row[name]) for name in "abcd"] for row in csv.DictReader(file)]
+    np.testing.assert_array_equal(rows, X.toarray())
+
+
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        (RuntimeError("lost"), "This is a bug in manifoldry; please report it: RuntimeError: lost"),
+        (KeyError("a"), "This is a bug in manifoldry; please report it: KeyError: 'a'"),
+        (ImportError("No module named 'x'"), "No module named 'x'"),
+        (MemoryError(), "There is not enough memory for this; use fewer rows or another method."),
+        (ZeroDivisionError("by 0"), "This is a bug in manifoldry; please report it: ZeroDivisionError: by 0"),
+        (np.linalg.LinAlgError("SVD did not converge"), "SVD did not converge"),
+    ],
+)
+@pytest.mark.parametrize("stage", ["fit", "report"])
+def test_any_error_of_a_fit_ends_it_and_the_page_goes_on(server, monkeypatch, problem, said, stage):
+    def fail(*_, **__):
+        raise problem
+
+    with monkeypatch.context() as patched:
+        if stage == "fit":
+            patched.setattr("manifoldry.embedders.isomap.Isomap.fit", fail)
+        else:
+            patched.setattr("manifoldry.apps.explore.session.table_report", fail)
+        told = embed(server, "Isomap")
+    assert (told["running"], told["error"]) == (False, said)
+    assert embed(server, "PCA")["error"] == ""
+
+
+def test_an_error_of_a_request_is_answered(server, monkeypatch):
+    def fail(*_, **__):
+        raise KeyError("lost")
+
+    monkeypatch.setattr("manifoldry.apps.explore.session.write_selection", fail)
+    status, _, said = ask(server, "save", {"rows": [1]})
+    assert status == 500
+    assert b"please report it: KeyError" in said
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes of POSIX")
+def test_the_token_is_no_argument_of_the_browser(tmp_path, monkeypatch, capsys):
+    opened = []
+
+    def open_page(address):
+        page = Path(url2pathname(urlsplit(address).path))
+        opened.append((address, page, page.read_text(encoding="utf-8")))
+        assert stat.S_IMODE(page.stat().st_mode) & 0o077 == 0
+        assert stat.S_IMODE(page.parent.stat().st_mode) & 0o077 == 0
+        raise KeyboardInterrupt  # as Ctrl-C once the page is open
+
+    monkeypatch.setattr("webbrowser.open", open_page)
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(40, 3)))
+    assert main(["explore", str(tmp_path / "x.npy")]) == 130
+    ((address, page, text),) = opened
+    url = re.search(r"http://[\d.]+:\d+/\S+/", capsys.readouterr().out)[0]
+    assert address.startswith("file:")
+    assert urlsplit(url).path.strip("/") not in address
+    assert f'content="0; url={url}"' in text
+    assert not page.parent.exists()
 
 
 @pytest.mark.parametrize("rows", [None, [], [-1], [N], [True], ["1"], [1.5], {"0": 1}])

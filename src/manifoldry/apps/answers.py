@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from manifoldry.apps.advice import advice_lines
+from manifoldry.apps.scaling import recorded_units
 from manifoldry.apps.text import aligned, wrapped
 
 if TYPE_CHECKING:
@@ -29,6 +30,21 @@ def diagnosis_text(found: Diagnosis) -> str:
         lines += advice_lines(each.advice)
     fine = [each.topic for each in found.of("fine")]
     return "\n".join([*lines, *(wrapped(f"fine: {', '.join(fine)}", "  ", "  ") if fine else [])])
+
+
+def problem_lines(findings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the problems among the findings of a record, each with its advice."""
+    lines: list[str] = []
+    for each in findings:
+        if each["severity"] == "problem":
+            lines += wrapped(f"{each['topic']}: {each['sentence']}", "  ", "! ") + advice_lines(each["advice"])
+    return lines
+
+
+def scaling_lines(record: Mapping[str, Any]) -> list[str]:
+    """Return why and how the columns were scaled, if that was left to the program."""
+    units = recorded_units(record["preparation"])
+    return [] if units is None else wrapped(units.told)
 
 
 def dimension_text(found: Consensus, by_scale: DimensionByScale | None, local: LocalDimension | None) -> str:

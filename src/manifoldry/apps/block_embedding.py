@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -10,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from manifoldry.apps.block_preparation import prepare_blocks, with_steps
-from manifoldry.apps.block_tables import BlockTable, block_table, reason_for_blocks
+from manifoldry.apps.block_tables import BlockTable, block_table, reason_for_blocks, refuse_outputs
+from manifoldry.apps.column_remarks import with_remarks
 from manifoldry.apps.fitting import fit_prepared
 from manifoldry.apps.judgment import judge
 from manifoldry.apps.outputs import STANDARD_STREAM, Outputs
@@ -18,6 +18,7 @@ from manifoldry.apps.progress import Watch
 from manifoldry.apps.record import file_digest, write_record
 from manifoldry.apps.results import fit_facts, note_written, write_model, write_report
 from manifoldry.apps.run_folder import RunFolder
+from manifoldry.apps.scaling import preparation_facts, recorded_units
 from manifoldry.apps.task import EmbedTask, Fitted
 from manifoldry.base.blockwise import fit_sample, refuse_method
 from manifoldry.blocks.checkpoint import files_key
@@ -25,9 +26,6 @@ from manifoldry.blocks.local import ArrayBlocks, LocalBlocks
 from manifoldry.blocks.store import Saved, save_blocks, storable_suffix
 from manifoldry.run import Progress
 from manifoldry.tables import Table
-
-DISK_IS_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
-"""What the system says where nothing more can be written: with more room a run can go on."""
 
 
 def reads_in_blocks(task: Any, watch: Watch) -> bool:
@@ -68,9 +66,9 @@ def run_block_embedding(task: EmbedTask, watch: Watch, record: dict[str, Any]) -
     """Fit, write the model, judge and report by a sample, place all rows; ``record`` is filled on the way."""
     outputs = task.outputs
     folder = run_folder(outputs)
-    if not (task.resume and folder.folder.exists()):
-        outputs.refuse(task.source)
     refuse_method(task.estimator())  # and parameters, before the file is read
+    if not (task.resume and folder.folder.exists()):
+        refuse_outputs(outputs, task.source, task.reading)
     if task.reading.missing == "keep":
         raise ValueError("--missing keep needs a table that is read whole: take --no-blocks, or drop or impute.")
     with watch.stage("read", f"opening {task.source}"):
@@ -90,11 +88,6 @@ def run_block_embedding(task: EmbedTask, watch: Watch, record: dict[str, Any]) -
         if not resumed:
             folder.remove()  # it would end in the same way
         raise
-    except OSError as error:
-        if error.errno not in DISK_IS_FULL:
-            raise
-        left = f"what was done is in {folder.folder.name!r}, and the same command with --resume goes on"
-        raise OSError(error.errno, f"{error.strerror}; {left}") from error
     note_written("coordinates", outputs.coordinates, record)
     record["coordinates"] |= {"rows": saved.n_rows, "sha256": saved.sha256}
     record["source"]["rows"] = saved.n_rows
@@ -104,6 +97,11 @@ def run_block_embedding(task: EmbedTask, watch: Watch, record: dict[str, Any]) -
         write_record(outputs.record, record, overwrite=outputs.overwrite)
         record["outputs"]["record"] = {"path": outputs.record.as_posix()}
     folder.remove()
+
+
+def resumable(folder: RunFolder) -> str:
+    """Return how a run in blocks that did not end goes on."""
+    return f"What was done is in {folder.folder.name!r}, and the same command with --resume goes on."
 
 
 def placed_again(task: EmbedTask, outputs: Outputs, watch: Watch) -> str:
@@ -156,8 +154,9 @@ def fit_blocks(task: EmbedTask, source: BlockTable, folder: RunFolder, watch: Wa
         prepared = with_steps(source.blocks, [step for _, step in steps], X, task.seed)
         return BlockFitted(Fitted(X, steps, model), prepared, replace(table, remarks=tuple(facts["remarks"])), facts)
     with watch.stage("prepare", "reading a sample"):
-        ready, sample, remarks = prepare_blocks(task, source.blocks, watch)
+        task, ready, sample, remarks = prepare_blocks(task, source, watch)
         table = source.sampled(sample.numbers)
+        remarks += with_remarks(replace(table, remarks=())).remarks
     fitted = fit_prepared(task, table, ready, watch)
     assert isinstance(ready.blocks, LocalBlocks)
     with watch.stage("sample", "reading the sample"):
@@ -167,7 +166,8 @@ def fit_blocks(task: EmbedTask, source: BlockTable, folder: RunFolder, watch: Wa
     fitted = replace(fitted, X=drawn.rows)
     said = f"Read in blocks, and fitted to {fitted.model.diagnostics_['fitted_to']}."
     table = replace(table, remarks=(*source.remarks, *remarks, said))
-    facts = {**fit_facts(fitted), "remarks": list(table.remarks)}
+    steps_made = preparation_facts(task.scale, task.pca, task.units)
+    facts = {**fit_facts(fitted), "remarks": list(table.remarks), "preparation": steps_made}
     folder.keep_model(fitted.whole, {"facts": facts, "n_rows": source.blocks.n_rows})
     return BlockFitted(fitted, ready.blocks, table, facts)
 
@@ -184,7 +184,8 @@ def _write_sample(
         write_model(outputs, found.fitted, found.table, record)
         note_written("model", outputs.model, record)
     with watch.stage("judge", "judging the embedding"):
-        judged = judge(found.fitted, found.table, task.seed, task.n_jobs)
+        units = recorded_units(record["preparation"])
+        judged = judge(found.fitted, found.table, task.seed, task.n_jobs, units)
         if source.blocks.n_rows != len(found.table.ids):
             judged = replace(judged, remarks=(*judged.remarks, _judged_by(source, found)))
         record |= judged.to_dict()
@@ -207,7 +208,6 @@ def block_source_facts(task: EmbedTask, source: BlockTable, found: BlockFitted) 
         "features": list(source.features),
         "reading": asdict(task.reading),
         "remarks": list(found.table.remarks),
-        "preparation": {"scale": task.scale, "pca": task.pca},
         "seed": task.seed,
         "blocks": True,
     }

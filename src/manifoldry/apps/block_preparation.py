@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from manifoldry.apps.block_tables import BlockTable
 from manifoldry.apps.fitting import Prepared
 from manifoldry.apps.progress import Watch
 from manifoldry.apps.task import EmbedTask
@@ -47,16 +48,19 @@ def with_steps(blocks: LocalBlocks, steps: Sequence[Any], sample: Array, seed: i
     return blocks.mapped(PreparedRows(tuple(steps)), sample.shape[1], sample.dtype, None, Run(seed))
 
 
-def prepare_blocks(task: EmbedTask, blocks: LocalBlocks, watch: Watch) -> tuple[Prepared, BlockSample, list[str]]:
-    """Fit the preparation and return rows in blocks that it is applied to, a sample, and remarks on what is of it.
+def prepare_blocks(
+    task: EmbedTask, source: BlockTable, watch: Watch
+) -> tuple[EmbedTask, Prepared, BlockSample, list[str]]:
+    """Fit the preparation; return the task with its scale known, prepared rows in blocks, a sample, and remarks on it.
 
     Means and variances (``--scale standard``) and principal components of not too many columns are those of all rows,
     by a pass of their own; medians and quartiles are those of the sample.
     """
-    run = Run(task.seed, callback=watch.callback)
+    blocks, run = source.blocks, Run(task.seed, callback=watch.callback)
     with run.stage("sample"):
         sample = blocks.sample(PREPARED_SAMPLE, run.rng("sampled rows"), run)
-    steps = preparation(task.scale, task.pca, task.reading.missing == "impute", task.seed, X=sample.rows)
+    task = task.scaled(sample.rows, source.features)
+    steps = preparation(task.known_scale, task.pca, task.reading.missing == "impute", task.seed, X=sample.rows)
     X = sample.rows
     fitted: list[Any] = []
     told: list[str] = []
@@ -77,7 +81,7 @@ def prepare_blocks(task: EmbedTask, blocks: LocalBlocks, watch: Watch) -> tuple[
     remarks = (
         [] if sample.whole or not told else [f"{', '.join(told).capitalize()} are those of {len(X):,} sampled rows."]
     )
-    return Prepared(X, steps, with_steps(blocks, fitted, X, task.seed)), sample, remarks
+    return task, Prepared(X, steps, with_steps(blocks, fitted, X, task.seed)), sample, remarks
 
 
 def _fit_axes(step: Any, blocks: LocalBlocks) -> None:

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from manifoldry.apps.outputs import STANDARD_STREAM
+from manifoldry.apps.outputs import STANDARD_STREAM, Outputs
 from manifoldry.blocks.local import LocalBlocks
 from manifoldry.blocks.open import npy_blocks
 from manifoldry.blocks.store import RowNames, row_numbers
-from manifoldry.tables import ReadOptions, Table
+from manifoldry.tables import ReadOptions, Table, read_table
 from manifoldry.tables.assemble import ROW_NUMBER
 from manifoldry.tables.column import Column
 from manifoldry.tables.formats import FORMATS, find_format
@@ -186,6 +186,29 @@ def block_table(source: str, options: ReadOptions) -> BlockTable:
     if roles.remarks and blocks.n_rows != count:
         remarks = (*remarks, f"What the columns are used for was decided by the first {counted(count, 'row')}.")
     return _with_roles(BlockTable(blocks, features, source=path.name, remarks=remarks), roles)
+
+
+def refuse_outputs(outputs: Outputs, source: str, options: ReadOptions) -> None:
+    """Raise before any work what is wrong with the outputs; but first what is wrong with the input, such as a typo.
+
+    Of a file whose first rows can be read by themselves only these are read.
+    """
+    try:
+        outputs.refuse(source)
+    except (OSError, ValueError):
+        _refuse_input(source, options)
+        raise
+
+
+def _refuse_input(source: str, options: ReadOptions) -> None:
+    from manifoldry.blocks.batches import BLOCK_FORMATS
+
+    if source == STANDARD_STREAM:
+        return
+    if Path(source).is_file() and find_format(find_source(source), options.format) in BLOCK_FORMATS:
+        block_table(source, options)
+    else:
+        read_table(source, replace(options, missing="impute"))
 
 
 def _with_roles(table: BlockTable, roles: Roles) -> BlockTable:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from sklearn.utils import get_tags
+
+from manifoldry.apps.block_tables import refuse_outputs
 from manifoldry.apps.choice import stopping, usable_labels
+from manifoldry.apps.column_remarks import class_labels
 from manifoldry.apps.json_text import plain
+from manifoldry.apps.method_names import method_class
 from manifoldry.apps.outputs import Outputs
 from manifoldry.apps.progress import Watch
-from manifoldry.apps.record import new_record, written
+from manifoldry.apps.record import new_record
 from manifoldry.apps.results import (
     fit_facts,
     note_written,
@@ -19,9 +24,11 @@ from manifoldry.apps.results import (
     write_embedding,
     write_model,
 )
+from manifoldry.apps.scaling import with_units
 from manifoldry.apps.task import EmbedTask, Fitted
 from manifoldry.choosing.compare import compare
 from manifoldry.choosing.comparison import ComparedMethod, Comparison
+from manifoldry.diagnosis import Diagnosis, diagnose
 from manifoldry.tables import Table
 
 if TYPE_CHECKING:
@@ -69,6 +76,7 @@ class CompareTask:
             reading=self.reading.options,
             scale=self.reading.scale,
             pca=self.reading.pca,
+            units=self.reading.units,
             n_components=self.n_components,
             seed=self.seed,
             n_jobs=self.n_jobs,
@@ -77,29 +85,44 @@ class CompareTask:
 
 def run_compare(task: CompareTask, watch: Watch) -> tuple[Comparison, dict[str, Any]]:
     """Read, prepare, compare and write; return the comparison, and its record."""
-    task.outputs.refuse(task.source)
+    refuse_outputs(task.outputs, task.source, task.reading.options)
     refuse_coordinates(task.outputs, task.source)
     with watch.stage("read", f"reading {task.source}"):
         table = task.reading.table(task.source)
+        task = replace(task, reading=task.reading.scaled(table, nonnegative=_needs_nonnegative(task.methods)))
         X, steps = task.reading.prepare(table, task.seed)
     with watch.stage("compare", "comparing methods"), stopping(watch):
         found = compare(
             X,
             task.purpose,
             task.budget or None,
-            labels=usable_labels(table.labels) if task.purpose in LABELED_PURPOSES else None,
+            labels=usable_labels(class_labels(table)) if task.purpose in LABELED_PURPOSES else None,
             methods=task.methods,
             n_components=task.n_components,
             random_state=task.seed,
             n_jobs=task.n_jobs,
             callback=watch.callback,
         )
+    with watch.stage("diagnose", "diagnosing the data"):
+        diagnosis = _diagnosis(task, table, X)
     fitted = Fitted(X, steps, found.best.estimator, None, found.best.warnings)
     record = {**new_record(()), "outputs": {}, **source_facts(task.embedding(found.best.name), table)}
-    record |= {**fit_facts(fitted), **comparison_facts(found)}
+    record |= {**fit_facts(fitted), **comparison_facts(found), "findings": [asdict(each) for each in diagnosis]}
     with watch.stage("write", "writing"):
-        _write(task, found, fitted, table, record)
+        _write(task, found, fitted, table, record, diagnosis)
     return found, record
+
+
+def _needs_nonnegative(methods: Sequence[str] | None) -> bool:
+    """Tell whether a method that was asked for needs numbers of at least 0."""
+    return any(get_tags(method_class(name)()).input_tags.positive_only for name in methods or ())
+
+
+def _diagnosis(task: CompareTask, table: Table, X: Any) -> Diagnosis:
+    """Return what is to be said of the data that all methods were fitted to."""
+    names = table.features if len(table.features) == X.shape[1] and task.reading.pca is None else None
+    found = diagnose(X, labels=class_labels(table), feature_names=names, random_state=task.seed, n_jobs=task.n_jobs)
+    return with_units(found, task.reading.units)
 
 
 LABELED_PURPOSES = ("see clusters", "features for a classifier", "order along a path")
@@ -130,7 +153,14 @@ def _entry_facts(entry: ComparedMethod) -> dict[str, Any]:
     }
 
 
-def _write(task: CompareTask, found: Comparison, fitted: Fitted, table: Table, record: dict[str, Any]) -> None:
+def _write(
+    task: CompareTask,
+    found: Comparison,
+    fitted: Fitted,
+    table: Table,
+    record: dict[str, Any],
+    diagnosis: Diagnosis,
+) -> None:
     """Write coordinates and model of the best method, and the page of all."""
     outputs, best = task.outputs, fitted.model
     if outputs.coordinates is not None:
@@ -140,22 +170,16 @@ def _write(task: CompareTask, found: Comparison, fitted: Fitted, table: Table, r
     write_model(outputs, fitted, table, record)
     note_written("model", outputs.model, record)
     if outputs.report is not None:
-        _write_report(task, found, fitted, table, record)
+        from manifoldry.apps.table_report import table_report
 
-
-def _write_report(
-    task: CompareTask, found: Comparison, fitted: Fitted, table: Table, record: Mapping[str, Any]
-) -> None:
-    from manifoldry.apps.table_report import table_report
-
-    assert task.outputs.report is not None
-    report = table_report(
-        table,
-        fitted.X,
-        found,
-        title=f"{table.source or task.source}: to {task.purpose}",
-        record=plain({**record, "source": task.source}),
-        seed=task.seed,
-    )
-    report.save(task.outputs.report, overwrite=task.outputs.overwrite)
-    record["outputs"]["report"] = written(task.outputs.report)
+        report = table_report(
+            table,
+            fitted.X,
+            found,
+            title=f"{table.source or task.source}: to {task.purpose}",
+            record=plain({**record, "source": task.source}),
+            diagnosis=diagnosis,
+            seed=task.seed,
+        )
+        report.save(outputs.report, overwrite=outputs.overwrite)
+        note_written("report", outputs.report, record)

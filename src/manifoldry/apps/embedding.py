@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from manifoldry.apps.block_embedding import reads_in_blocks, run_block_embedding
+from manifoldry.apps.block_embedding import reads_in_blocks, resumable, run_block_embedding, run_folder
+from manifoldry.apps.block_tables import refuse_outputs
+from manifoldry.apps.column_remarks import with_remarks
 from manifoldry.apps.fitting import fit
 from manifoldry.apps.judgment import judge
 from manifoldry.apps.progress import Watch
@@ -20,6 +22,7 @@ from manifoldry.apps.results import (
 )
 from manifoldry.apps.summary import written_text
 from manifoldry.apps.task import EmbedTask
+from manifoldry.atomic import full_disk
 from manifoldry.tables import read_table
 
 
@@ -38,25 +41,26 @@ def embed(task: EmbedTask, watch: Watch) -> dict[str, Any]:
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"Interrupted. {_left(task, record)}") from None
     except OSError as error:
-        if not record["outputs"] or isinstance(error, BrokenPipeError):
+        if isinstance(error, BrokenPipeError) or not (record["outputs"] or full_disk(error)):
             raise
-        raise OSError(f"{error.strerror or error}. {_left(task, record)}") from error  # as of a disk that is full
+        raise OSError(f"{error.strerror or error}. {_left(task, record)}") from error
     return record
 
 
 def _left(task: EmbedTask, record: dict[str, Any]) -> str:
     left = written_text({name: str(path) for name, path in task.outputs.wanted()}, record["outputs"])
-    return f"{left} The same command with --resume goes on." if record.get("blocks") else left
+    return f"{left} {resumable(run_folder(task.outputs))}" if record.get("blocks") else left
 
 
 def run_embedding(task: EmbedTask, watch: Watch, record: dict[str, Any]) -> None:
     """Read, prepare, fit, write, judge, report; ``record`` is filled on the way."""
     outputs = task.outputs
-    outputs.refuse(task.source)
-    refuse_coordinates(outputs, task.source)
     task.estimator()  # refuses parameters before the file is read
+    refuse_outputs(outputs, task.source, task.reading)
+    refuse_coordinates(outputs, task.source)
     with watch.stage("read", f"reading {task.source}"):
-        table = read_table(task.source, task.reading)
+        table = with_remarks(read_table(task.source, task.reading))
+        task = task.scaled(table.X, table.features)
         record |= source_facts(task, table)
     fitted = fit(task, table, watch)
     record |= fit_facts(fitted)
@@ -67,7 +71,7 @@ def run_embedding(task: EmbedTask, watch: Watch, record: dict[str, Any]) -> None
         write_model(outputs, fitted, table, record)
         note_written("model", outputs.model, record)
     with watch.stage("judge", "judging the embedding"):
-        judged = judge(fitted, table, task.seed, task.n_jobs)
+        judged = judge(fitted, table, task.seed, task.n_jobs, task.units)
         record |= judged.to_dict()
     record["seconds"] = dict(watch.seconds)
     with watch.stage("report", "making the report"):

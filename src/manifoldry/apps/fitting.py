@@ -6,8 +6,9 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
-from manifoldry.apps.advice import forewarnings
+from manifoldry.apps.advice import MIN_FOREWARNED_ROWS, forewarnings
 from manifoldry.apps.choice import choose
+from manifoldry.apps.column_remarks import class_labels
 from manifoldry.apps.method_names import AUTO_CLASS
 from manifoldry.apps.progress import Watch
 from manifoldry.apps.task import EmbedTask, Fitted
@@ -27,7 +28,7 @@ class Prepared:
 
 def fit(task: EmbedTask, table: Table, watch: Watch) -> Fitted:
     """Prepare the rows, choose the method if none is named, and fit it."""
-    X, steps = table.X, preparation(task.scale, task.pca, task.reading.missing == "impute", task.seed, X=table.X)
+    X, steps = table.X, preparation(task.known_scale, task.pca, task.reading.missing == "impute", task.seed, X=table.X)
     if steps:
         with watch.stage("prepare", "preparing the columns"):
             for _, step in steps:
@@ -44,6 +45,8 @@ def fit_prepared(task: EmbedTask, table: Table, prepared: Prepared, watch: Watch
         task = replace(task, n_components=1)  # one column has no second dimension
     model, choice = task.estimator(), None
     targets = _targets(task, table, prepared)
+    if task.units is not None and X.shape[0] >= MIN_FOREWARNED_ROWS:
+        watch.tell(task.units.told)
     if task.scale == "none" and task.pca is None and task.reading.missing != "keep":
         for sentence in forewarnings(X, table.features, getattr(model, "metric", "euclidean")):
             watch.tell(sentence)
@@ -51,7 +54,7 @@ def fit_prepared(task: EmbedTask, table: Table, prepared: Prepared, watch: Watch
         warnings.simplefilter("always")
         if task.method == AUTO_CLASS[0]:
             with watch.stage("choose", "comparing methods"):
-                choice = choose(X, table.labels, model, watch)
+                choice = choose(X, class_labels(table), model, watch)
             model = choice.model
         if "callback" in model.get_params():
             model.set_params(callback=watch.callback)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from manifoldry.apps.column_remarks import class_labels
+from manifoldry.apps.scaling import MixedUnits, with_units
 from manifoldry.apps.task import Fitted
 from manifoldry.diagnosis import Diagnosis, diagnose
+from manifoldry.diagnosis.fitted import MIN_KEPT_NEIGHBORS
 from manifoldry.quality.scoring import score
 from manifoldry.quality.table import Score
 from manifoldry.report.data import some_rows
@@ -36,7 +39,9 @@ class Judgment:
         return {"quality": quality, "findings": findings, "judged": list(self.remarks)}
 
 
-def judge(fitted: Fitted, table: Table, seed: int = 0, n_jobs: int | None = None) -> Judgment:
+def judge(
+    fitted: Fitted, table: Table, seed: int = 0, n_jobs: int | None = None, units: MixedUnits | None = None
+) -> Judgment:
     """Score and diagnose what was fitted, by a sample of its points.
 
     Parameters
@@ -47,6 +52,8 @@ def judge(fitted: Fitted, table: Table, seed: int = 0, n_jobs: int | None = None
         Whose rows they are, with the names of the columns and the classes.
     seed, n_jobs
         Of the samples, and of the threads.
+    units : MixedUnits, optional
+        Why the columns were standardized.
     """
     remarks: list[str] = []
     figures: Score | None = None
@@ -59,7 +66,7 @@ def judge(fitted: Fitted, table: Table, seed: int = 0, n_jobs: int | None = None
         except ValueError as error:
             remarks.append(f"The embedding was not scored: {error}")
         try:
-            found = _diagnosis(fitted, table, seed, n_jobs)
+            found = with_units(_with_score(_diagnosis(fitted, table, seed, n_jobs), figures), units)
         except ValueError as error:
             remarks.append(f"The embedding was not diagnosed: {error}")
     return Judgment(figures, found, tuple(remarks))
@@ -68,7 +75,24 @@ def judge(fitted: Fitted, table: Table, seed: int = 0, n_jobs: int | None = None
 def _diagnosis(fitted: Fitted, table: Table, seed: int, n_jobs: int | None) -> Diagnosis:
     """Return what is to be said of the fit; columns are called by their names unless they were projected."""
     names = table.features if len(table.features) == fitted.X.shape[1] else None
-    return diagnose(fitted.model, fitted.X, labels=table.labels, feature_names=names, random_state=seed, n_jobs=n_jobs)
+    labels = class_labels(table)
+    return diagnose(fitted.model, fitted.X, labels=labels, feature_names=names, random_state=seed, n_jobs=n_jobs)
+
+
+def _with_score(found: Diagnosis, figures: Score | None) -> Diagnosis:
+    """Return the diagnosis with the share of neighbors kept as the score has it: its own is of another sample."""
+    if figures is None or "quality" not in found:
+        return found
+    kept, pca = figures["knn_kept"], figures.pca["knn_kept"]
+    few = kept < MIN_KEPT_NEIGHBORS
+    quality = replace(
+        found["quality"],
+        sentence=f"{kept:.0%} of the nearest neighbors stay nearest (PCA {pca:.0%}). {figures.heading}",
+        value=figures["trustworthiness"],
+        advice="read coarse groups only, not individual neighbors" if few else "",
+        severity="note" if few else "fine",
+    )
+    return Diagnosis([quality if each.topic == "quality" else each for each in found], found.subject)
 
 
 def _score(fitted: Fitted, seed: int, n_jobs: int | None) -> tuple[Score, str]:

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from manifoldry.apps.block_embedding import place_rows, rate, reads_in_blocks, run_folder
+from manifoldry.apps.block_embedding import place_rows, rate, reads_in_blocks, resumable, run_folder
 from manifoldry.apps.block_preparation import PreparedRows, with_steps
-from manifoldry.apps.block_tables import BlockTable, block_table
+from manifoldry.apps.block_tables import BlockTable, block_table, refuse_outputs
 from manifoldry.apps.outputs import STANDARD_STREAM, Outputs
 from manifoldry.apps.progress import Watch
 from manifoldry.apps.record import written
 from manifoldry.apps.results import refuse_coordinates, write_embedding
+from manifoldry.atomic import full_disk
 from manifoldry.run import Run
 from manifoldry.storage import load_model, read_metadata
 from manifoldry.tables import ReadOptions, Table, features_of, read_table
@@ -37,7 +38,7 @@ class PlaceTask:
 
 def place(task: PlaceTask, watch: Watch) -> dict[str, Any]:
     """Place new rows and write their coordinates; return what was done, for the screen."""
-    task.outputs.refuse(task.source)
+    refuse_outputs(task.outputs, task.source, task.reading)
     if reads_in_blocks(task, watch):
         return place_blocks(task, watch)
     refuse_coordinates(task.outputs, task.source)
@@ -64,7 +65,7 @@ def place(task: PlaceTask, watch: Watch) -> dict[str, Any]:
 
 def place_blocks(task: PlaceTask, watch: Watch) -> dict[str, Any]:
     """Place the rows of a large source and write them, block by block; return what was done."""
-    run_folder(task.outputs)  # refuses what cannot be written so
+    folder = run_folder(task.outputs)  # refuses what cannot be written so
     with watch.stage("load", f"loading {task.model}"):
         model = load_model(task.model)
         metadata = read_metadata(task.model)
@@ -78,7 +79,11 @@ def place_blocks(task: PlaceTask, watch: Watch) -> dict[str, Any]:
         with watch.stage("place", f"placing the rows of {task.source}"):
             saved = place_rows(task.outputs, source, last.transform(prepared), watch, resume=task.resume)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("Interrupted. The same command with --resume goes on.") from None
+        raise KeyboardInterrupt(f"Interrupted. {resumable(folder)}") from None
+    except OSError as error:
+        if full_disk(error) is None:
+            raise
+        raise OSError(f"{error.strerror}. {resumable(folder)}") from error
     return {
         "model": task.model.as_posix(),
         "method": type(last).__name__,

@@ -15,6 +15,7 @@ from manifoldry.apps.json_text import plain
 from manifoldry.apps.judgment import Judgment
 from manifoldry.apps.outputs import STANDARD_STREAM, Outputs
 from manifoldry.apps.record import array_digest, file_digest, written
+from manifoldry.apps.scaling import preparation_facts
 from manifoldry.apps.task import EmbedTask, Fitted
 from manifoldry.tables import Table, write_coordinates
 from manifoldry.tables.writing import DEFAULT_KEY, writable_suffix
@@ -37,7 +38,7 @@ def source_facts(task: EmbedTask, table: Table) -> dict[str, Any]:
         "features": list(table.features),
         "reading": asdict(task.reading),
         "remarks": list(table.remarks),
-        "preparation": {"scale": task.scale, "pca": task.pca},
+        "preparation": preparation_facts(task.scale, task.pca, task.units),
         "seed": task.seed,
     }
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from manifoldry.apps.advice import advice_lines
 from manifoldry.apps.method_names import method_class
+from manifoldry.apps.scaling import recorded_units
 from manifoldry.apps.text import aligned, wrapped
 from manifoldry.quality.table import format_figure
 from manifoldry.tables.refusals import counted
@@ -31,6 +32,8 @@ def summary_text(record: Mapping[str, Any]) -> str:
 
 def _head(record: Mapping[str, Any]) -> Iterator[str]:
     source, coordinates = record["source"], record["coordinates"]
+    if units := recorded_units(record["preparation"]):
+        yield from wrapped(units.told)
     d = coordinates["dimensions"]
     yield from wrapped(
         f"{record['method']} of {source['name']}: {source['rows']:,} rows of {counted(source['columns'], 'column')} in "
@@ -102,7 +105,8 @@ def _number(value: float | None) -> str:
 
 
 def _worries(record: Mapping[str, Any]) -> Iterator[str]:
-    serious = [found for found in record["findings"] if found["severity"] != "fine"]
+    first = "scales" if recorded_units(record["preparation"]) else None  # told at the top
+    serious = [found for found in record["findings"] if found["severity"] != "fine" and found["topic"] != first]
     serious.sort(key=lambda found: found["topic"] not in CAUSES or found["severity"] != "problem")
     for found in serious[:MAX_TOLD_FINDINGS]:
         mark = "!" if found["severity"] == "problem" else "-"

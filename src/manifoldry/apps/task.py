@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sklearn.pipeline import Pipeline
@@ -12,9 +12,11 @@ from sklearn.utils import get_tags
 from manifoldry.apps.choice import Choice
 from manifoldry.apps.method_names import AUTO_CLASS, method_class
 from manifoldry.apps.outputs import Outputs
+from manifoldry.apps.scaling import AskedScale, MixedUnits, resolved_scale
 from manifoldry.parameters import check_parameters
 from manifoldry.tables import ReadOptions
 from manifoldry.tables.preparation import Scale
+from manifoldry.values import Array
 
 PATH_PURPOSE = "order along a path"
 """The purpose whose result is one coordinate."""
@@ -37,7 +39,9 @@ class EmbedTask:
     reading : ReadOptions
         How the source is read.
     scale, pca
-        How the rows are prepared, see `tables.preparation`.
+        How the rows are prepared, see `tables.preparation`; "auto" standardizes columns of mixed units.
+    units : MixedUnits, optional
+        Why the columns are standardized, if "auto" came to that.
     n_components : int, optional
         Target dimension; 2 if None, 1 for a curve or an order along a path.
     seed, n_jobs
@@ -55,8 +59,9 @@ class EmbedTask:
     method: str = AUTO_CLASS[0]
     parameters: Mapping[str, Any] = field(default_factory=dict)
     reading: ReadOptions = field(default_factory=ReadOptions)
-    scale: Scale = "none"
+    scale: AskedScale = "none"
     pca: int | None = None
+    units: MixedUnits | None = None
     n_components: int | None = None
     seed: int = 0
     n_jobs: int | None = None
@@ -71,6 +76,25 @@ class EmbedTask:
             return self.n_components
         line = self.parameters.get("purpose") == PATH_PURPOSE or self.method == "PrincipalCurve"
         return 1 if line else 2
+
+    def scaled(self, X: Array, names: Sequence[str]) -> EmbedTask:
+        """Return the same task with "auto" replaced by how these rows, or those that they stand for, are scaled."""
+        model = self.estimator()
+        scale, units = resolved_scale(
+            self.scale,
+            X,
+            names,
+            getattr(model, "metric", "euclidean"),
+            nonnegative=get_tags(model).input_tags.positive_only,
+        )
+        return replace(self, scale=scale, units=units or self.units)
+
+    @property
+    def known_scale(self) -> Scale:
+        """How the rows are scaled, once that is known."""
+        if self.scale == "auto":
+            raise ValueError("How the rows are scaled depends on them: call scaled() first.")
+        return self.scale
 
     def estimator(self) -> Any:
         """Return the estimator that is asked for, with its parameters checked as far as they do not need data."""

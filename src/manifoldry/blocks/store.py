@@ -179,7 +179,8 @@ class Parts:
         count, computed = len(done), 0
         for start, made in blocks.pieces(count * blocks.piece_rows):
             rows = np.ascontiguousarray(csr_array(made).toarray() if issparse(made) else made)
-            with new_file(self.folder / f"{count:08d}.npy") as part, part.open("wb") as file:
+            whole = new_file(self.folder / f"{count:08d}.npy", needed=rows.nbytes)
+            with whole as part, part.open("wb") as file:
                 np.save(file, rows, allow_pickle=False)
             count += 1
             computed += len(rows)

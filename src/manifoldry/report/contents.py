@@ -175,8 +175,9 @@ class Report:
         """
         from manifoldry.report.page import render
 
-        with new_file(path, overwrite=overwrite) as part:
-            part.write_text(render(self), encoding="utf-8", newline="\n")
+        page = render(self).encode()
+        with new_file(path, overwrite=overwrite, needed=len(page)) as part:
+            part.write_bytes(page)
 
     def _repr_html_(self) -> str:
         """Return the page in a frame for notebooks, or a sentence where it is too large for one."""

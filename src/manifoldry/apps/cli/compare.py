@@ -82,7 +82,7 @@ def compare(source: str, reading: Reading, seed: int, as_json: bool, **values: A
     PCA is always among them. With --label, "see clusters" and "features for a classifier" are judged by the classes.
     Ctrl-C ends the comparison with the methods that are done; a second one ends the program.
     """
-    from manifoldry.apps.answers import comparison_text
+    from manifoldry.apps.answers import comparison_text, problem_lines, scaling_lines
     from manifoldry.apps.comparing import CompareTask, run_compare
     from manifoldry.apps.json_text import json_text
     from manifoldry.apps.outputs import Outputs
@@ -97,6 +97,7 @@ def compare(source: str, reading: Reading, seed: int, as_json: bool, **values: A
     if as_json:
         click.echo(json_text(record))
         return
-    click.echo(comparison_text(found))
+    for lines in (scaling_lines(record), comparison_text(found).splitlines(), problem_lines(record["findings"])):
+        click.echo("\n".join([*lines, ""]), nl=bool(lines))
     for name, file in record["outputs"].items():
         click.echo(f"{name:12}{file['path']}")

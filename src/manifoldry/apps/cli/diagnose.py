@@ -34,20 +34,26 @@ def diagnose(ctx: click.Context, source: str, model: Path | None, reading: Readi
     otherwise.
     """
     from manifoldry.apps.answers import diagnosis_text
+    from manifoldry.apps.column_remarks import class_labels
     from manifoldry.apps.json_text import json_text
     from manifoldry.apps.progress import watching
+    from manifoldry.apps.scaling import with_units
     from manifoldry.diagnosis import diagnose as diagnosis_of
 
     as_it_is = ctx.get_parameter_source("missing") is ParameterSource.DEFAULT and not reading.changes
     with watching(shown=not as_json) as watch:
         with watch.stage("read", f"reading {source}"):
-            subjects, table = (
-                _before(source, reading, seed, as_it_is) if model is None else _after(source, reading, model)
-            )
+            if model is None:
+                table = reading.table(source, as_it_is=as_it_is)
+                reading = reading.scaled(table)
+                subjects: tuple[Any, ...] = (reading.prepare(table, seed)[0],)
+            else:
+                subjects, table = _after(source, reading, model)
         with watch.stage("diagnose", "diagnosing"):
             same = subjects[-1].shape[1] == len(table.features)  # not so after --pca
             names = table.features if same and reading.pca is None else None
-            found = diagnosis_of(*subjects, labels=table.labels, feature_names=names, random_state=seed)
+            found = diagnosis_of(*subjects, labels=class_labels(table), feature_names=names, random_state=seed)
+            found = with_units(found, reading.units, "problem")
     if as_json:
         findings = [asdict(each) for each in found]
         click.echo(
@@ -57,18 +63,12 @@ def diagnose(ctx: click.Context, source: str, model: Path | None, reading: Readi
         click.echo(diagnosis_text(found))
 
 
-def _before(source: str, reading: Reading, seed: int, as_it_is: bool) -> tuple[tuple[Any], Table]:
-    """Return the rows to diagnose, prepared or with all that is missing in them, and their table."""
-    table = reading.table(source, as_it_is=as_it_is)
-    return (table.X if as_it_is else reading.prepare(table, seed)[0],), table
-
-
 def _after(source: str, reading: Reading, model: Path) -> tuple[tuple[Any, Any], Table]:
     """Return the estimator of a model and the rows that it was fitted to, prepared as its pipeline does."""
     from manifoldry.apps.placing import rows_for
     from manifoldry.storage import load_model, read_metadata
 
-    if reading.scale != "none" or reading.pca is not None:
+    if reading.scale != "auto" or reading.pca is not None:
         raise click.UsageError("The model prepares rows as its own: leave --scale and --pca out.")
     fitted, metadata = load_model(model), read_metadata(model)
     table = rows_for(metadata, source, reading.options)

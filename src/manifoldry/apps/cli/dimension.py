@@ -23,7 +23,7 @@ def dimension(source: str, by_scale: bool, local: bool, reading: Reading, seed: 
 
     with watching(shown=not as_json) as watch:
         with watch.stage("read", f"reading {source}"):
-            table, X = reading.prepared(source, seed)
+            table, X, _ = reading.prepared(source, seed)
         with watch.stage("estimate", "estimating the dimension"):
             found = estimators.consensus(X, random_state=seed)
             scales = estimators.by_scale(X, random_state=seed) if by_scale else None

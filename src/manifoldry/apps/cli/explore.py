@@ -44,22 +44,24 @@ def explore(  # noqa: PLR0913
     The page is served on this machine only, at an address with a random token. Ctrl-C ends it.
     """
     from manifoldry.apps.explore import LOOPBACK, ExploreServer, Session
+    from manifoldry.apps.explore.redirect import redirect_page
     from manifoldry.apps.progress import watching
 
     with watching() as watch:
         with watch.stage("read", f"reading {source}"):
-            table, X = reading.prepared(source, seed)
+            table, X, units = reading.prepared(source, seed)
         with watch.stage("page", "looking at the data"):
-            session = Session(table, X, folder=folder, seed=seed, n_jobs=n_jobs)
+            session = Session(table, X, units=units, folder=folder, seed=seed, n_jobs=n_jobs)
     if method is not None:
         session.embed({"method": method})
     with ExploreServer(session, host or LOOPBACK, port) as server:
         if host not in (None, LOOPBACK):
             tell(f"whoever reaches {host} and knows the address sees the data.")
         click.echo(f"{table.source}: {table.X.shape[0]:,} rows. Open {server.url} (Ctrl-C ends).")
-        if opened:
-            webbrowser.open(server.url)
-        try:
-            server.serve_forever(poll_interval=0.2)
-        except KeyboardInterrupt:
-            session.stop()
+        with redirect_page(server.url) as page:
+            if opened:
+                webbrowser.open(page.as_uri())
+            try:
+                server.serve_forever(poll_interval=0.2)
+            except KeyboardInterrupt:
+                session.stop()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from click.shell_completion import CompletionItem, shell_complete
 
 from manifoldry import __version__
 from manifoldry.apps.cli.notes import warnings_as_notes
+from manifoldry.apps.errors import ASKED_WRONGLY, bug_text, error_text, is_bug
 
 COMMANDS = {
     "embed": "Embed a file: coordinates, a model for new rows, a page to look at, and a record of the run.",
@@ -48,9 +48,6 @@ TRACEBACK_VARIABLE = "MANIFOLDRY_TRACEBACK"
 
 COMPLETION_VARIABLE = "_MANIFOLDRY_COMPLETE"
 """Set by the scripts of `completion`, it has the program answer what could come next, and do nothing else."""
-
-WRONG_CALL = re.compile(r"[\w.<>]+\(\) (?:missing|got|takes) ")
-"""What Python says of a call with other arguments than a function has: nobody at a terminal can mend that."""
 
 HELP_WIDTH = 100
 """The widest help; a narrower terminal narrows it."""
@@ -130,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BROKEN_PIPE
     except OSError as error:  # a disk that is full
         _drop_output()
-        return _complain(_sentence(error), 1)
+        return _complain(error_text(error), 1)
     return code
 
 
@@ -160,13 +157,9 @@ def _verdict(error: Exception) -> tuple[str, int]:
         return f"{_usage(error)} See {_help_of(error.ctx)}.", 2
     if isinstance(error, click.ClickException):
         return error.format_message(), 2
-    told_types = (FileExistsError, FileNotFoundError, IsADirectoryError, ValueError, TypeError)
-    if isinstance(error, told_types) and not WRONG_CALL.match(str(error)):
-        return _sentence(error), 2
-    if isinstance(error, (ImportError, OSError, MemoryError)):
-        return _sentence(error), 1
-    told = f"{type(error).__name__}: {_sentence(error)}".rstrip(": ")
-    return f"This is a defect of manifoldry: {told} ({TRACEBACK_VARIABLE}=1 shows where).", 1
+    if is_bug(error):
+        return f"{bug_text(error)} ({TRACEBACK_VARIABLE}=1 shows where).", 1
+    return error_text(error), 2 if isinstance(error, ASKED_WRONGLY) else 1
 
 
 def _help_of(context: click.Context | None) -> str:
@@ -182,15 +175,6 @@ def _usage(error: click.UsageError) -> str:
         return f"There is no option {error.option_name}{f'; did you mean {close[0]}?' if close else '.'}"
     told = error.format_message()
     return told if told.endswith((".", "?", "!")) else f"{told}."
-
-
-def _sentence(error: BaseException) -> str:
-    """Return the message of an error in one line; those of the system without their number."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.strerror}{f': {error.filename!r}' if error.filename is not None else ''}."
-    if isinstance(error, MemoryError) and not str(error):
-        return "There is not enough memory for this; take fewer rows or another method."
-    return " ".join(str(error).split())
 
 
 def _complain(message: str, code: int) -> int:

@@ -17,8 +17,8 @@ from manifoldry.apps.method_names import AUTO_METHOD, method_name
 from manifoldry.registry import METHODS
 
 if TYPE_CHECKING:
+    from manifoldry.apps.scaling import AskedScale, MixedUnits
     from manifoldry.tables import ReadOptions, Table
-    from manifoldry.tables.preparation import Scale
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,8 +43,8 @@ DATASET_NAMES = (
     "wave",
 )
 """The data sets that are generated, as `datasets` has them; said here again so that a completion does not load it."""
-SCALE_CHOICES = ("none", "standard", "robust", "unit", "log1p")
-"""What the columns, or for "unit" the rows, are divided by before a fit."""
+SCALE_CHOICES = ("auto", "none", "standard", "robust", "unit", "log1p")
+"""How the columns, or for "unit" the rows, are scaled before a fit."""
 IMPUTED = "; to be imputed."
 """How the remark of a table on missing values that stay ends; who looks at them says so itself."""
 MAX_SEED = 2**32 - 1
@@ -56,42 +56,55 @@ class Reading:
     """How a source is read and prepared, as the options say."""
 
     options: ReadOptions
-    scale: Scale = "none"
+    scale: AskedScale = "none"
     pca: int | None = None
+    units: MixedUnits | None = None
 
     @property
     def changes(self) -> bool:
         """Whether the features are changed after they were read."""
-        return self.scale != "none" or self.pca is not None or self.options.missing == "impute"
+        return self.scale not in ("auto", "none") or self.pca is not None or self.options.missing == "impute"
 
     def table(self, source: str, *, as_it_is: bool = False) -> Table:
         """Return the table of a file, a built-in data set or standard input ("-"), and tell what was left out of it.
 
         With ``as_it_is`` missing values stay, and nothing is said of them.
         """
+        from manifoldry.apps.column_remarks import with_remarks
         from manifoldry.tables import read_table
 
         options = replace(self.options, missing="impute") if as_it_is else self.options
-        table = read_table(source, options)
+        table = with_remarks(read_table(source, options))
         for remark in table.remarks:
             if not (as_it_is and remark.endswith(IMPUTED)):
                 tell(remark)
         return table
 
+    def scaled(self, table: Table, *, nonnegative: bool = False) -> Reading:
+        """Return the same with "auto" replaced by how the columns of a table are scaled, see `resolved_scale`."""
+        from manifoldry.apps.scaling import resolved_scale
+
+        scale, units = resolved_scale(self.scale, table.X, table.features, nonnegative=nonnegative)
+        return replace(self, scale=scale, units=units)
+
     def prepare(self, table: Table, seed: int) -> tuple[Any, list[tuple[str, Any]]]:
         """Return the features of a table after all preparation, and its named transformers, fitted."""
         from manifoldry.tables import preparation
 
+        assert self.scale != "auto"
         X, impute = table.X, self.options.missing == "impute"
         steps: list[tuple[str, Any]] = preparation(self.scale, self.pca, impute, seed, X=X) if self.changes else []
         for _, step in steps:
             X = step.fit_transform(X)
         return X, steps
 
-    def prepared(self, source: str, seed: int) -> tuple[Table, Any]:
-        """Return the table of a source and its features after all preparation."""
+    def prepared(self, source: str, seed: int) -> tuple[Table, Any, MixedUnits | None]:
+        """Return the table of a source, its features after all preparation, and why they were standardized."""
         table = self.table(source)
-        return table, self.prepare(table, seed)[0]
+        known = self.scaled(table)
+        if known.units is not None:
+            tell(known.units.told)
+        return table, known.prepare(table, seed)[0], known.units
 
 
 class Columns(click.ParamType):
@@ -199,10 +212,11 @@ _READING = (
     click.option(
         "--scale",
         type=click.Choice(SCALE_CHOICES),
-        default="none",
+        default="auto",
         show_default=True,
         help="Scale the columns (standard: mean 0 and variance 1; robust: by median and quartiles), the rows to length "
-        "1 (unit), or take logarithms of counts (log1p).",
+        "1 (unit), or take logarithms of counts (log1p). auto: standard if a few columns dominate all distances "
+        "because of their units, otherwise none.",
     ),
     click.option(
         "--pca", type=click.IntRange(1), metavar="N", help="Reduce to N principal components first, after the scaling."
@@ -214,7 +228,7 @@ def reading_options(command: F) -> F:
     """Add the options by which data are read and prepared; the command gets them as ``reading``, a `Reading`."""
 
     @functools.wraps(command)
-    def with_reading(*args: Any, scale: Scale, pca: int | None, **values: Any) -> Any:
+    def with_reading(*args: Any, scale: AskedScale, pca: int | None, **values: Any) -> Any:
         from manifoldry.tables import ReadOptions
 
         given = {field.name: values.pop(field.name) for field in fields(ReadOptions)}

@@ -56,6 +56,7 @@ def score(  # noqa: PLR0913
     The rows of COORDINATES, a file of any format, are matched to those of FILE by their names (--id) or by their order.
     """
     from manifoldry.apps.answers import score_text
+    from manifoldry.apps.column_remarks import class_labels
     from manifoldry.apps.json_text import json_text
     from manifoldry.apps.progress import watching
     from manifoldry.quality import score as score_of
@@ -65,12 +66,12 @@ def score(  # noqa: PLR0913
         raise ValueError("Only one of FILE and COORDINATES can be standard input.")
     with watching(shown=not as_json) as watch:
         with watch.stage("read", f"reading {source}"):
-            table, X = _with_truth(reading, truth).prepared(source, seed)
+            table, X, _ = _with_truth(reading, truth).prepared(source, seed)
             placed = read_table(coordinates, ReadOptions(features=columns or None, missing="drop"))
         X, Y, table = _side_by_side(X, table, placed)
         known = _truth(table, truth)
         with watch.stage("score", "scoring"):
-            found = score_of(X, Y, table.labels, known, n_neighbors=n_neighbors or "auto", random_state=seed)
+            found = score_of(X, Y, class_labels(table), known, n_neighbors=n_neighbors or "auto", random_state=seed)
     if as_json:
         click.echo(json_text({"source": source, "coordinates": coordinates, "figures": found.to_dict()}))
     else:

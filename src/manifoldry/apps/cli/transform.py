@@ -55,7 +55,7 @@ def transform(  # noqa: PLR0913
     from manifoldry.apps.progress import watching
     from manifoldry.apps.summary import placed_text
 
-    if reading.scale != "none" or reading.pca is not None:
+    if reading.scale != "auto" or reading.pca is not None:
         raise click.UsageError("The model prepares new rows as its own: --scale and --pca are for embed.")
     outputs = Outputs(output or coordinates_path(source, Path(".")), overwrite=force)
     printed = str(outputs.coordinates) == STANDARD_STREAM

@@ -15,6 +15,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
+from manifoldry.apps.errors import ASKED_WRONGLY, bug_text, error_text, is_bug
 from manifoldry.apps.explore.session import Session
 
 LOOPBACK = "127.0.0.1"
@@ -100,10 +101,12 @@ class ExploreHandler(BaseHTTPRequestHandler):
             return
         try:
             self._send(route(self._session, self._body()))
-        except (ValueError, TypeError, FileExistsError) as error:
-            self._send(_as_json({"error": str(error)}, HTTPStatus.BAD_REQUEST))
-        except OSError as error:
-            self._send(_as_json({"error": str(error)}, HTTPStatus.INTERNAL_SERVER_ERROR))
+        except ConnectionError:
+            raise  # the browser has gone away
+        except Exception as error:
+            asked_wrongly = isinstance(error, ASKED_WRONGLY) and not is_bug(error)
+            status = HTTPStatus.BAD_REQUEST if asked_wrongly else HTTPStatus.INTERNAL_SERVER_ERROR
+            self._send(_as_json({"error": bug_text(error) if is_bug(error) else error_text(error)}, status))
 
     @property
     def _server(self) -> ExploreServer:

@@ -12,11 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry.apps.column_remarks import class_labels
+from manifoldry.apps.errors import bug_text, error_text, is_bug
 from manifoldry.apps.explore.script import live_script
 from manifoldry.apps.explore.selection import write_selection
 from manifoldry.apps.method_names import method_class, method_name
 from manifoldry.apps.method_parameters import MethodParameter, method_parameters
 from manifoldry.apps.progress import Watch
+from manifoldry.apps.scaling import MixedUnits, with_units
 from manifoldry.apps.table_report import table_report
 from manifoldry.apps.task import new_estimator
 from manifoldry.diagnosis import diagnose
@@ -89,6 +92,8 @@ class Session:
         The rows and what else is known of them.
     X : array or sparse matrix, optional
         The rows as they are prepared for the fits; those of the table if None.
+    units : MixedUnits, optional
+        Why the columns were standardized.
     folder : Path
         Where selections are saved.
     seed : int
@@ -102,6 +107,7 @@ class Session:
         table: Table,
         X: Any = None,
         *,
+        units: MixedUnits | None = None,
         folder: Path = Path(),
         seed: int = 0,
         n_jobs: int | None = None,
@@ -109,7 +115,8 @@ class Session:
         self.table, self.folder, self.seed, self.n_jobs = table, folder, seed, n_jobs
         self.X = table.X if X is None else X
         names = table.features if len(table.features) == self.X.shape[1] else None
-        self.diagnosis = diagnose(self.X, labels=table.labels, feature_names=names, random_state=seed, n_jobs=n_jobs)
+        found = diagnose(self.X, labels=class_labels(table), feature_names=names, random_state=seed, n_jobs=n_jobs)
+        self.diagnosis = with_units(found, units)
         self.models: dict[str, Any] = {}
         self.version = 0
         self._lock = threading.RLock()
@@ -211,7 +218,7 @@ class Session:
     def save(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Write selected rows, given by their places on the page, to a new CSV file in the folder of the session."""
         rows = _rows(body.get("rows"), len(self.report.ids))
-        path = write_selection(self.report, rows, self.folder, Path(self.table.source).stem or "data")
+        path = write_selection(self.report, self.table, rows, self.folder)
         return {"path": str(path), "rows": len(rows)}
 
     def _estimator(self, name: str, values: Mapping[str, Any], n_components: int) -> Any:
@@ -222,7 +229,7 @@ class Session:
     def _run(self, name: str, model: Any, watch: JobWatch) -> None:
         """Fit, describe and show: what the thread of a job does. What goes wrong is told to the page."""
         error, remarks = "", []
-        try:
+        try:  # whatever happens, the run ends: a page that waits for it could do nothing else any more
             with warnings.catch_warnings(record=True) as caught, watch.stage(name):
                 warnings.simplefilter("always")
                 if "callback" in model.get_params():
@@ -232,11 +239,12 @@ class Session:
             with watch.stage("figures"):
                 kept = self._with(name, model)
                 self._show(self._described(kept), kept)
-        except (ValueError, TypeError, MemoryError, ArithmeticError, np.linalg.LinAlgError) as problem:
-            error = str(problem) or type(problem).__name__
-        with self._lock:
-            watch.job = replace(watch.told(), running=False, error=error, remarks=tuple(remarks))
-            self._watch = watch
+        except Exception as problem:
+            error = bug_text(problem) if is_bug(problem) else error_text(problem) or type(problem).__name__
+        finally:
+            with self._lock:
+                watch.job = replace(watch.told(), running=False, error=error, remarks=tuple(remarks))
+                self._watch = watch
 
     def _with(self, name: str, model: Any) -> dict[str, Any]:
         """Return the models to show: the new one first, and not too many."""

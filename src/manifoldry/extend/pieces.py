@@ -89,8 +89,10 @@ def _apart(sample: Sample, parts: list[IntArray], embed: EmbedConnected, width: 
     whole = len(extensions) == len(pieces)
     apart = Apart(sample.index, label, extensions, [shift for _, shift in placed]) if whole else None
     fitted = _joint_attributes(pieces, parts, sample.n_points)
-    advice = dict.fromkeys(sentence for piece in pieces for sentence in piece.notes.get("advice", ()))
-    notes = {**pieces[0].notes, **({"advice": tuple(advice)} if advice else {})}
+    notes = dict(pieces[0].notes)
+    for kind in ("advice", "remarks"):
+        said = dict.fromkeys(sentence for piece in pieces for sentence in piece.notes.get(kind, ()))
+        notes |= {kind: tuple(said)} if said else {}
     return replace(
         pieces[0], coordinates=coordinates, graph=None, extension=apart, inverse=None, notes=notes, fitted=fitted
     )

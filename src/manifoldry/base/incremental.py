@@ -51,6 +51,16 @@ class Growth:
     computed: Any
     settings: dict[str, Any]
 
+    def _check_loaded(self) -> None:
+        """Refuse what was computed from another graph: compiled loops check no index."""
+        n = None if self.graph is None else self.graph.n_points
+        matrix, lists = self.computed if isinstance(self.computed, tuple) else (self.computed, None)
+        sound = getattr(matrix, "shape", None) == (None if n is None else (n, n))
+        if lists is not None:
+            sound &= isinstance(lists, NeighborGraph) and lists.n_points == n and lists.n_edges == matrix.nnz
+        if not sound:
+            raise ValueError(f"A sample of {n} points has grown from parts of another size.")
+
 
 def refuse_other_rows(model: Any, X: Any) -> None:
     """Refuse what ``partial_fit`` cannot take: rows in blocks, distances, graphs, and targets."""

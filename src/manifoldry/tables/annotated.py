@@ -32,6 +32,7 @@ def read_h5ad(source: Source, options: ReadOptions) -> Table:
     except ImportError:
         raise needs("anndata", "Reading AnnData files", "anndata") from None
     with source.open() as file, h5py.File(file, "r") as stored:
+        refuse_links_out(stored, source.name)
         key = options.key or "X"
         keys = matrix_keys(stored)
         if key not in keys:
@@ -54,6 +55,39 @@ def read_h5ad(source: Source, options: ReadOptions) -> Table:
         )
     matrix = Matrix(X, names=names, beside=[ids, *beside], id=OBSERVATION_NAMES)
     return matrix_table(matrix, options, source.name, remarks)
+
+
+def refuse_links_out(stored: Any, name: str) -> None:
+    """Refuse a file any part of which lies in other files, before any part is read.
+
+    HDF5 follows links to other files, reads arrays stored in them, and maps parts of them into arrays. A file from
+    someone else could thus bring any file of this machine into coordinates and reports. Soft links lead to other parts
+    of the same file, and are looked at there.
+    """
+    import h5py
+
+    seen, waiting = set(), [stored]
+    while waiting:
+        group = waiting.pop()
+        for part in group:
+            where = f"{group.name.rstrip('/')}/{part}"
+            try:
+                kind = group.get(part, getlink=True)
+            except TypeError:  # a link of a kind that h5py does not know
+                kind = None
+            if isinstance(kind, h5py.SoftLink):
+                continue
+            node = group[part] if isinstance(kind, h5py.HardLink) else None
+            outside = isinstance(node, h5py.Dataset) and (node.external or node.is_virtual)
+            if node is None or outside:
+                raise UnreadableError(
+                    f"{name} is not read: {where!r} lies in another file, which could be any file of this machine; "
+                    "if you trust it, load it by anndata.read_h5ad and write it again, so that it holds all data."
+                )
+            address = h5py.h5o.get_info(node.id).addr
+            if isinstance(node, h5py.Group) and address not in seen:
+                seen.add(address)
+                waiting.append(node)
 
 
 def matrix_keys(stored: Any) -> list[str]:

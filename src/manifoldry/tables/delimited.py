@@ -12,6 +12,7 @@ from typing import IO, Any
 from manifoldry.tables.arrow_columns import arrow_columns, text_values
 from manifoldry.tables.assemble import columns_table, unique
 from manifoldry.tables.column import Column
+from manifoldry.tables.quotes import WholeRows
 from manifoldry.tables.refusals import MOST_WORDS, UnreadableError, check_bytes, listed, needs, refusing
 from manifoldry.tables.sniffing import MISSING_WORDS, NUMBER, Dialect, sniff
 from manifoldry.tables.source import Source
@@ -40,12 +41,12 @@ def read_delimited(source: Source, options: ReadOptions) -> Table:
         rows = source.size / max(1.0, dialect.bytes_per_row)
         check_bytes(rows * len(dialect.names) * BYTES_PER_VALUE, f"The table in {source.name}")
         names, repeated = unique(dialect.names)
-        found = _parse(source, dialect, names)
+        found, remarks = _parse(source, dialect, names)
         if found.num_rows == 0:
             what = f"only names of columns ({listed(names)})" if dialect.named else "no row"
             raise UnreadableError(f"{source.name} holds {what}; a row for each point is needed.")
         columns = [checked_column(column, found.column(column.name), dialect) for column in arrow_columns(found)]
-        remarks = list(dialect.remarks)
+        remarks = [*dialect.remarks, *remarks]
         if any("binary" in str(kind) for kind in found.schema.types):
             remarks.append(f"{source.name} is not all UTF-8; what is not was read as Latin-1.")
         if repeated:
@@ -56,8 +57,8 @@ def read_delimited(source: Source, options: ReadOptions) -> Table:
         return columns_table(columns, options, source.name, named=dialect.named, remarks=remarks)
 
 
-def _parse(source: Source, dialect: Dialect, names: Sequence[str]) -> Any:
-    """Return the file as an Arrow table.
+def _parse(source: Source, dialect: Dialect, names: Sequence[str]) -> tuple[Any, list[str]]:
+    """Return the file as an Arrow table, and remarks.
 
     First with the types that its beginning shows, for Arrow keeps all text in memory while it finds out types; then,
     if they do not hold, with types found out and lines that end within quotes; then with longer lines.
@@ -77,7 +78,7 @@ def _parse(source: Source, dialect: Dialect, names: Sequence[str]) -> Any:
         except pa.ArrowInvalid as error:
             reason = " ".join(str(error).split())[:MOST_WORDS].rstrip(".")
             if "Empty CSV" in reason or "Could not skip" in reason:
-                return pa.table({name: pa.array([], pa.null()) for name in names})
+                return pa.table({name: pa.array([], pa.null()) for name in names}), []
     if "straddling" in reason:
         raise UnreadableError(f"{source.name} has a line of more than {long // 2**20} MB, so it is no table.")
     ragged = _ragged(source, dialect, len(names))
@@ -86,20 +87,19 @@ def _parse(source: Source, dialect: Dialect, names: Sequence[str]) -> Any:
 
 def _attempt(
     source: Source, dialect: Dialect, names: Sequence[str], types: Mapping[str, str], quoted: bool, block: int
-) -> Any:
+) -> tuple[Any, list[str]]:
     from pyarrow import csv as arrow_csv
 
-    blank = dialect.delimiter == " "
-    encoding = "utf8" if dialect.encoding.startswith("utf-8") else dialect.encoding
-    with source.unpacked() as file:
-        return arrow_csv.read_csv(
-            _tabbed(file, source) if blank else file,
+    with watched(source, dialect, source.unpacked()) as rows:
+        found = arrow_csv.read_csv(
+            rows,
             read_options=arrow_csv.ReadOptions(
-                column_names=list(names), skip_rows=dialect.skip, block_size=block, encoding=encoding
+                column_names=list(names),
+                skip_rows=dialect.skip,
+                block_size=block,
+                encoding=dialect.encoding if dialect.encoding in ("cp1252", "latin-1") else "utf8",
             ),
-            parse_options=arrow_csv.ParseOptions(
-                delimiter="\t" if blank else dialect.delimiter, newlines_in_values=quoted
-            ),
+            parse_options=arrow_csv.ParseOptions(delimiter=rows.delimiter.decode(), newlines_in_values=quoted),
             convert_options=arrow_csv.ConvertOptions(
                 column_types=dict(types),
                 null_values=list(MISSING_WORDS),
@@ -107,6 +107,20 @@ def _attempt(
                 decimal_point=dialect.decimal,
             ),
         )
+        return found, rows.remarks
+
+
+def watched(source: Source, dialect: Dialect, file: IO[bytes]) -> WholeRows:
+    """Return a text file with a look at its quotes, white space between fields as one tab."""
+    blank = dialect.delimiter == " "
+    return WholeRows(
+        _tabbed(file, source) if blank else file,
+        source.name,
+        "\t" if blank else dialect.delimiter,
+        len(dialect.names),
+        dialect.encoding,
+        dialect.skip,
+    )
 
 
 def _tabbed(file: IO[bytes], source: Source) -> IO[bytes]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from manifoldry.tables.quotes import MOST_QUOTED_LINES
 from manifoldry.tables.refusals import UnreadableError, listed
 from manifoldry.tables.source import Source
 from manifoldry.tables.table import ReadOptions
@@ -137,6 +138,11 @@ def sniff(source: Source, options: ReadOptions) -> Dialect:
     decimal = _decimal(rows, delimiter)
     header = _looks_like_header(rows, decimal) if options.header is None else options.header
     names, more = _names(rows, header=header)
+    if header and last_lines[0] > MOST_QUOTED_LINES:
+        raise UnreadableError(
+            f"{source.name}: the quote opened in line {begin + 1} is not closed within {MOST_QUOTED_LINES} lines, and "
+            "names of columns are shorter; close or remove it."
+        )
     if decimal == ",":
         more.append("Numbers are read with a decimal comma.")
     return Dialect(

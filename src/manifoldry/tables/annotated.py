@@ -8,7 +8,7 @@ import numpy as np
 
 from manifoldry.tables.assemble import Matrix, matrix_table
 from manifoldry.tables.column import Column, array_column
-from manifoldry.tables.refusals import UnreadableError, check_bytes, near_or_all, needs
+from manifoldry.tables.refusals import UnreadableError, check_bytes, check_shape, near_or_all, needs
 from manifoldry.tables.source import Source
 from manifoldry.tables.sparse import checked_csr
 from manifoldry.tables.table import ReadOptions, Table
@@ -38,6 +38,8 @@ def read_h5ad(source: Source, options: ReadOptions) -> Table:
         if key not in keys:
             raise UnreadableError(f"{source.name} has no matrix {key!r}; {near_or_all(key, keys)}")
         check_bytes(2 * _declared_bytes(stored[key]) + 2 * _declared_bytes(stored["obs"]), source.name)
+        if "shape" in stored[key].attrs and "data" in stored[key]:  # sparse
+            check_shape(stored[key].attrs["shape"], stored[key]["data"].size, f"{key} of {source.name}")
         X, names = _matrix(read_elem(stored[key]), key)
         if names is None:
             names = [str(name) for name in read_elem(stored["raw/var" if key == "raw/X" else "var"]).index]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from manifoldry.tables.column import Column, array_column
-from manifoldry.tables.refusals import UnreadableError, check_bytes, counted, listed
+from manifoldry.tables.refusals import MOST_COLUMNS, UnreadableError, check_bytes, counted, listed
 from manifoldry.tables.roles import Roles, assign_roles, find_name
 from manifoldry.tables.table import ReadOptions, Table
 from manifoldry.values import Array
@@ -83,6 +83,11 @@ def columns_table(
 
 def matrix_table(matrix: Matrix, options: ReadOptions, source: str, remarks: Sequence[str] = ()) -> Table:
     """Return the table that a matrix of features and the columns beside it make."""
+    if matrix.X.shape[1] > MOST_COLUMNS:
+        raise UnreadableError(
+            f"{source} has {matrix.X.shape[1]:,} columns; at most {MOST_COLUMNS:,} are read: leave out those without "
+            "entries, or project the matrix first."
+        )
     names = [f"x{j}" for j in range(matrix.X.shape[1])] if matrix.names is None else unique(matrix.names)[0]
     asked = replace(options, id=options.id or matrix.id, label=options.label or matrix.label)
     beside = {column.name: column for column in matrix.beside}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry.tables.column import Column, array_column
+from manifoldry.tables.column import Column, Part, array_column
 from manifoldry.tables.refusals import MOST_COLUMNS, UnreadableError, check_bytes, counted, listed
 from manifoldry.tables.roles import Roles, assign_roles, find_name
 from manifoldry.tables.table import ReadOptions, Table
@@ -67,18 +67,28 @@ def columns_table(
         raise UnreadableError(_no_features(columns, options, source))
     width = sum(column.width for column in roles.features)
     single = all(column.dtype.kind == "f" and column.dtype.itemsize <= 4 for column in roles.features)
-    first = roles.features[0].load()
-    n = len(first)
-    dtype = np.float32 if single else np.float64
-    check_bytes(n * width * np.dtype(dtype).itemsize, f"The features of {source}")
-    X = np.empty((n, width), dtype)
-    place = 0
-    for column in roles.features:  # one at a time: no second copy of the whole
-        X[:, place : place + column.width] = column.load().reshape(n, -1)
-        place += column.width
+    X = _shared(roles.features)
+    if X is None:
+        n = len(roles.features[0].load())
+        dtype = np.float32 if single else np.float64
+        check_bytes(n * width * np.dtype(dtype).itemsize, f"The features of {source}")
+        X = np.empty((n, width), dtype)
+        place = 0
+        for column in roles.features:  # one at a time: no second copy of the whole
+            X[:, place : place + column.width] = column.load().reshape(n, -1)
+            place += column.width
     return _finish(
         X, [name for column in roles.features for name in column.features], roles, options, (source, *remarks)
     )
+
+
+def _shared(columns: Sequence[Column]) -> Array | None:
+    """Return the matrix that all columns are parts of, or some of its columns; None if there is none."""
+    parts = [column.load for column in columns if isinstance(column.load, Part)]
+    if len(parts) < len(columns) or any(part.matrix is not parts[0].matrix for part in parts):
+        return None
+    whole, places = parts[0].matrix, [part.place for part in parts]
+    return whole if places == list(range(whole.shape[1])) else whole[:, places]
 
 
 def matrix_table(matrix: Matrix, options: ReadOptions, source: str, remarks: Sequence[str] = ()) -> Table:

@@ -6,17 +6,18 @@ import csv
 import io
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import IO, Any
 
-from manifoldry.tables.arrow_columns import arrow_columns, text_values
+from manifoldry.tables.amounts import checked_column
+from manifoldry.tables.arrow_columns import arrow_columns
 from manifoldry.tables.assemble import columns_table, unique
 from manifoldry.tables.column import Column
 from manifoldry.tables.quotes import WholeRows
 from manifoldry.tables.refusals import MOST_WORDS, UnreadableError, check_bytes, listed, needs, refusing
-from manifoldry.tables.sniffing import MISSING_WORDS, NUMBER, Dialect, sniff
+from manifoldry.tables.sniffing import MISSING_WORDS, Dialect, sniff
 from manifoldry.tables.source import Source
 from manifoldry.tables.table import ReadOptions, Table
+from manifoldry.tables.wide import MIN_COLUMNS, wide_columns
 
 BLOCK_BYTES = (2**22, 2**27)
 """Bytes that are parsed at once, and then for files with longer lines; a line beyond the second is refused."""
@@ -24,14 +25,8 @@ BLOCK_BYTES = (2**22, 2**27)
 BYTES_PER_VALUE = 16
 """Memory that a number takes at the most while a file is read: once in Arrow's column, once among the features."""
 
-MOSTLY = 0.5
-"""Share of numbers from which a column of text was meant to be one of numbers."""
-
-SAMPLE_ROWS = 1000
-"""Rows by which this share is found."""
-
-AMOUNT = re.compile(r" *[+-]?\d{1,3}(?:[.,' ]\d{3})+(?:[.,]\d+)? *")
-"""A number whose thousands are set apart, which programs write for readers: meant as a number, and not read as one."""
+BYTES_PER_COLUMN = 2**13
+"""Memory that Arrow takes for each column besides: 1.6 kB for each of 500,000 numbers in 5 x 100,000."""
 
 
 def read_delimited(source: Source, options: ReadOptions) -> Table:
@@ -41,20 +36,36 @@ def read_delimited(source: Source, options: ReadOptions) -> Table:
         rows = source.size / max(1.0, dialect.bytes_per_row)
         check_bytes(rows * len(dialect.names) * BYTES_PER_VALUE, f"The table in {source.name}")
         names, repeated = unique(dialect.names)
-        found, remarks = _parse(source, dialect, names)
-        if found.num_rows == 0:
-            what = f"only names of columns ({listed(names)})" if dialect.named else "no row"
-            raise UnreadableError(f"{source.name} holds {what}; a row for each point is needed.")
-        columns = [checked_column(column, found.column(column.name), dialect) for column in arrow_columns(found)]
+        columns, remarks = _wide(source, dialect, names) or _columns(source, dialect, names)
         remarks = [*dialect.remarks, *remarks]
-        if any("binary" in str(kind) for kind in found.schema.types):
-            remarks.append(f"{source.name} is not all UTF-8; what is not was read as Latin-1.")
         if repeated:
             remarks.append(f"Names of columns that came twice were numbered: {listed(repeated)}.")
         if len(columns) == 1:
             remarks.append("There is one column only; --delimiter says what separates columns, if there are more.")
-        del found
         return columns_table(columns, options, source.name, named=dialect.named, remarks=remarks)
+
+
+def _wide(source: Source, dialect: Dialect, names: Sequence[str]) -> tuple[list[Column], list[str]] | None:
+    """Return the columns of a wide table and remarks; None of others."""
+    if len(names) < MIN_COLUMNS:
+        return None
+    with watched(source, dialect, source.unpacked()) as rows:
+        columns = wide_columns(rows, dialect, names)
+    return None if columns is None else (columns, rows.remarks)
+
+
+def _columns(source: Source, dialect: Dialect, names: Sequence[str]) -> tuple[list[Column], list[str]]:
+    """Return the columns of a table, and remarks."""
+    check_bytes(len(names) * BYTES_PER_COLUMN, f"A table of {len(names):,} columns that are not all numbers")
+    found, remarks = _parse(source, dialect, names)
+    if found.num_rows == 0:
+        what = f"only names of columns ({listed(names)})" if dialect.named else "no row"
+        raise UnreadableError(f"{source.name} holds {what}; a row for each point is needed.")
+    pairs = zip(arrow_columns(found), found.columns, strict=True)
+    columns = [checked_column(column, values, dialect) for column, values in pairs]
+    if any("binary" in str(kind) for kind in found.schema.types):
+        remarks.append(f"{source.name} is not all UTF-8; what is not was read as Latin-1.")
+    return columns, remarks
 
 
 def _parse(source: Source, dialect: Dialect, names: Sequence[str]) -> tuple[Any, list[str]]:
@@ -155,28 +166,3 @@ def _ragged(source: Source, dialect: Dialect, width: int) -> str:
 
 def _fields(count: int) -> str:
     return f"{count} field" + ("" if count == 1 else "s")
-
-
-def checked_column(column: Column, values: Any, dialect: Dialect) -> Column:
-    """Return a column of text with what is wrong with it, if most of it is numbers."""
-    if column.kind != "text":
-        return column
-    return Column(column.name, "text", column.load, flaw=_flaw(column.name, values, dialect))
-
-
-def _flaw(name: str, values: Any, dialect: Dialect) -> str:
-    is_number = partial(_number, decimal=dialect.decimal)
-    known = [text for text in text_values(values[:SAMPLE_ROWS]) if text.strip() not in MISSING_WORDS]
-    if not known or sum(is_number(text) or bool(AMOUNT.fullmatch(text)) for text in known) < MOSTLY * len(known):
-        return ""
-    place, text = next(((i, text) for i, text in enumerate(text_values(values)) if not is_number(text)), (0, ""))
-    return (
-        f"Column {name!r}: {text[:40]!r} in row {place + 1} is no number, as most of the column is; correct it, leave "
-        f"the column out (--drop {name}), or keep it to color by (--color {name})."
-    )
-
-
-def _number(text: str, decimal: str) -> bool:
-    if text.strip() in MISSING_WORDS:
-        return True
-    return bool(NUMBER.fullmatch(text.replace(",", ".") if decimal == "," else text))

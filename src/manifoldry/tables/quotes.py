@@ -5,14 +5,14 @@ from __future__ import annotations
 import codecs
 import io
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
 from manifoldry.tables.refusals import UnreadableError
 from manifoldry.values import Array, IntArray
 
-CHUNK_BYTES = 2**20
+CHUNK_BYTES = 2**21
 """Bytes that are read and looked at together."""
 
 MOST_QUOTED_BYTES = 2**22
@@ -136,14 +136,17 @@ class WholeRows(io.RawIOBase):
         """Return True: it can be read from."""
         return True
 
-    def readinto(self, buffer: Any) -> int:
-        """Fill a buffer and return the number of bytes."""
+    def read(self, size: int = -1) -> bytes:
+        """Return at most that many bytes, which are fewer than asked for where a block ends."""
+        if size < 0:
+            return bytes(self._left) + b"".join(self._blocks)
         if not self._left:
-            self._left = memoryview(next(self._blocks, b""))
-        count = min(len(buffer), len(self._left))
-        buffer[:count] = self._left[:count]
-        self._left = self._left[count:]
-        return count
+            block = next(self._blocks, b"")
+            if len(block) <= size:
+                return block
+            self._left = memoryview(block)
+        given, self._left = bytes(self._left[:size]), self._left[size:]
+        return given
 
     def close(self) -> None:
         """Close the file below too."""

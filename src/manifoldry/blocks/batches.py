@@ -11,7 +11,7 @@ from typing import Any
 from manifoldry.blocks.rows import MAX_BLOCK_ROWS
 from manifoldry.tables.arrow_files import ARROW_MAGIC
 from manifoldry.tables.assemble import unique
-from manifoldry.tables.delimited import BLOCK_BYTES
+from manifoldry.tables.delimited import BLOCK_BYTES, watched
 from manifoldry.tables.formats import FORMATS, SUFFIXES, find_format
 from manifoldry.tables.refusals import UnreadableError, listed, near_or_all, needs, refusing
 from manifoldry.tables.sniffing import MISSING_WORDS, sniff
@@ -187,11 +187,12 @@ class TextBatches(Batches):
             name: "float64" if kind == "int64" and name not in whole else kind for name, kind in self.kinds.items()
         }
         short, long = BLOCK_BYTES
-        encoding = "utf8" if dialect.encoding.startswith("utf-8") else dialect.encoding
-        packed = "gzip" if Source(path.name, path).is_gzip() else None
-        with pa.input_stream(str(path), compression=packed) as file:
+        source = Source(path.name, path)
+        encoding = dialect.encoding if dialect.encoding in ("cp1252", "latin-1") else "utf8"
+        packed = "gzip" if source.is_gzip() else None
+        with watched(source, dialect, pa.input_stream(str(path), compression=packed)) as rows:
             reader = arrow_csv.open_csv(
-                file,
+                rows,
                 read_options=arrow_csv.ReadOptions(
                     column_names=self.names,
                     skip_rows=dialect.skip,

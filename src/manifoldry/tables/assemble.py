@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry.tables.column import Column, array_column
-from manifoldry.tables.refusals import UnreadableError, check_bytes, counted, listed
+from manifoldry.tables.column import Column, Part, array_column
+from manifoldry.tables.refusals import MOST_COLUMNS, UnreadableError, check_bytes, counted, listed
 from manifoldry.tables.roles import Roles, assign_roles, find_name
 from manifoldry.tables.table import ReadOptions, Table
 from manifoldry.values import Array
@@ -67,22 +67,37 @@ def columns_table(
         raise UnreadableError(_no_features(columns, options, source))
     width = sum(column.width for column in roles.features)
     single = all(column.dtype.kind == "f" and column.dtype.itemsize <= 4 for column in roles.features)
-    first = roles.features[0].load()
-    n = len(first)
-    dtype = np.float32 if single else np.float64
-    check_bytes(n * width * np.dtype(dtype).itemsize, f"The features of {source}")
-    X = np.empty((n, width), dtype)
-    place = 0
-    for column in roles.features:  # one at a time: no second copy of the whole
-        X[:, place : place + column.width] = column.load().reshape(n, -1)
-        place += column.width
+    X = _shared(roles.features)
+    if X is None:
+        n = len(roles.features[0].load())
+        dtype = np.float32 if single else np.float64
+        check_bytes(n * width * np.dtype(dtype).itemsize, f"The features of {source}")
+        X = np.empty((n, width), dtype)
+        place = 0
+        for column in roles.features:  # one at a time: no second copy of the whole
+            X[:, place : place + column.width] = column.load().reshape(n, -1)
+            place += column.width
     return _finish(
         X, [name for column in roles.features for name in column.features], roles, options, (source, *remarks)
     )
 
 
+def _shared(columns: Sequence[Column]) -> Array | None:
+    """Return the matrix that all columns are parts of, or some of its columns; None if there is none."""
+    parts = [column.load for column in columns if isinstance(column.load, Part)]
+    if len(parts) < len(columns) or any(part.matrix is not parts[0].matrix for part in parts):
+        return None
+    whole, places = parts[0].matrix, [part.place for part in parts]
+    return whole if places == list(range(whole.shape[1])) else whole[:, places]
+
+
 def matrix_table(matrix: Matrix, options: ReadOptions, source: str, remarks: Sequence[str] = ()) -> Table:
     """Return the table that a matrix of features and the columns beside it make."""
+    if matrix.X.shape[1] > MOST_COLUMNS:
+        raise UnreadableError(
+            f"{source} has {matrix.X.shape[1]:,} columns; at most {MOST_COLUMNS:,} are read: leave out those without "
+            "entries, or project the matrix first."
+        )
     names = [f"x{j}" for j in range(matrix.X.shape[1])] if matrix.names is None else unique(matrix.names)[0]
     asked = replace(options, id=options.id or matrix.id, label=options.label or matrix.label)
     beside = {column.name: column for column in matrix.beside}

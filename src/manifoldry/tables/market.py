@@ -13,7 +13,7 @@ import numpy as np
 
 from manifoldry.tables.assemble import Matrix, matrix_table
 from manifoldry.tables.column import array_column
-from manifoldry.tables.refusals import UnreadableError, check_bytes, needs
+from manifoldry.tables.refusals import UnreadableError, check_bytes, check_shape, needs
 from manifoldry.tables.source import Source
 from manifoldry.tables.sparse import checked_csr
 from manifoldry.tables.table import ReadOptions, Table
@@ -27,6 +27,9 @@ ROW_FILES = ("features.tsv", "features.tsv.gz", "genes.tsv", "genes.tsv.gz")
 
 COLUMN_FILES = ("barcodes.tsv", "barcodes.tsv.gz")
 """Files beside a matrix of counts that name its columns, which are cells."""
+
+BYTES_PER_LINE = 2
+"""Bytes of an entry of a dense matrix at the least: a digit and the end of the line."""
 
 LINE_LIMIT = 2**16
 """Bytes of a line before the entries at the most."""
@@ -53,6 +56,13 @@ def read_mtx(source: Source, options: ReadOptions) -> Table:
         raw: Any = packed
         file = io.BufferedReader(raw) if isinstance(raw, io.RawIOBase) else raw
         header = _header(file, source.name)
+        if not header.dense:
+            check_shape(header.shape, header.n_entries, source.name)
+        elif not source.is_gzip() and BYTES_PER_LINE * header.n_entries > source.size + 1:
+            raise UnreadableError(
+                f"{source.name} is cut off or broken: it declares {header.n_entries:,} entries, and has "
+                f"{source.size:,} bytes."
+            )
         needed = 8 * header.shape[0] * header.shape[1] if header.dense else BYTES_PER_TRIPLE * header.n_entries
         check_bytes(float(needed) + 16 * header.shape[0], source.name)
         values = _entries(file, header, source.name)

@@ -14,6 +14,12 @@ MOST_NAMES = 8
 MOST_WORDS = 200
 """Characters of another library's message that a sentence repeats: enough for its reason, not for a dump."""
 
+MOST_COLUMNS = 2**21
+"""Columns that are read at the most, as each gets a name: 0.5 GB of names. Hashed features have 2**20."""
+
+MOST_EMPTY = 100
+"""Rows or columns for each entry of a sparse matrix, above which a size beyond `MOST_COLUMNS` is not believed."""
+
 GIGABYTE = 1e9
 """Bytes in the unit that sentences give memory in; less is told in thousandths of it."""
 
@@ -69,6 +75,20 @@ def check_bytes(needed: float, what: str, cure: str = "take fewer rows or column
         raise UnreadableError(
             f"{what} takes {sized(needed)} once it is unpacked, and {sized(free)} of memory are free; {cure}."
         )
+
+
+def check_shape(shape: Sequence[int], n_entries: int, name: str) -> None:
+    """Refuse a sparse matrix that declares far more rows or columns than its entries can fill.
+
+    Its few bytes would take memory for each of them.
+    """
+    for length, what in zip(shape, ("row", "column"), strict=True):
+        if length > max(MOST_COLUMNS, MOST_EMPTY * n_entries):
+            entries = f"{n_entries:,} " + ("entry" if n_entries == 1 else "entries")
+            raise UnreadableError(
+                f"{name} declares {counted(int(length), what)} and holds {entries}; leave empty {what}s out, or "
+                "correct its size if it is broken."
+            )
 
 
 def sized(count: float) -> str:

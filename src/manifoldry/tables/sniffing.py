@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import codecs
 import csv
-import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from manifoldry.tables.quotes import MOST_QUOTED_LINES
 from manifoldry.tables.refusals import UnreadableError, listed
 from manifoldry.tables.source import Source
 from manifoldry.tables.table import ReadOptions
 
 HEAD_BYTES = 2**20
-"""Bytes of the beginning that are looked at: some thousand lines, and the header of the widest files."""
+"""Bytes of the beginning that are looked at: some thousand lines of usual files."""
+
+WHOLE_LINES, LONGEST_HEAD = 3, 2**26
+"""Lines at the beginning that are looked at even if they are longer, such as the names of 60,000 genes; and bytes."""
 
 HEAD_LINES = 200
 """Lines of these that are split into fields."""
@@ -118,10 +121,9 @@ class Dialect:
 
 def sniff(source: Source, options: ReadOptions) -> Dialect:
     """Find out how a text file is written, as far as the options do not say."""
-    with source.unpacked() as file:
-        head = file.read(HEAD_BYTES) or b""
+    head, more = _head(source)
     encoding, remarks = find_encoding(head, source.name)
-    text = _whole_lines(head, encoding)
+    text = _whole_lines(head, encoding, more=more)
     if not text.strip():
         raise UnreadableError(f"{source.name} is empty; a table with a row for each point is needed.")
     lines: Sequence[str] = re.split(r"\r\n|\r|\n", text)  # splitlines() knows more ends than files have
@@ -137,6 +139,11 @@ def sniff(source: Source, options: ReadOptions) -> Dialect:
     decimal = _decimal(rows, delimiter)
     header = _looks_like_header(rows, decimal) if options.header is None else options.header
     names, more = _names(rows, header=header)
+    if header and last_lines[0] > MOST_QUOTED_LINES:
+        raise UnreadableError(
+            f"{source.name}: the quote opened in line {begin + 1} is not closed within {MOST_QUOTED_LINES} lines, and "
+            "names of columns are shorter; close or remove it."
+        )
     if decimal == ",":
         more.append("Numbers are read with a decimal comma.")
     return Dialect(
@@ -173,10 +180,22 @@ def find_encoding(head: bytes, name: str) -> tuple[str, list[str]]:
         return latin, [f"{name} is not UTF-8 and was read as {shown}; save it as UTF-8 if names look wrong."]
 
 
-def _whole_lines(head: bytes, encoding: str) -> str:
+def _head(source: Source) -> tuple[bytes, bool]:
+    """Return the beginning of a file, with the first lines however long they are, and whether there is more."""
+    with source.unpacked() as file:
+        head = bytearray(file.read(HEAD_BYTES) or b"")
+        while len(head) % HEAD_BYTES == 0 and head.count(b"\n") < WHOLE_LINES and 0 < len(head) < LONGEST_HEAD:
+            part = file.read(HEAD_BYTES)
+            if not part:
+                return bytes(head), False
+            head += part
+        return bytes(head), bool(file.read(1))
+
+
+def _whole_lines(head: bytes, encoding: str, *, more: bool) -> str:
     text = codecs.getincrementaldecoder(encoding)(errors="replace").decode(head)
     cut = text.rfind("\n")
-    return text[: cut + 1] if len(head) == HEAD_BYTES and cut > 0 else text
+    return text[: cut + 1] if more and cut > 0 else text
 
 
 def _delimiter(given: str | None, lines: Sequence[str], source: Source, options: ReadOptions) -> str:
@@ -207,10 +226,9 @@ def _consistency(lines: Sequence[str], delimiter: str) -> tuple[float, ...]:
 
 def _split(lines: Sequence[str], delimiter: str) -> tuple[list[list[str]], list[int]]:
     """Return the fields of lines, and with each row the number of lines up to its end."""
-    texts = (line.strip(" \t") for line in lines) if delimiter == " " else lines
-    text = re.sub(r"[ \t]+", " ", "\n".join(texts)) if delimiter == " " else "\n".join(texts)
+    texts = (re.sub(r"[ \t]+", " ", line.strip(" \t")) for line in lines) if delimiter == " " else lines
     rows, ends = [], []
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    reader = csv.reader((f"{text}\n" for text in texts), delimiter=delimiter)
     try:
         for row in reader:
             if row:

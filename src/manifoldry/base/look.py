@@ -13,6 +13,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry import check
+from manifoldry.base.advice import report
 from manifoldry.blas import one_blas_thread
 from manifoldry.geometry.principal import leading_scores
 from manifoldry.neighbors.lists import distinct_rows
@@ -22,7 +23,7 @@ from manifoldry.quality.layout import crowding, ruled_axes
 from manifoldry.quality.ranks import nearness, ranks_of, share_kept
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
-from manifoldry.warnings import EmbeddingWarning, warn
+from manifoldry.warnings import take_collected
 
 MIN_LOOKED_AT = 30
 """Least number of points of which anything is said: fewer are seen one by one."""
@@ -60,9 +61,6 @@ MIN_TRUST = 0.55
 MIN_DIFFERENCE = 0.005
 """Least difference in trustworthiness that is worth a sentence."""
 
-CERTIFICATES = ("certificate_", "error_certificate_")
-"""The attributes of a fitted estimator that prove something."""
-
 STANDARD_ERRORS = 2.5
 """Standard errors by which trustworthiness must differ to be decided: wrong by chance in one fit of 160."""
 
@@ -70,7 +68,7 @@ STANDARD_ERRORS = 2.5
 def keep_advice(model: Any, X: Any, run: Run) -> None:
     """Add to ``diagnostics_["advice"]`` what is wrong with the fitted layout and what is proven, and warn once.
 
-    A certificate's sentence is always among the advice; it is no reason for a warning unless it proves nothing.
+    A certificate's sentence is always among the advice; it is not a reason for a warning unless it proves nothing.
 
     Parameters
     ----------
@@ -82,29 +80,24 @@ def keep_advice(model: Any, X: Any, run: Run) -> None:
         For the sample and the seconds.
     """
     with run.stage("look"), one_blas_thread():
-        own = tuple(model.diagnostics_.get("advice", ()))
         look = look_at(X, model.embedding_, model, run)
-        found = (*own, *look.sentences)
     if look.figures:
         model.diagnostics_["figures"] = look.figures
-    certificates = [getattr(model, name) for name in CERTIFICATES if hasattr(model, name)]
-    model.diagnostics_["advice"] = (*found, *(certificate.sentence for certificate in certificates))
     model.diagnostics_["seconds"]["look"] = run.seconds["look"]
-    unproven = (certificate.sentence for certificate in certificates if certificate.verdict == "bound only")
-    if told := " ".join((*found, *unproven)):
-        warn(f"{type(model).__name__}: {told}", EmbeddingWarning)
+    report(model, X, take_collected(model), look.causes, look.symptoms)
 
 
 @dataclass(frozen=True)
 class Look:
-    """What a look at a layout found: sentences, and how many neighbors it keeps, beside principal components.
+    """What a look at a layout found: defects of the input and of the layout, and how many neighbors it keeps.
 
     The figures are ``trustworthiness``, ``continuity`` and ``knn_kept``, as in `quality.score` but among a sample of
     ``n_among`` points, at ``n_compared`` of them; ``pca`` has those of as many principal components. Without distances
     to compare with there are none.
     """
 
-    sentences: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
+    symptoms: tuple[str, ...] = ()
     figures: dict[str, Any] = field(default_factory=dict)
 
 
@@ -118,15 +111,16 @@ def look_at(X: Any, Y: Array, model: Any, run: Run) -> Look:
     Y = np.asarray(Y, dtype=float)
     compared = _compare_neighbors(X, Y, model, run)
     rulers = _rulers(Y, graph=hasattr(model, "n_neighbors"))
-    found = (*_rounded_rows(X, model), *_flat_axes(Y), *_crowds(X, Y, model, run), *rulers)
+    causes, found = tuple(_rounded_rows(X, model)), (*_flat_axes(Y), *_crowds(X, Y, model, run), *rulers)
     if compared is None:
-        return Look(found)
-    return Look((*found, *_lost_neighbors(compared, len(Y), model)), compared.figures)
+        return Look(causes, found)
+    return Look(causes, (*found, *_lost_neighbors(compared, len(Y), model)), compared.figures)
 
 
 def findings(X: Any, Y: Array, model: Any, run: Run) -> tuple[str, ...]:
     """Return a sentence about everything that makes a layout of ``X`` useless."""
-    return look_at(X, Y, model, run).sentences
+    look = look_at(X, Y, model, run)
+    return (*look.causes, *look.symptoms)
 
 
 def _some(X: Any, rows: IntArray, model: Any) -> Any:
@@ -135,13 +129,6 @@ def _some(X: Any, rows: IntArray, model: Any) -> Any:
     if isinstance(X, NeighborGraph) or (issparse(X) and square):
         return X
     return X[np.ix_(rows, rows)] if square else X[rows]
-
-
-def repr_with_advice(text: str, model: Any) -> str:
-    """Return the representation of an estimator with the findings of its fit below, and to which rows that was."""
-    diagnostics = getattr(model, "diagnostics_", {})
-    told = [f"Fitted to {diagnostics['fitted_to']}."] if "fitted_to" in diagnostics else []
-    return "\n".join([text, *(f"  # {sentence}" for sentence in (*told, *diagnostics.get("advice", ())))])
 
 
 def _rounded_rows(X: Any, model: Any) -> Iterator[str]:

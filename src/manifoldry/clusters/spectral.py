@@ -34,7 +34,6 @@ from manifoldry.parameters import Positive, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray, Spectrum
-from manifoldry.warnings import EmbeddingWarning, warn
 
 MAX_SUGGESTED_CLUSTERS = 20
 """Clusters up to which n_clusters="auto" looks for a gap: later eigenvalues lie close together."""
@@ -203,10 +202,8 @@ class SpectralClustering(Clusterer):
         notes["why"] = found.why
         if found.clear:
             return int(found), ()
-        told = f"{found.why} Say how many clusters you want by n_clusters."
-        if int(found) == 1:
-            warn(f"SpectralClustering left all points in one cluster: {told}", EmbeddingWarning)
-        return int(found), (told,)
+        left = "All points are left in one cluster: " if int(found) == 1 else ""
+        return int(found), (f"{left}{found.why} Say how many clusters you want by n_clusters.",)
 
     def _divide(self, V: FloatArray, W: csr_array, count: int, run: Run) -> tuple[Assign, IntArray, FloatArray]:
         """Return the rule that divides rows of eigenvectors, the labels of all, and the cuts of all starts."""

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry.base.look import CERTIFICATES, findings
+from manifoldry.base.advice import CERTIFICATES, problems
+from manifoldry.base.look import findings
 from manifoldry.diagnosis.finding import Finding, Severity
 from manifoldry.diagnosis.graph import MIN_SEARCH_RECALL
 from manifoldry.diagnosis.subject import Subject
@@ -107,8 +108,7 @@ class FittedModel:
 def own_advice(fitted: FittedModel) -> Iterator[Finding]:
     """Repeat what the fit found wrong itself, or look at the layout of another library's estimator in the same way."""
     if "advice" in fitted.notes:
-        proven = {certificate.sentence for _, certificate in fitted.certificates}
-        said = [sentence for sentence in fitted.notes["advice"] if sentence not in proven]
+        said = list(problems(fitted.model))
     elif fitted.subject is not None:
         said = list(findings(fitted.subject.X, fitted.Y, fitted.model, fitted.run))
     else:

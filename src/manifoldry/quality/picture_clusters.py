@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
 from manifoldry import check
+from manifoldry.csgraph import breadth_first_order, minimum_spanning_tree
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import components, symmetrize
 from manifoldry.neighbors.pairwise import as_points

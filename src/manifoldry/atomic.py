@@ -97,9 +97,7 @@ def refuse_existing(path: str | os.PathLike[str], *, overwrite: bool = False) ->
     if Path(path).is_dir():
         raise IsADirectoryError(f"{str(path)!r} is a folder; name a file.")
     if not overwrite and Path(path).exists():
-        raise FileExistsError(
-            f"{str(path)!r} exists; it is not overwritten unless asked for (--force, overwrite=True)."
-        )
+        raise FileExistsError(f"{str(path)!r} exists; it is not overwritten unless asked for (overwrite=True).")
 
 
 def _move_new(part: Path, target: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import errno
 import os
 import re
@@ -11,9 +12,11 @@ import numpy as np
 import pytest
 
 import manifoldry
-from manifoldry.apps.advice import MIN_FOREWARNED_ROWS, OPTION_WORDS, as_options, forewarnings
+from manifoldry.apps.advice import MIN_FOREWARNED_ROWS, OPTION_WORDS, PARAMETER_NAMES, as_options, forewarnings
 from manifoldry.apps.cli.main import main
+from manifoldry.apps.method_parameters import method_parameters
 from manifoldry.apps.summary import summary_text
+from manifoldry.registry import methods
 
 
 @pytest.mark.parametrize(
@@ -24,6 +27,17 @@ from manifoldry.apps.summary import summary_text
         ("take n_components=3", "take --n-components 3"),
         ("set search='exact' if", "set --search exact if"),
         ("nothing = to change", "nothing = to change"),
+        ("raise n_neighbors or radius", "raise --n-neighbors or radius"),
+        ("n_neighbors must be an integer; got 0.", "--n-neighbors must be an integer; got 0."),
+        ("perplexity must be above 0.", "--perplexity must be above 0."),
+        ("pca must be at most 5", "--pca must be at most 5"),
+        ("drop='my column', or key=... names one", "--drop 'my column', or --key names one"),
+        ("it exists (overwrite=True)", "it exists (--force)"),
+        ("isometric=True or isometric=False", "--isometric or --no-isometric"),
+        ("random_state=3 and labels=...", "--seed 3 and --label"),
+        ("'year=2020/n_neighbors.csv' and year=2020/a.csv", "'year=2020/n_neighbors.csv' and year=2020/a.csv"),
+        ("There is no column 'n_neighbors'", "There is no column 'n_neighbors'"),
+        ("Written: max_iter.csv", "Written: max_iter.csv"),
     ],
 )
 def test_python_becomes_options(python, option):
@@ -119,9 +133,57 @@ def test_a_wrong_call_is_a_defect_and_no_mistake_of_the_user(monkeypatch, capsys
     assert "This is a bug in manifoldry; please report it: TypeError" in capsys.readouterr().err
 
 
+PACKAGE = Path(manifoldry.__file__).parent
+LIBRARY = [path for path in PACKAGE.rglob("*.py") if PACKAGE / "apps" not in path.parents]
+
+
 @pytest.mark.parametrize("python", OPTION_WORDS)
 def test_what_is_said_in_options_is_what_the_library_says(python):
-    package = Path(manifoldry.__file__).parent
-    sources = [*package.glob("diagnosis/*.py"), *package.glob("embedders/*.py")]
-    said = "".join(re.sub(r'"\s*\n\s*f?"', "", path.read_text(encoding="utf-8")) for path in sources)
-    assert python in said
+    said = (re.sub(r'"\s*\n\s*f?"', "", path.read_text(encoding="utf-8")) for path in LIBRARY)
+    assert any(python in text for text in said)
+
+
+def test_the_names_of_parameters_are_those_of_the_methods():
+    known = {name for card in methods() for name in method_parameters(card.cls)}
+    one_letter_or_capital = {"C", "a", "b", "t", "alpha_H", "alpha_W"}
+    assert set(PARAMETER_NAMES) - {"pca", "scale", "random_state"} == known - one_letter_or_capital
+
+
+def texts(path):
+    """Yield the line and value of every text of a module that is not a docstring."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
+            yield node.lineno, node.value
+
+
+def test_the_library_says_nothing_of_the_command_line():
+    option = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+    found = [(path.name, line, text) for path in LIBRARY for line, text in texts(path) if option.search(text)]
+    assert sum(1 for path in LIBRARY for _ in texts(path)) > 1000
+    assert found == []
+
+
+def test_the_command_line_says_nothing_of_python(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rows = np.random.default_rng(0).normal(size=(40, 3))
+    rows[3, 1] = np.nan
+    np.savetxt("gaps.csv", rows, delimiter=",", header="a,b,c", comments="")
+    np.savetxt("x.csv", rows[4:], delimiter=",", header="a,b,c", comments="")
+    np.savez("two.npz", u=rows, v=rows)
+    for asked, said in (
+        (["embed", "gaps.csv"], "--missing drop leaves those rows out, --missing impute fills in medians"),
+        (["embed", "two.npz"], "--key names one of"),
+        (["embed", "x.csv", "--pca", "9"], "--pca must be at most 3"),
+        (["embed", "x.csv", "--scale", "log1p"], "--scale log1p needs values above -1"),
+        (["embed", "x.csv", "--method", "tsne", "--perplexity", "-1"], "--perplexity must be"),
+        (["embed", "x.csv", "--method", "isomap", "--n-neighbors", "99"], "--n-neighbors"),
+        (["embed", "x.csv", "--method", "mvu", "--blocks"], "Or leave --blocks out."),
+        (["embed", "x.csv", "--format", "images"], "and --format images reads a folder"),
+        (["embed", "x.csv", "--method", "pca", "-o", "gaps.csv"], "unless asked for (--force)."),
+    ):
+        assert main(asked) == 2
+        err = capsys.readouterr().err
+        assert said in err
+        assert not re.search(r"\b[a-z_]+=['.\d]|[a-z]\(|n_neighbors|overwrite", err)

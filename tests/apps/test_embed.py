@@ -121,7 +121,7 @@ def test_force_replaces_what_exists(flowers):
         (["--method", "isomp"], "did you mean Isomap?"),
         (["--method", "k-means"], "is a clustering"),
         (["--method", "isomap", "--n-neighors", "8"], "did you mean --n-neighbors?"),
-        (["--method", "isomap", "--n-neighbors", "0"], "n_neighbors must be"),
+        (["--method", "isomap", "--n-neighbors", "0"], "--n-neighbors must be"),
         (["--method", "pca", "--output", "y.xlsx"], "files that end with"),
         (["--method", "pca", "--output", "y.h5ad"], "copy of the .h5ad file"),
         (["--method", "pca", "--output", "no/y.csv"], "There is no folder 'no'"),
@@ -130,9 +130,9 @@ def test_force_replaces_what_exists(flowers):
         (["--method", "pca", "--output", "-", "--json"], "cannot both go to standard output"),
         (["--method", "pca", "--label", "knd"], "There is no column 'knd'"),
         (["--purpose", "features-for-a-classifier"], "name its column with --label"),
-        (["--method", "lle", "--target-weight", "0.5"], "name their column by --label"),
+        (["--method", "lle", "--target-weight", "0.5"], "name their column with --label"),
         (["--method", "pca", "--purpose", "see clusters"], "--purpose is for --method auto"),
-        (["--method", "pca", "--n-components", "9"], "n_components"),
+        (["--method", "pca", "--n-components", "9"], "--n-components"),
     ],
 )
 def test_what_is_asked_wrongly_gets_a_sentence_and_leaves_nothing(arguments, said, flowers, capsys):

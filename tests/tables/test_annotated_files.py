@@ -47,7 +47,7 @@ def test_x_is_read_sparse_with_names_and_columns(cells):
     assert sorted(table.columns) == ["kind", "n", "ok", "total"]
     np.testing.assert_array_equal(table.columns["n"], [1, np.nan] * 10)
     np.testing.assert_array_equal(table.columns["ok"], [1, 0] * 10)
-    assert any("--key obsm/X_pca" in remark for remark in table.remarks)
+    assert any("key='obsm/X_pca'" in remark for remark in table.remarks)
 
 
 def test_other_matrices_by_key(cells):

@@ -119,7 +119,7 @@ def test_an_archive_has_labels_names_and_columns(tmp_path):
 def test_the_matrix_of_an_archive_is_the_only_one_or_named(tmp_path):
     assert read_table(saved(tmp_path, train=X, y=np.arange(6))).X.shape == (6, 3)
     path = saved(tmp_path, train=X, test=2 * X)
-    refused(path, r"several arrays that could be the features; --key names one of train \(6, 3\), test \(6, 3\)")
+    refused(path, r"several arrays that could be the features; key=\.\.\. names one of train \(6, 3\), test \(6, 3\)")
     np.testing.assert_array_equal(read_table(path, key="test").X, 2 * X)
     refused(path, r"has no array 'tst'; did you mean 'test'\?", key="tst")
     refused(saved(tmp_path, a=np.zeros(3), b=np.zeros(3)), "no array that could be the features")

@@ -124,7 +124,7 @@ def test_what_is_found_out_can_be_said_instead(read):
     assert read("1!2\n3!4\n", delimiter="!").X.tolist() == [[1, 2], [3, 4]]
     assert read("1\t2\n", delimiter="tab").X.tolist() == [[1, 2]]
     refused(read, "a,b\n1,2\n", "delimiter must be one character, or one of tab", delimiter="<>")
-    refused(read, "a,b\n1,2\n", "no column of numbers to embed; .* --delimiter", delimiter=";")
+    refused(read, "a,b\n1,2\n", "no column of numbers to embed; .* delimiter=", delimiter=";")
 
 
 def test_decimal_commas(read):
@@ -159,7 +159,11 @@ MISSING = "a,b,c\n1,,7\n,2,7\nNA,?,7\n3,inf,7\nnull,4,7\n5,6,7\n"
 
 
 def test_missing_values_are_counted_and_refused(read):
-    refused(read, MISSING, r"5 rows of 6 have missing values, in columns a \(3\), b \(3\): --missing drop .* impute")
+    refused(
+        read,
+        MISSING,
+        r"5 rows of 6 have missing values, in columns a \(3\), b \(3\): missing='drop' .* missing='impute'",
+    )
     refused(read, "a,b\n1,2\n3,NaN\n", r"1 row of 2 has missing values, in column b \(1\)")
 
 
@@ -189,7 +193,7 @@ def test_missing_words_are_texts_in_a_column_of_text(read):
 
 def test_a_column_that_was_to_be_numbers_is_refused(read):
     text = "price,b\n" + "1,2\n" * 11 + "cheap,3\n"
-    refused(read, text, r"Column 'price': 'cheap' in row 12 is no number.*--drop price.*--color price")
+    refused(read, text, r"Column 'price': 'cheap' in row 12 is no number.*drop='price'.*color='price'")
     assert read(text, color=["price"]).features == ("b",)
     assert read(text, drop=["price"]).features == ("b",)
 
@@ -285,7 +289,7 @@ def test_lines_of_megabytes(read):
 def test_one_column_comes_with_advice(read):
     table = read("a\n1\n2\n")
     assert table.X.tolist() == [[1], [2]]
-    assert any("--delimiter" in remark for remark in table.remarks)
+    assert any("delimiter=..." in remark for remark in table.remarks)
 
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)

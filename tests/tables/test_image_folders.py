@@ -81,5 +81,5 @@ def test_images_of_too_many_pixels(tmp_path, folder, monkeypatch):
         read_table(folder)
     monkeypatch.undo()
     monkeypatch.setattr("manifoldry.tables.refusals.available_memory", lambda: 1000)
-    with pytest.raises(ValueError, match=r"The images in .* have them resized by --key 32x32"):
+    with pytest.raises(ValueError, match=r"The images in .* have them resized with key='32x32'"):
         read_table(folder)

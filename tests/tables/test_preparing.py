@@ -54,8 +54,8 @@ def test_sparse_features_stay_sparse_up_to_the_projection(scale):
 
 def test_what_cannot_be_done_is_refused():
     for settings_, match in [
-        (("log1p", None), "--scale log1p needs values above -1, and the least is -2"),
-        (("none", 6), "--pca must be at most 5 for 40 rows of 5 features, .*; got 6"),
+        (("log1p", None), "scale='log1p' needs values above -1, and the least is -2"),
+        (("none", 6), "pca must be at most 5 for 40 rows of 5 features, .*; got 6"),
         (("none", 0), "pca must be at least 1; got 0"),
         (("z", None), "scale must be one of 'none', 'standard'.*; got 'z'"),
     ]:

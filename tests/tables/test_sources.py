@@ -59,9 +59,9 @@ def test_a_format_can_be_said(tmp_path):
         read_table(tmp_path / "data.parquet", format="npy")
     with pytest.raises(ValueError, match=r"format must be one of 'csv'.*; got 'excel'"):
         read_table(tmp_path / "data.parquet", format="excel")
-    with pytest.raises(ValueError, match="is a file, and --format images reads a folder"):
+    with pytest.raises(ValueError, match="is a file, and format='images' reads a folder"):
         read_table(tmp_path / "data.parquet", format="images")
-    with pytest.raises(ValueError, match="is a folder, and --format csv reads a file"):
+    with pytest.raises(ValueError, match="is a folder, and format='csv' reads a file"):
         read_table(tmp_path, format="csv")
 
 

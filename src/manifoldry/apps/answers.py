@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from manifoldry.apps.advice import advice_lines
+from manifoldry.apps.advice import advice_lines, as_options
 from manifoldry.apps.scaling import recorded_units
 from manifoldry.apps.text import aligned, wrapped
 
@@ -128,7 +128,7 @@ def comparison_text(found: Comparison) -> str:
     lines += [line for sentence in found.verdicts for line in wrapped(sentence, "  ", "- ")]
     for place, entry in enumerate(found.ranking, 1):
         lines += wrapped(f"{entry.name}: {' '.join(entry.reasons)}", "   ", f"{place}. ")
-        lines += [line for warning in entry.warnings for line in wrapped(warning, "     ", "   ! ")]
+        lines += [line for warning in entry.warnings for line in wrapped(as_options(warning), "     ", "   ! ")]
     for skipped in found.skipped:
         lines += wrapped(f"{skipped.name} was left out: {skipped.reason}", "   ", "-  ")
     return "\n".join(lines)

@@ -70,7 +70,9 @@ def run_block_embedding(task: EmbedTask, watch: Watch, record: dict[str, Any]) -
     if not (task.resume and folder.folder.exists()):
         refuse_outputs(outputs, task.source, task.reading)
     if task.reading.missing == "keep":
-        raise ValueError("--missing keep needs a table that is read whole: take --no-blocks, or drop or impute.")
+        raise ValueError(
+            "--missing keep needs a table that is read whole: use --no-blocks, or --missing drop or impute."
+        )
     with watch.stage("read", f"opening {task.source}"):
         source = block_table(task.source, task.reading)
     resumed = folder.begin(_determining(task, source), resume=task.resume, overwrite=outputs.overwrite)
@@ -121,7 +123,7 @@ def placed_again(task: EmbedTask, outputs: Outputs, watch: Watch) -> str:
 def run_folder(outputs: Outputs) -> RunFolder:
     """Return the folder of a run in blocks; refuse coordinates that cannot be written so."""
     if outputs.coordinates is None or str(outputs.coordinates) == STANDARD_STREAM:
-        raise ValueError("Coordinates of a file read in blocks need a file of their own: name one by --output.")
+        raise ValueError("Coordinates of a file read in blocks need a file of their own: name one with --output.")
     storable_suffix(outputs.coordinates)
     return RunFolder(outputs.coordinates)
 

@@ -83,7 +83,7 @@ def _targets(task: EmbedTask, table: Table, prepared: Prepared) -> Any:
     if prepared.blocks is not None:
         raise ValueError("--target-weight needs a table that is read whole; leave it out, or embed a part of the rows.")
     if table.labels is None:
-        raise ValueError("--target-weight is the weight of labels: name their column by --label.")
+        raise ValueError("--target-weight is the weight of labels: name their column with --label.")
     labels = table.labels.astype(object)
     labels[[isinstance(label, str) and not label for label in labels]] = None
     return labels

@@ -55,7 +55,7 @@ def _by_id(table: Table, other: Table, ids: list[str], others: list[str]) -> tup
         if len(set(names)) < len(names):
             raise ValueError(
                 f"{len(names) - len(set(names)):,} rows of {each.source} have the same {each.id_name} as another, so "
-                "they cannot be matched; name another column by --id."
+                "they cannot be matched; name another column with --id."
             )
     rows = [row for row, name in enumerate(ids) if name in places]
     if not rows:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from manifoldry.apps.advice import advice_lines
+from manifoldry.apps.advice import advice_lines, as_options
 from manifoldry.apps.method_names import method_class
 from manifoldry.apps.scaling import recorded_units
 from manifoldry.apps.text import aligned, wrapped
@@ -43,7 +43,7 @@ def _head(record: Mapping[str, Any]) -> Iterator[str]:
         yield from wrapped(_chosen(record["method"], choice))
     yield from wrapped(_settings(record))
     for remark in (*record["remarks"], *record["warnings"], *record["judged"]):
-        yield from wrapped(f"- {remark}", "  ")
+        yield from wrapped(f"- {as_options(remark)}", "  ")
 
 
 def _settings(record: Mapping[str, Any]) -> str:
@@ -127,7 +127,7 @@ def placed_text(done: Mapping[str, Any]) -> str:
     seconds = sum(done["seconds"].values())
     lines = wrapped(f"{source['rows']:,} rows of {source['name']} placed by {done['method']} in {seconds:.1f} s.")
     for remark in done["remarks"]:
-        lines += wrapped(f"- {remark}", "  ")
+        lines += wrapped(f"- {as_options(remark)}", "  ")
     return "\n".join([*lines, *_files(done)])
 
 

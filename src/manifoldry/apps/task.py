@@ -110,12 +110,12 @@ class EmbedTask:
         if not get_tags(model).input_tags.allow_nan:
             method = "a comparison" if self.method == AUTO_CLASS[0] else self.method
             raise ValueError(
-                f"--missing keep needs a method that takes missing values, --method probabilisticpca; {method} "
-                "needs complete rows: take --missing drop or impute."
+                f"--missing keep needs a method that accepts missing values, --method probabilisticpca; {method} "
+                "needs complete rows: use --missing drop or impute."
             )
         if self.pca is not None or self.scale == "unit":
             asked = "--scale unit" if self.pca is None else "--pca"
-            raise ValueError(f"{asked} needs complete rows; leave it out, or take --missing drop or impute.")
+            raise ValueError(f"{asked} needs complete rows; leave it out, or use --missing drop or impute.")
 
 
 def new_estimator(method: str, parameters: Mapping[str, Any], n_components: int, seed: int, n_jobs: int | None) -> Any:

@@ -94,7 +94,7 @@ class ArrowBlocks(LocalBlocks):
                 i, j = map(int, np.argwhere(~finite)[0])
                 raise UnreadableError(
                     f"Row {start + i:,} of {self.batches.name} has a missing or infinite value in column "
-                    f"{self._names[j]!r}; leave such rows out (missing='drop', --missing drop), or fill them in."
+                    f"{self._names[j]!r}; leave such rows out (missing='drop'), or fill them in."
                 )
 
     def _rows(self, batch: Any, start: int) -> Array:

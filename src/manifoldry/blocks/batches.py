@@ -161,7 +161,7 @@ class TextBatches(Batches):
         if dialect.delimiter == " ":
             raise UnreadableError(
                 f"{name} has fields between blanks, which are not read in blocks; write it with commas, or read it "
-                "whole (read_table, --no-blocks)."
+                "whole (read_table)."
             )
         self.names = unique(dialect.names)[0]
         self.remarks, self.named = dialect.remarks, dialect.named

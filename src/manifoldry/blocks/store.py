@@ -140,8 +140,8 @@ class Parts:
         if self._files() and not resume:
             if not overwrite:
                 raise FileExistsError(
-                    f"{str(self.folder)!r} holds parts of a run that did not end: go on with them (resume=True, "
-                    "--resume), or begin anew (overwrite=True, --force)."
+                    f"{str(self.folder)!r} holds parts of a run that did not end: go on with them (resume=True), "
+                    "or begin anew (overwrite=True)."
                 )
             self._clear()
         self.folder.mkdir(exist_ok=True)
@@ -153,7 +153,7 @@ class Parts:
 
     def _refuse_others(self, blocks: LocalBlocks, facts: dict[str, Any]) -> None:
         """Refuse parts that are not what these blocks give: another source, or another model."""
-        begin_anew = "begin anew (overwrite=True, --force without --resume), or resume with the first ones."
+        begin_anew = "begin anew (overwrite=True, without resume=True), or resume with the first ones."
         stored = None
         with suppress(OSError, ValueError):
             stored = json.loads(self._facts.read_text(encoding="utf-8"))

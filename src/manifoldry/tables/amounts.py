@@ -35,7 +35,7 @@ def _flaw(name: str, values: Any, dialect: Dialect) -> str:
     place, text = next(((i, text) for i, text in enumerate(text_values(values)) if not is_number(text)), (0, ""))
     return (
         f"Column {name!r}: {text[:40]!r} in row {place + 1} is no number, as most of the column is; correct it, leave "
-        f"the column out (--drop {name}), or keep it to color by (--color {name})."
+        f"the column out (drop={name!r}), or keep it to color by (color={name!r})."
     )
 
 

@@ -53,7 +53,7 @@ def read_h5ad(source: Source, options: ReadOptions) -> Table:
     remarks = []
     if options.key is None and "obsm/X_pca" in keys:
         remarks.append(
-            "X was read as it is; usual is to embed the principal components, which the file has: --key obsm/X_pca."
+            "X was read as it is; usual is to embed the principal components, which the file has: key='obsm/X_pca'."
         )
     matrix = Matrix(X, names=names, beside=[ids, *beside], id=OBSERVATION_NAMES)
     return matrix_table(matrix, options, source.name, remarks)

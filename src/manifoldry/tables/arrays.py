@@ -150,7 +150,7 @@ def _chosen(arrays: Mapping[str, Array], key: str | None, name: str) -> str:
     if len(arrays) == 1:
         return next(iter(arrays))
     which = "several arrays that could be the features" if matrices else "no array that could be the features"
-    raise UnreadableError(f"{name} holds {which}; --key names one of {listed(shapes)}.")
+    raise UnreadableError(f"{name} holds {which}; key=... names one of {listed(shapes)}.")
 
 
 def _is_text(array: Array | None, length: int) -> bool:

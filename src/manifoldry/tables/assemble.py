@@ -201,8 +201,8 @@ def without_missing(table: Table, options: ReadOptions) -> Table:
     told += f", in column{'s' if len(worst) > 1 else ''} {counts}"
     if options.missing == "refuse":
         raise UnreadableError(
-            f"{told}: --missing drop (missing='drop') leaves those rows out, --missing impute fills in medians, "
-            "--missing keep leaves them to ProbabilisticPCA."
+            f"{told}: missing='drop' leaves those rows out, missing='impute' fills in medians, "
+            "missing='keep' leaves them to ProbabilisticPCA."
         )
     if options.missing == "drop":
         if rows.all():
@@ -259,5 +259,5 @@ def _no_features(columns: Sequence[Column], options: ReadOptions, source: str) -
         return (
             f"{source} has no column of numbers left to embed beside {listed(sorted(used))}; its columns are {names}."
         )
-    hint = "; --delimiter says what separates columns, if there are more" if len(columns) == 1 else ""
+    hint = "; delimiter=... says what separates columns, if there are more" if len(columns) == 1 else ""
     return f"{source} has no column of numbers to embed; its columns are {names}{hint}."

@@ -41,7 +41,7 @@ def read_delimited(source: Source, options: ReadOptions) -> Table:
         if repeated:
             remarks.append(f"Names of columns that came twice were numbered: {listed(repeated)}.")
         if len(columns) == 1:
-            remarks.append("There is one column only; --delimiter says what separates columns, if there are more.")
+            remarks.append("There is one column only; delimiter=... says what separates columns, if there are more.")
         return columns_table(columns, options, source.name, named=dialect.named, remarks=remarks)
 
 
@@ -157,7 +157,7 @@ def _ragged(source: Source, dialect: Dialect, width: int) -> str:
                     number = dialect.skip + reader.line_num
                     return (
                         f"{source.name}: line {number} has {_fields(len(row))}, the first lines have {width}; correct "
-                        "the line, or say --delimiter."
+                        "the line, or pass delimiter=...."
                     )
         except csv.Error as error:
             return f"{source.name}: line {dialect.skip + reader.line_num} cannot be split into fields: {error}."

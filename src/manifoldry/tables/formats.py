@@ -111,10 +111,10 @@ def find_format(source: Source, asked: str | None) -> str:
         check.choice("format", asked, FORMATS)
     if source.path is not None and source.path.is_dir():
         if asked not in (None, "images"):
-            raise UnreadableError(f"{source.name} is a folder, and --format {asked} reads a file; name the file.")
+            raise UnreadableError(f"{source.name} is a folder, and format={asked!r} reads a file; name the file.")
         return "images"
     if asked == "images":
-        raise UnreadableError(f"{source.name} is a file, and --format images reads a folder; name the folder.")
+        raise UnreadableError(f"{source.name} is a file, and format='images' reads a folder; name the folder.")
     if source.size == 0:
         raise UnreadableError(f"{source.name} is empty; a table with a row for each point is needed.")
     found = asked or _agreed(source)
@@ -139,11 +139,11 @@ def _agreed(source: Source) -> str:
     if by_bytes == "csv":  # what text begins with, and what is broken
         raise UnreadableError(
             f"{source.name} is named like {FORMATS[by_name]} and does not begin like one; it is broken, or say "
-            "what it is with --format."
+            "what it is with format=...."
         )
     raise UnreadableError(
         f"{source.name} is named like {FORMATS[by_name]}, but its bytes are those of {FORMATS[by_bytes]}; rename it, "
-        f"or say --format {by_bytes}."
+        f"or pass format={by_bytes!r}."
     )
 
 

@@ -55,7 +55,7 @@ def read_images(source: Source, options: ReadOptions) -> Table:
     headers, broken = _headers(paths)
     width, height = _common_size(headers, options.key, source.name, broken)
     n_colors = 1 if all(header.gray for header in headers) else CHANNELS
-    cure = "have them resized by --key 32x32"
+    cure = "have them resized with key='32x32'"
     check_bytes(len(headers) * width * height * n_colors * BYTES_PER_PIXEL, f"The images in {source.name}", cure)
     headers, pixels, pictures, unread = _decode(headers, (width, height), n_colors)
     broken += unread
@@ -162,5 +162,5 @@ def _refuse_broken(broken: Sequence[Path], folder: Path, count: int, options: Re
     names = listed([path.relative_to(folder).as_posix() for path in broken])
     told = f"{len(broken)} of {count} images cannot be read: {names}"
     if len(broken) == count or options.missing != "drop":
-        raise UnreadableError(f"{told}; remove them, or leave them out by --missing drop.")
+        raise UnreadableError(f"{told}; remove them, or leave them out with missing='drop'.")
     return [f"{told}; left out."]

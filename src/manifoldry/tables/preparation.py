@@ -81,8 +81,7 @@ def _refuse(scale: str, pca: int | None, X: Any) -> None:
     n, d = X.shape
     if pca is not None and pca > min(n, d):
         raise ValueError(
-            f"--pca must be at most {min(n, d)} for {n} rows of {d} features, as there are no more components; "
-            f"got {pca}."
+            f"pca must be at most {min(n, d)} for {n} rows of {d} features, as there are no more components; got {pca}."
         )
     if scale != "log1p":
         return
@@ -90,6 +89,6 @@ def _refuse(scale: str, pca: int | None, X: Any) -> None:
     least = float(np.nanmin(values)) if values.size and not np.isnan(values).all() else 0.0
     if least <= -1:
         raise ValueError(
-            f"--scale log1p needs values above -1, and the least is {least:.6g}; it is meant for counts, so try "
-            "--scale standard or robust."
+            f"scale='log1p' needs values above -1, and the least is {least:.6g}; it is meant for counts, so try "
+            "scale='standard' or scale='robust'."
         )

@@ -128,7 +128,8 @@ def _find_id(roles: Roles, rest: list[Column], *, some_left: bool) -> list[Colum
         if chosen is not None and (left or some_left):
             roles.id = chosen
             roles.remarks.append(
-                f"Column {chosen.name!r} names the rows and is not embedded (--id names another, --features embeds it)."
+                f"Column {chosen.name!r} names the rows and is not embedded (id=... names another, features=... "
+                "embeds it)."
             )
     suspects = [column for column in suspects if column is not roles.id]
     rest = [column for column in rest if column is not roles.id]
@@ -136,7 +137,7 @@ def _find_id(roles: Roles, rest: list[Column], *, some_left: bool) -> list[Colum
         numeric = [column.name for column in suspects if column.numeric]
         if numeric:
             roles.remarks.append(
-                f"Not embedded, as the names are those of ids (--features embeds them): {listed(numeric)}."
+                f"Not embedded, as the names are those of ids (features=... embeds them): {listed(numeric)}."
             )
         roles.beside += [column for column in suspects if column.numeric]
         rest = [column for column in rest if not (column in suspects and column.numeric)]
@@ -179,13 +180,13 @@ def _find_label(roles: Roles, rest: list[Column], *, some_left: bool) -> list[Co
     if roles.label is None and _discrete(chosen[0]):
         roles.label = chosen[0]
         roles.remarks.append(
-            f"Column {chosen[0].name!r} is taken for the label, and not embedded (--features embeds it)."
+            f"Column {chosen[0].name!r} is taken for the label, and not embedded (features=... embeds it)."
         )
     others = [column for column in chosen if column is not roles.label]
     if others:
         roles.beside += others
         names = listed([column.name for column in others])
-        roles.remarks.append(f"Not embedded, as the name is that of a label (--features embeds it): {names}.")
+        roles.remarks.append(f"Not embedded, as the name is that of a label (features=... embeds it): {names}.")
     return [column for column in rest if column not in chosen]
 
 

@@ -169,7 +169,7 @@ def find_encoding(head: bytes, name: str) -> tuple[str, list[str]]:
     if zero >= 0:
         raise UnreadableError(
             f"{name} holds a NUL byte at byte {zero}, so it is no text; if it is a table of another kind, name it with "
-            "--format (UTF-16 needs a byte order mark)."
+            "format=... (UTF-16 needs a byte order mark)."
         )
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)  # the last character may be cut

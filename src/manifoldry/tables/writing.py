@@ -167,7 +167,8 @@ def _write_h5ad(
                 write_elem(file, "obsm", {})
             if key in file["obsm"] and not overwrite:
                 raise UnreadableError(
-                    f"{source.name} has {key!r} in its obsm already; it is not overwritten unless asked for (--force)."
+                    f"{source.name} has {key!r} in its obsm already; it is not overwritten unless asked for "
+                    "(overwrite=True)."
                 )
             write_elem(file["obsm"], key, _in_order(Y, table, names, source.name))
 

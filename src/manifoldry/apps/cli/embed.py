@@ -81,7 +81,7 @@ def embed(  # noqa: PLR0913
     outputs = files.outputs(source)
     printed = str(outputs.coordinates) == STANDARD_STREAM
     if printed and as_json:
-        raise click.UsageError("Coordinates and JSON cannot both go to standard output: name a file by --output.")
+        raise click.UsageError("Coordinates and JSON cannot both go to standard output: name a file with --output.")
     task = EmbedTask(
         source=source,
         outputs=outputs,

@@ -17,6 +17,7 @@ except ImportError:  # pragma: no cover
 from click.shell_completion import CompletionItem, shell_complete
 
 from manifoldry import __version__
+from manifoldry.apps.advice import as_options
 from manifoldry.apps.cli.notes import warnings_as_notes
 from manifoldry.apps.errors import ASKED_WRONGLY, bug_text, error_text, is_bug
 
@@ -159,7 +160,7 @@ def _verdict(error: Exception) -> tuple[str, int]:
         return error.format_message(), 2
     if is_bug(error):
         return f"{bug_text(error)} ({TRACEBACK_VARIABLE}=1 shows where).", 1
-    return error_text(error), 2 if isinstance(error, ASKED_WRONGLY) else 1
+    return as_options(error_text(error)), 2 if isinstance(error, ASKED_WRONGLY) else 1
 
 
 def _help_of(context: click.Context | None) -> str:

@@ -9,10 +9,12 @@ from typing import Any
 
 import click
 
+from manifoldry.apps.advice import as_options
+
 
 def tell(sentence: str) -> None:
     """Write a note."""
-    click.echo(f"manifoldry: note: {' '.join(sentence.split())}", err=True)
+    click.echo(f"manifoldry: note: {as_options(' '.join(sentence.split()))}", err=True)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def rerun(record: Path, output: Path | None, any_source: bool, force: bool, as_j
     from manifoldry.apps.repeating import repeat
 
     if str(output) == STANDARD_STREAM:
-        raise click.UsageError("Repeated coordinates are compared as a file: name one by --output.")
+        raise click.UsageError("Repeated coordinates are compared as a file: name one with --output.")
     with watching(shown=not (as_json or quiet)) as watch:
         done = repeat(record, output, watch, overwrite=force, any_source=any_source)
     if as_json:

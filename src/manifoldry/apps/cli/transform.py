@@ -60,7 +60,7 @@ def transform(  # noqa: PLR0913
     outputs = Outputs(output or coordinates_path(source, Path(".")), overwrite=force)
     printed = str(outputs.coordinates) == STANDARD_STREAM
     if printed and as_json:
-        raise click.UsageError("Coordinates and JSON cannot both go to standard output: name a file by --output.")
+        raise click.UsageError("Coordinates and JSON cannot both go to standard output: name a file with --output.")
     with watching(shown=not (as_json or quiet)) as watch, said_at_the_end():
         done = place(PlaceTask(model, source, outputs, reading.options, blocks, resume), watch)
     if as_json:

@@ -105,7 +105,9 @@ def test_rows_with_missing_values_are_refused_by_number_or_left_out(tmp_path):
     values = np.arange(100_000.0)
     missing = np.isin(np.arange(100_000), [3, 70_000])
     parquet.write_table(pa.table({"a": values, "b": pa.array(values, mask=missing)}), tmp_path / "m.parquet")
-    with pytest.raises(ValueError, match=r"Row 3 of m.parquet has a missing or infinite value in column 'b'.*drop"):
+    with pytest.raises(
+        ValueError, match=r"Row 3 \(counted from 0\) of m.parquet has a missing value in column 'b'.*drop"
+    ):
         list(row_blocks(tmp_path / "m.parquet"))
     blocks = row_blocks(tmp_path / "m.parquet", missing="drop")
     np.testing.assert_array_equal(np.concatenate(list(blocks))[:, 1], values[~missing])
@@ -117,8 +119,12 @@ def test_rows_with_missing_values_are_refused_by_number_or_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("name", "columns", "words"),
     [
-        ("named.parquet", None, r"hold no numbers: 'name' \(text\); leave them out by columns=\['a0', 'a1', 'a2'\]"),
-        ("named.parquet", ["name"], "hold no numbers: 'name' .text.; choose others"),
+        (
+            "named.parquet",
+            None,
+            r"hold no numbers: 'name' \(text, such as 'r0'\); leave them out by columns=\['a0', 'a1', 'a2'\]",
+        ),
+        ("named.parquet", ["name"], "hold no numbers: 'name' .text, such as 'r0'.; choose others"),
         ("x.parquet", ["a7"], "has no column 'a7'; there are a0, a1, a2"),
         ("y.parquet", None, "There is no file 'y.parquet'"),
         ("none", None, "has no Parquet, Arrow or CSV file"),

@@ -46,7 +46,8 @@ def row_blocks(
     n_rows : int, optional
         Number of rows of a function or iterator, if known.
     missing : {"refuse", "drop"}
-        Whether rows of files and datasets of pyarrow with missing or infinite values are refused or left out.
+        Whether rows of files and datasets of pyarrow with missing values are refused or left out. Infinite values are
+        refused.
     checkpoint : path, optional
         Folder that keeps the state of a pass over the rows every some seconds, so that a fit goes on where it was after
         the program was killed, and gives the same bits. It may be removed when the fit is done.

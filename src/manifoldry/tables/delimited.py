@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
-from manifoldry.tables.amounts import checked_column
+from manifoldry.tables.amounts import column_of_amounts
 from manifoldry.tables.arrow_columns import arrow_columns
 from manifoldry.tables.assemble import columns_table, unique
 from manifoldry.tables.column import Column
@@ -62,7 +62,11 @@ def _columns(source: Source, dialect: Dialect, names: Sequence[str]) -> tuple[li
         what = f"only names of columns ({listed(names)})" if dialect.named else "no row"
         raise UnreadableError(f"{source.name} holds {what}; a row for each point is needed.")
     pairs = zip(arrow_columns(found), found.columns, strict=True)
-    columns = [checked_column(column, values, dialect) for column, values in pairs]
+    read = [column_of_amounts(column, values, dialect) for column, values in pairs]
+    columns = [column for column, _ in read]
+    amounts = [f"{column.name} ({how})" for column, how in read if how]
+    if amounts:
+        remarks.append(f"Numbers written with other signs were converted: {listed(amounts)}.")
     if any("binary" in str(kind) for kind in found.schema.types):
         remarks.append(f"{source.name} is not all UTF-8; what is not was read as Latin-1.")
     return columns, remarks

@@ -131,8 +131,8 @@ def test_rows_with_missing_values_are_refused_by_number_or_left_out(tmp_path):
         ("cut.parquet", None, "cut.parquet cannot be read as a Parquet file"),
         ("cut.arrow", None, "cut.arrow cannot be read as an Arrow file"),
         ("cut.npy", None, "cut.npy cannot be read as a NumPy array"),
-        ("odd.csv", None, "odd.csv cannot be read as a text table"),
-        ("text.csv", None, "text.csv cannot be read as a text table.*'cheap'"),
+        ("odd.csv", None, "odd.csv: line 302 has 3 fields, the first lines have 2"),
+        ("text.csv", None, "text.csv: 'cheap' in column 'b' is not read as a number"),
         ("mixed", None, "different formats: csv, parquet"),
         ("other", None, "All files need the same columns; those of 2.csv and 1.csv are others: 'c'"),
         ("x.json", None, "x.json is JSON"),
@@ -156,3 +156,12 @@ def test_what_cannot_be_read_is_refused_in_words(files, tmp_path, name, columns,
         (folder / kept).write_bytes((files / kept).read_bytes())
     with pytest.raises((ValueError, FileNotFoundError), match=words):
         list(row_blocks(folder / name, columns=columns))
+
+
+def test_a_late_word_is_named_with_its_column_among_chosen_ones(tmp_path):
+    (tmp_path / "late.csv").write_text("a,b,c,d\n" + "1,2,3,4\n" * 300 + "1,2,cheap,4\n")
+    with pytest.raises(ValueError, match=r"late.csv: 'cheap' in column 'c' is not read as a number"):
+        list(row_blocks(tmp_path / "late.csv", columns=["b", "c"]).blocks())
+    (tmp_path / "late.csv").write_text("a,b,c,d\n" + "1,2,3,4\n" * 300 + "1,2,3\n")
+    with pytest.raises(ValueError, match="line 302 has 3 fields, the first lines have 4"):
+        list(row_blocks(tmp_path / "late.csv", columns=["b", "c"]).blocks())

@@ -205,7 +205,7 @@ def test_counts_of_genes_are_turned_and_named(tmp_path):
         ("matrix coordinate real general\n2 2 2\n1 1 1\n", "declares 2 entries and has 1"),
         ("matrix coordinate real general\n2 2 1\n3 1 1\n", "outside of its declared size"),
         ("matrix coordinate real general\n2 2 1\n0 1 1\n", "outside of its declared size"),
-        ("matrix coordinate real general\n2 2 1\n1 1 x\n", "entries that are no numbers"),
+        ("matrix coordinate real general\n2 2 1\n1 1 x\n", "entry 1 is '1 1 x', and each needs 3 numbers"),
         ("matrix coordinate real general\n0 2 0\n", "of 0 x 2"),
         ("graph coordinate real general\n1 1 1\n", "does not begin like a Matrix Market file"),
     ],

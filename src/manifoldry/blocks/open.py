@@ -164,10 +164,11 @@ def _file_blocks(path: Path, columns: Iterable[str] | None, missing: Any) -> Row
 
 def npy_blocks(path: Path, names: Iterable[str] | None = None) -> ArrayBlocks:
     """Return the rows of an array in a file, which is mapped into memory."""
-    try:
+    from manifoldry.tables.formats import FORMATS
+    from manifoldry.tables.refusals import refusing
+
+    with refusing(path.name, FORMATS["npy"]):
         mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path.name} cannot be read as a NumPy array: {str(error).rstrip('.')}.") from None
     blocks = ArrayBlocks(mapped, names)
     blocks.files = (path,)
     return blocks

@@ -13,7 +13,7 @@ from manifoldry.tables.arrow_columns import arrow_columns
 from manifoldry.tables.assemble import columns_table, unique
 from manifoldry.tables.column import Column
 from manifoldry.tables.quotes import WholeRows
-from manifoldry.tables.refusals import MOST_WORDS, UnreadableError, check_bytes, listed, needs, refusing
+from manifoldry.tables.refusals import UnreadableError, check_bytes, listed, needs, refusing
 from manifoldry.tables.sniffing import MISSING_WORDS, Dialect, sniff
 from manifoldry.tables.source import Source
 from manifoldry.tables.table import ReadOptions, Table
@@ -91,13 +91,12 @@ def _parse(source: Source, dialect: Dialect, names: Sequence[str]) -> tuple[Any,
         try:
             return _attempt(source, dialect, names, types, quoted, block)
         except pa.ArrowInvalid as error:
-            reason = " ".join(str(error).split())[:MOST_WORDS].rstrip(".")
+            reason = str(error)
             if "Empty CSV" in reason or "Could not skip" in reason:
                 return pa.table({name: pa.array([], pa.null()) for name in names}), []
     if "straddling" in reason:
         raise UnreadableError(f"{source.name} has a line of more than {long // 2**20} MB, so it is no table.")
-    ragged = _ragged(source, dialect, len(names))
-    raise UnreadableError(ragged or f"{source.name} cannot be read as a text table: {reason}.")
+    raise UnreadableError(irregular(source, dialect, len(names)))
 
 
 def _attempt(
@@ -147,6 +146,13 @@ def _tabbed(file: IO[bytes], source: Source) -> IO[bytes]:
     return io.BytesIO(re.sub(rb"[ \t]+", b"\t", text))
 
 
+def irregular(source: Source, dialect: Dialect, width: int) -> str:
+    """Return the sentence on a text file that is not regular: which line is ragged, if one is."""
+    return _ragged(source, dialect, width) or (
+        f"{source.name} cannot be read as a text table: its ends of lines or quotes are irregular; save it as CSV."
+    )
+
+
 def _ragged(source: Source, dialect: Dialect, width: int) -> str:
     """Return the sentence on the first line that has more or fewer fields than the first; "" if there is none."""
     with source.unpacked() as file:
@@ -163,8 +169,11 @@ def _ragged(source: Source, dialect: Dialect, width: int) -> str:
                         f"{source.name}: line {number} has {_fields(len(row))}, the first lines have {width}; correct "
                         "the line, or say --delimiter."
                     )
-        except csv.Error as error:
-            return f"{source.name}: line {dialect.skip + reader.line_num} cannot be split into fields: {error}."
+        except csv.Error:
+            return (
+                f"{source.name}: line {dialect.skip + reader.line_num} cannot be split into fields, as one of them is "
+                f"longer than {csv.field_size_limit():,} characters or holds no text."
+            )
     return ""
 
 

@@ -158,7 +158,7 @@ def test_sparse_indices_that_lead_out_are_refused(tmp_path):
 
 
 def test_missing_values_of_sparse_matrices(tmp_path):
-    matrix = sparse.csr_array(np.array([[0.0, 2.0, 0, 0, 0], [np.nan, 0, 0, 0, 0], [1.0, np.inf, 0, 0, 0]]))
+    matrix = sparse.csr_array(np.array([[0.0, 2.0, 0, 0, 0], [np.nan, 0, 0, 0, 0], [1.0, np.nan, 0, 0, 0]]))
     sparse.save_npz(tmp_path / "data.npz", matrix)
     refused(tmp_path / "data.npz", r"2 rows of 3 have missing values, in columns x0 \(1\), x1 \(1\)")
     assert read_table(tmp_path / "data.npz", missing="drop").X.toarray().tolist() == [[0, 2, 0, 0, 0]]
@@ -205,7 +205,7 @@ def test_counts_of_genes_are_turned_and_named(tmp_path):
         ("matrix coordinate real general\n2 2 2\n1 1 1\n", "declares 2 entries and has 1"),
         ("matrix coordinate real general\n2 2 1\n3 1 1\n", "outside of its declared size"),
         ("matrix coordinate real general\n2 2 1\n0 1 1\n", "outside of its declared size"),
-        ("matrix coordinate real general\n2 2 1\n1 1 x\n", "entries that are no numbers"),
+        ("matrix coordinate real general\n2 2 1\n1 1 x\n", "entry 1 is '1 1 x', and each needs 3 numbers"),
         ("matrix coordinate real general\n0 2 0\n", "of 0 x 2"),
         ("graph coordinate real general\n1 1 1\n", "does not begin like a Matrix Market file"),
     ],
@@ -314,3 +314,18 @@ def test_a_sparse_matrix_may_have_many_columns_but_not_any_number(tmp_path):
         sparse.csr_array((np.ones(30_000), (np.zeros(30_000), np.arange(30_000))), (2, 2**21 + 1)),
     )
     refused(tmp_path / "wide.npz", "has 2,097,153 columns; at most 2,097,152 are read")
+
+
+@pytest.mark.parametrize("missing", ["refuse", "drop", "impute", "keep"])
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_infinity_is_not_missing(tmp_path, missing, value, dtype):
+    array = np.eye(5, 9, dtype=dtype)
+    array[3, 1] = value
+    array[0, 2] = np.nan
+    np.save(tmp_path / "data.npy", array)
+    sparse.save_npz(tmp_path / "data.npz", sparse.csr_array(array))
+    precision = "single" if dtype == "f4" else "double"
+    for name in ("data.npy", "data.npz"):
+        match = rf"Column 'x1' is infinite in row 4 \(counted from 1\), .* largest one in {precision} precision"
+        refused(tmp_path / name, match, missing=missing)

@@ -8,12 +8,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
-from manifoldry.tables.amounts import checked_column
+from manifoldry.tables.amounts import column_of_amounts
 from manifoldry.tables.arrow_columns import arrow_columns
 from manifoldry.tables.assemble import columns_table, unique
 from manifoldry.tables.column import Column
 from manifoldry.tables.quotes import WholeRows
-from manifoldry.tables.refusals import MOST_WORDS, UnreadableError, check_bytes, listed, needs, refusing
+from manifoldry.tables.refusals import UnreadableError, check_bytes, listed, needs, refusing
 from manifoldry.tables.sniffing import MISSING_WORDS, Dialect, sniff
 from manifoldry.tables.source import Source
 from manifoldry.tables.table import ReadOptions, Table
@@ -62,7 +62,11 @@ def _columns(source: Source, dialect: Dialect, names: Sequence[str]) -> tuple[li
         what = f"only names of columns ({listed(names)})" if dialect.named else "no row"
         raise UnreadableError(f"{source.name} holds {what}; a row for each point is needed.")
     pairs = zip(arrow_columns(found), found.columns, strict=True)
-    columns = [checked_column(column, values, dialect) for column, values in pairs]
+    read = [column_of_amounts(column, values, dialect) for column, values in pairs]
+    columns = [column for column, _ in read]
+    amounts = [f"{column.name} ({how})" for column, how in read if how]
+    if amounts:
+        remarks.append(f"Numbers written with other signs were converted: {listed(amounts)}.")
     if any("binary" in str(kind) for kind in found.schema.types):
         remarks.append(f"{source.name} is not all UTF-8; what is not was read as Latin-1.")
     return columns, remarks
@@ -87,13 +91,12 @@ def _parse(source: Source, dialect: Dialect, names: Sequence[str]) -> tuple[Any,
         try:
             return _attempt(source, dialect, names, types, quoted, block)
         except pa.ArrowInvalid as error:
-            reason = " ".join(str(error).split())[:MOST_WORDS].rstrip(".")
+            reason = str(error)
             if "Empty CSV" in reason or "Could not skip" in reason:
                 return pa.table({name: pa.array([], pa.null()) for name in names}), []
     if "straddling" in reason:
         raise UnreadableError(f"{source.name} has a line of more than {long // 2**20} MB, so it is no table.")
-    ragged = _ragged(source, dialect, len(names))
-    raise UnreadableError(ragged or f"{source.name} cannot be read as a text table: {reason}.")
+    raise UnreadableError(irregular(source, dialect, len(names)))
 
 
 def _attempt(
@@ -143,6 +146,13 @@ def _tabbed(file: IO[bytes], source: Source) -> IO[bytes]:
     return io.BytesIO(re.sub(rb"[ \t]+", b"\t", text))
 
 
+def irregular(source: Source, dialect: Dialect, width: int) -> str:
+    """Return the sentence on a text file that is not regular: which line is ragged, if one is."""
+    return _ragged(source, dialect, width) or (
+        f"{source.name} cannot be read as a text table: its ends of lines or quotes are irregular; save it as CSV."
+    )
+
+
 def _ragged(source: Source, dialect: Dialect, width: int) -> str:
     """Return the sentence on the first line that has more or fewer fields than the first; "" if there is none."""
     with source.unpacked() as file:
@@ -159,8 +169,11 @@ def _ragged(source: Source, dialect: Dialect, width: int) -> str:
                         f"{source.name}: line {number} has {_fields(len(row))}, the first lines have {width}; correct "
                         "the line, or pass delimiter=...."
                     )
-        except csv.Error as error:
-            return f"{source.name}: line {dialect.skip + reader.line_num} cannot be split into fields: {error}."
+        except csv.Error:
+            return (
+                f"{source.name}: line {dialect.skip + reader.line_num} cannot be split into fields, as one of them is "
+                f"longer than {csv.field_size_limit():,} characters or holds no text."
+            )
     return ""
 
 

@@ -53,7 +53,8 @@ def wide_columns(rows: WholeRows, dialect: Dialect, names: Sequence[str]) -> lis
             return None
     if any(any(found) for j, found in zip(texts, words, strict=True) if not dialect.kinds[j]):
         return None  # dates and truth values are found out by Arrow
-    return _columns(X, words, texts, dialect, names)
+    columns = _columns(X, words, texts, dialect, names)
+    return None if any(column.flaw for column in columns) else columns
 
 
 def _without_header(rows: WholeRows, skip: int) -> Iterator[bytes]:

@@ -15,7 +15,7 @@ from manifoldry.values import Embedding, FloatArray, NeighborGraph
 SURFACE_SLACK = 0.5
 """Measured dimension beyond the asked one up to which the data passes for a surface: noisy rolls have up to 2.35."""
 
-MIN_SURFACE_POINTS = 30
+MIN_MEASURED_POINTS = 30
 """Points from which on the dimension is measured well enough; fewer are seen one by one."""
 
 N_PATH_SOURCES = 100
@@ -32,13 +32,13 @@ MAX_UNFOLDED_PATH_ERROR = 0.085
 rigid error up to 0.1 (but 0.12 around a hole of a sixth of the surface), at least 0.086 (a sector of a cone) and 0.16
 (short circuits) for the others. The two overlap: a large hole gives advice though the layout is right."""
 
-MAX_PATH_DIMENSION = 2
+MAX_STRAIGHT_DIMENSION = 2
 """Dimensions up to which these limits hold: shortest paths in a solid cube of 2,000 points are off by 0.034."""
 
 
 def is_surface(sample: Sample, n_components: int) -> bool:
     """Tell whether the data, as measured, has about the dimension asked for, so that its distances can be kept."""
-    if sample.n_points < MIN_SURFACE_POINTS:
+    if sample.n_points < MIN_MEASURED_POINTS:
         return False
     rule = sample.index.rule
     points = sample.neighbors if sample.X is None else sample.X
@@ -69,7 +69,7 @@ def with_path_error(
     Other data, and distances that targets change, are left alone. Other advice says why.
     """
     n, n_components = embedding.coordinates.shape
-    if sample.targets is not None or n_components > MAX_PATH_DIMENSION or not is_surface(sample, n_components):
+    if sample.targets is not None or n_components > MAX_STRAIGHT_DIMENSION or not is_surface(sample, n_components):
         return embedding
     error, advice = path_error(sample.graph, embedding.coordinates, run), embedding.notes.get("advice", ())
     if error > limit * max(1.0, (DENSE_POINTS / n) ** 0.5) and not advice:

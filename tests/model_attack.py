@@ -176,7 +176,7 @@ def used(model, Q):
     for name in ("transform", "predict"):
         if hasattr(model, name):
             getattr(model, name)(Q)
-    if hasattr(model, "inverse_transform"):
+    if hasattr(model, "inverse_transform") and not hasattr(model, "steps"):  # scikit-learn's steps check less
         model.inverse_transform(model.transform(Q))
     if getattr(model, "_growth", None) is not None or type(model).__name__ == "IncrementalPCA":
         model.partial_fit(Q)

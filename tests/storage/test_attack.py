@@ -134,6 +134,28 @@ def assert_harmless(folder, **how):
     return counted(cases)
 
 
-@pytest.mark.parametrize("victims", [every_card, given_pairs, components, other_states])
-def test_some_changes_of_every_array_do_no_harm(victims, tmp_path):
-    pass
+def all_victims(monkeypatch):
+    """Yield all models above."""
+    yield from every_card()
+    yield from searches(monkeypatch)
+    yield from layouts(monkeypatch)
+    yield from given_pairs()
+    yield from components()
+    yield from other_states()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_some_changes_of_the_arrays_of_every_model_do_no_harm(tmp_path, monkeypatch):
+    assert saved(tmp_path, all_victims(monkeypatch)) >= len(CARDS) + 50
+    counts = assert_harmless(tmp_path, some=True)
+    assert min(counts["refused"], counts["used"]) > 1000
+
+
+@pytest.mark.heavy
+@pytest.mark.filterwarnings("ignore")
+def test_no_change_of_any_array_is_read_beyond_its_end(tmp_path, monkeypatch):
+    """Bounds checks are compiled into all loops, which then raise an IndexError."""
+    assert saved(tmp_path, all_victims(monkeypatch)) >= len(CARDS) + 50
+    checked = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path / "compiled")}
+    counts = assert_harmless(tmp_path, **checked)
+    assert min(counts["refused"], counts["used"]) > 10_000

@@ -35,6 +35,11 @@ class Polyline:
 
     knots: FloatArray
 
+    def _check_loaded(self) -> None:
+        """Refuse a curve without an edge."""
+        if len(self.knots) < 2:
+            raise ValueError("A curve needs two knots.")
+
     @property
     def lengths(self) -> FloatArray:
         """Arc length from the first knot to each knot."""

@@ -20,9 +20,9 @@ from manifoldry.values import Array
 Sizes = dict[str, int]
 FIELD = re.compile(
     r"(?P<name>[\w.]+): (?:list\((?P<length>\w+)\) of )?(?P<kind>\w+?)(?P<bytes>(?<=[fiux])\d)?\((?P<sizes>[^)]*)\)"
-    r"(?: (?P<bound><~?) (?P<limit>\w+))?(?P<number> or number)? ?(?P<optional>\?)?"
+    r"(?: (?P<bound><~?) (?P<limit>[\w+]+))?(?P<number> or number)? ?(?P<optional>\?)?"
 )
-KINDS = {"f": "f", "x": "f", "places": "f", "rows": "f", "dense": "f", "i": "i", "u": "u", "b": "b"}
+KINDS = {"f": "f", "x": "f", "places": "f", "rows": "f", "bounded": "f", "i": "i", "u": "u", "b": "b"}
 """Numpy's letter for the entries of a kind of array."""
 MAX_ENTRY = MAX_SCALE**2
 """Largest entry of rows and places: a fit takes rows up to `MAX_SCALE`, and their inner products. Squares of such
@@ -144,7 +144,7 @@ def _check_range(what: str, entries: Array, kind: str) -> None:
     """Refuse numbers that searches and solvers cannot use."""
     if kind == "x" and not np.isfinite(entries).all():
         raise ValueError(f"{what} has entries that are not finite")
-    if kind in ("rows", "dense", "places") and entries.size:
+    if kind in ("rows", "bounded", "places") and entries.size:
         low, high = (np.min, np.max) if kind != "places" else (np.nanmin, np.nanmax)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # numpy's of nothing but NaN

@@ -7,7 +7,8 @@ entry. The attributes follow, separated by semicolons:
   and ``u8`` are of exactly this type and in C order. ``_`` stands for any size, ``n+1`` for one more than n.
 - ``i(m) < n`` holds integers from 0 to n - 1, which index something else; ``i(m) <~ n`` may also hold -1.
 - ``x`` is as ``f`` with finite numbers only. ``rows(n, d)`` is a dense or sparse matrix of finite numbers that are not
-  too large, ``dense(n, d)`` a dense one, and ``places(n, q)`` one in which points without coordinates have NaN.
+  too large, ``bounded(n, d)`` a dense array of such numbers, and ``places(n, q)`` one in which points without
+  coordinates have NaN.
 - ``NeighborIndex(n, d)`` is an object of this class with these sizes; ``map(d, q)`` is any object that has the
   attribute in `ROLES`.
 - ``int(n)`` is the number itself; ``list(m) of f(q)`` is a list or tuple of m such values.
@@ -39,18 +40,18 @@ SEARCHES = {
     "NeighborIndex(n, d|n)": "n_points: int(n); engine: engine(n, d)?; rule: NeighborRule()",
     "RefinedIndex(n, d|n)": "n_points: int(n); engine: engine(n, d)?; rule: NeighborRule(); "
     "found: NeighborIndex(n, d); measure: EdgeMeasure(n, d)?; sheet: NeighborGraph(n)?",
-    "KDTree(n, d)": "X: dense(n, d)",
+    "KDTree(n, d)": "X: bounded(n, d)",
     "Brute(n, d)": "X: rows(n, d)",
     "Precomputed(n, d)": "",
     "PyNNDescent(n, d)": "exact: Brute(n, d)",
-    "FaissIVF(n, d)": "X: dense(n, d); mean: f(d); basis: f(d, p)?; centers: f4(c, p|d)",
-    "NNDescent(n, d)": "X: dense(n, d); center: f(d); basis: f(d, p)?; Z: f4(n, p|d); order: i4(n) < n; "
+    "FaissIVF(n, d)": "X: bounded(n, d); mean: f(d); basis: f(d, p)?; centers: f4(c, p|d)",
+    "NNDescent(n, d)": "X: bounded(n, d); center: f(d); basis: f(d, p)?; Z: f4(n, p|d); order: i4(n) < n; "
     "lists: i4(n, k) <~ n; search_graph: i4(n, g) <~ n; search_trees: list(t) of ProjectionTree(n)",
     "ProjectionTree(n)": "nodes: i4(m, 4); starts: i8(l+1); members: i4(n) < n",
     "CosineSearch(n, d)": "engine: engine(n, d)",
     "MappedSearch(n, d)": "rows: map(d, e); engine: engine(n, e)",
-    "LinearRows(d, e)": "transposed: f(e, d)",
-    "ScaledColumns(d, d)": "factors: f(d)",
+    "LinearRows(d, e)": "transposed: bounded(e, d)",
+    "ScaledColumns(d, d)": "factors: bounded(d)",
     "RootProportions(d, e)": "",
     "EdgeMeasure(n|m, d)": "rule: lengths(m, d); members: i(n) < m ?",
     "LocalLinearity(n, d)": "X: f(n, d); planes: f(n, d, p)",
@@ -93,8 +94,8 @@ MAPS = {
     "KernelFeatures(d|n, n)": "distances: FittedDistances(n, d); means: f(n); kernel: Kernel()",
     "MonomialFeatures": "mean: f(d)",
     "KernelProjection(d|n, q)": "anchors: rows(n, d)?; weights: f(n, q); shift: f(q); kernel: Kernel()",
-    "ShiftedProjection(d, q)": "origin: f(d); projection: KernelProjection(d, q)",
-    "LocalPreimage(q, d)": "scores: f(n, q); X: f(n, d)",
+    "ShiftedProjection(d, q)": "origin: bounded(d); projection: KernelProjection(d, q)",
+    "LocalPreimage(q, d)": "scores: bounded(n, q); X: f(n, d)",
     "LocalInverse(q, d)": "X: rows(n, d); coordinates: places(n, q); _rule: LocalReconstruction(q, d)?",
     "LocalReconstruction(d, q)": "index: NeighborIndex(n, d); source: rows(n, d); target: rows(n, q)",
     "NetworkMap(d, q)": "mean: f(d); network: Network(d, q)",
@@ -102,14 +103,14 @@ MAPS = {
     "Network": "parameters: f(m)",
     "RobustProjection(d, q)": "mean: f(d); directions: f(r, d); sizes: f(r); n_components: int(q)",
     "ThinPlate(q, d)": "knots: f(m, q); weights: f(m, d); affine: f(q+1, d)",
-    "SurfaceProjection(d, q)": "surface: ThinPlate(q, d); candidates: f(k, q); origin: f(d)",
-    "SurfacePoint(q, d)": "surface: ThinPlate(q, d); origin: f(d)",
+    "SurfaceProjection(d, q)": "surface: ThinPlate(q, d); candidates: f(k, q); origin: bounded(d)",
+    "SurfacePoint(q, d)": "surface: ThinPlate(q, d); origin: bounded(d)",
     "Polyline(d)": "knots: f(m, d)",
-    "CurveProjection(d, q)": "curve: Polyline(d); origin: f(d)",
-    "CurvePoint(q, d)": "curve: Polyline(d); origin: f(d)",
+    "CurveProjection(d, q)": "curve: Polyline(d); origin: bounded(d)",
+    "CurvePoint(q, d)": "curve: Polyline(d); origin: bounded(d)",
     "LatentGaussian(d, q)": "mean: f(d); loadings: f(d, q); varies: b(d)",
-    "LatentPolynomial(d, q)": "center: x(d); scale: x(d); mean: x(d); noise: x(d); loadings: x(d, m); "
-    "basis: HermiteBasis(q, m)",
+    "LatentPolynomial(d, q)": "center: bounded(d); scale: bounded(d); mean: bounded(d); noise: bounded(d); "
+    "loadings: bounded(d, m); basis: HermiteBasis(q, m)",
     "PolynomialPoints(q, d)": "model: LatentPolynomial(d, q)",
     "HermiteBasis": "",
     "BestMap(d, q)": "model: model(d, q)",
@@ -117,20 +118,20 @@ MAPS = {
 }
 
 PATCHES = {
-    "VoronoiCover(c, d)": "centers: dense(c, d); neighbors: i(c, w) < c",
+    "VoronoiCover(c, d)": "centers: bounded(c, d); neighbors: i(c, w) < c",
     "ListedCover(c, d)": "matrix: rows(n, c); index: NeighborIndex(n, d)",
     "Membership(c)": "points: i(m); patches: i(m); weights: f(m)",
-    "CurvedCharts(c, d, r)": "means: f(c, d); frames: f(c, d, r); sizes: i(c); second_forms: f(c, r, r, d); "
+    "CurvedCharts(c, d, r)": "means: f(c, d); frames: f(c, d, r); sizes: i(c) < r+1; second_forms: f(c, r, r, d); "
     "offsets: f(c, d); spread: f(c, _); residuals: f(c)",
-    "GeodesicCharts(c, d, r)": "means: f(c, d); width: int(r); sizes: i(c); spread: f(c, _); residuals: f(c); "
+    "GeodesicCharts(c, d, r)": "means: f(c, d); width: int(r); sizes: i(c) < r+1; spread: f(c, _); residuals: f(c); "
     "inward: list(c) of LocalReconstruction(d, _); outward: list(c) of LocalInverse(_, d)",
     "PlacedPatches(c, q, r)": "frames: f(c, q, r); shifts: f(c, q); components: i(c) < c",
     "Stitched(c, q, r)": "frames: f(c, q, r); shifts: f(c, q); components: i(c) < c",
     "PatchMap(d, q)": "cover: cover(c, d); charts: charts(c, d, r); stitched: PlacedPatches(c, q, r)",
     "PatchInverse(q, d)": "cover: cover(c, q); charts: charts(c, d, r); stitched: PlacedPatches(c, q, r); "
     "back: f(c, r, q)",
-    "CenteredPatchMap(d, q)": "origin: f(d); place: PatchMap(d, q)",
-    "CenteredPatchInverse(q, d)": "origin: f(d); lead: PatchInverse(q, d)",
+    "CenteredPatchMap(d, q)": "origin: bounded(d); place: PatchMap(d, q)",
+    "CenteredPatchInverse(q, d)": "origin: bounded(d); lead: PatchInverse(q, d)",
     "Overlaps(c)": "first: i(m); second: i(m); counts: i(m); means: f(m, _, _); moments: f(m, _, _)",
     "Atlas(c, d)": "cover: cover(c, d); charts: charts(c, d, r); members.points: i(m); members.patches: i(m) < c; "
     "overlaps.first: i(o) < c; overlaps.second: i(o) < c; coordinates: f(m, r); distortions: f(_)",

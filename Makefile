@@ -11,7 +11,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types check bench experiments heavy docs figures format clean
+.PHONY: help demo test lint types check lowest bench experiments heavy docs figures format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -31,6 +31,9 @@ types: .venv/dev  ## types of the package
 check: .venv/dev  ## tests, without the heavy ones
 	@.ci/chromium
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist loadfile
+
+lowest: .venv-lowest/ready  ## a default fit of every estimator with the lowest declared versions
+	OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/python -m pytest tests/contract/test_defaults.py tests/test_csgraph.py
 
 heavy: .venv/dev  ## tests marked heavy: large experiments
 	$(BIN)/pytest -m heavy
@@ -52,7 +55,7 @@ format: .venv/dev  ## put the source into the house style
 	$(BIN)/ruff format .
 
 clean:  ## remove the environment, the caches and what the demo drew
-	rm -rf .venv demo build dist .mypy_cache .pytest_cache .ruff_cache src/*.egg-info
+	rm -rf .venv .venv-lowest demo build dist .mypy_cache .pytest_cache .ruff_cache src/*.egg-info
 	find src tests benchmarks experiments docs -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # An environment grows by extras: a stamp per extra, made anew when pyproject.toml changes.
@@ -69,4 +72,10 @@ clean:  ## remove the environment, the caches and what the demo drew
 
 .venv/peers: .venv/app
 	$(PIP) install --editable ".[peers]"
+	@touch $@
+
+.venv-lowest/ready: pyproject.toml
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip --disable-pip-version-check --quiet install uv
+	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct --editable ".[app,anndata,dask]" "pytest>=8.3"
 	@touch $@

@@ -1,11 +1,12 @@
 """Which clusters of pictures are called real: sets without clusters, sets with labels, t-SNE and UMAP.
 
-    python benchmarks/null_comparison.py [--quick] [--seeds 11 12 ...]
+    python benchmarks/null_comparison.py [--quick] [--curves] [--seeds 11 12 ...]
 
 Every set is drawn anew with each seed and embedded by TSNE (perplexity 5, 10, 30) and UMAP (5 and 15 neighbors). Of
 sets with labels, the clusters of the pictures are told apart by the labels: a *group* holds one class or several whole
 ones (Jaccard similarity of at least 0.7 with the classes of which it has most points), a *fragment* is at least 80 % of
-one class but misses much of it, all others are *mixed*. ``--quick`` takes two methods. Stores the table. Needs the data
+one class but misses much of it, all others are *mixed*. ``--quick`` takes two methods. ``--curves`` takes connected
+curves of 450 points, and a few groups to compare with, in default pictures. Stores the table. Needs the data
 (``MANIFOLDRY_DATA``).
 """
 
@@ -117,6 +118,70 @@ LABELED: dict[str, Callable[[np.random.Generator], Drawn]] = {
 }
 
 
+def _tree(rng: np.random.Generator, width: int, noise: float) -> Array:
+    arms = rng.normal(size=(5, width))
+    arms /= np.linalg.norm(arms, axis=1, keepdims=True)
+    along = 10 * rng.random((N_CURVE, 1)) * arms[rng.integers(5, size=N_CURVE)]
+    return along + noise * rng.normal(size=(N_CURVE, width))
+
+
+def _branches(rng: np.random.Generator, width: int, noise: float) -> Array:
+    """Return points along seven segments, each of which begins at a random point of an earlier one."""
+    starts, ends = [np.zeros(width)], [5 * rng.normal(size=width) / np.sqrt(width)]
+    for _ in range(6):
+        of = rng.integers(len(starts))
+        starts.append(starts[of] + rng.random() * (ends[of] - starts[of]))
+        ends.append(starts[-1] + 5 * rng.normal(size=width) / np.sqrt(width))
+    which = rng.integers(7, size=N_CURVE)
+    A, B = np.array(starts)[which], np.array(ends)[which]
+    return A + rng.random((N_CURVE, 1)) * (B - A) + noise * rng.normal(size=(N_CURVE, width))
+
+
+def _walk(rng: np.random.Generator, width: int, noise: float) -> Array:
+    return np.cumsum(rng.normal(size=(N_CURVE, width)), axis=0) + noise * rng.normal(size=(N_CURVE, width))
+
+
+def _spiral(rng: np.random.Generator, width: int, noise: float) -> Array:
+    turn = 6 * np.pi * np.sqrt(rng.random((N_CURVE, 1)))
+    plane = np.linalg.qr(rng.normal(size=(width, 2)))[0]
+    return turn * np.hstack([np.cos(turn), np.sin(turn)]) @ plane.T + noise * rng.normal(size=(N_CURVE, width))
+
+
+def _helix(rng: np.random.Generator, width: int, noise: float) -> Array:
+    turn = 8 * np.pi * rng.random((N_CURVE, 1))
+    space = np.linalg.qr(rng.normal(size=(width, 3)))[0]
+    points = np.hstack([3 * np.cos(turn), 3 * np.sin(turn), turn])
+    return points @ space.T + noise * rng.normal(size=(N_CURVE, width))
+
+
+def _gaussians(rng: np.random.Generator, centers: Array) -> Drawn:
+    labels = np.arange(N_CURVE) % len(centers)
+    return centers[labels] + rng.normal(size=(N_CURVE, centers.shape[1])), labels
+
+
+N_CURVE = 450
+CURVES: dict[str, Callable[[np.random.Generator], Array]] = {
+    "tree of five arms, 2-D": lambda rng: _tree(rng, 2, 0.2),
+    "tree of five arms, 5-D": lambda rng: _tree(rng, 5, 0.3),
+    "tree of five arms, 10-D": lambda rng: _tree(rng, 10, 0.1),
+    "seven branches, 3-D": lambda rng: _branches(rng, 3, 0.05),
+    "seven branches, 10-D": lambda rng: _branches(rng, 10, 0.1),
+    "seven thick branches, 10-D": lambda rng: _branches(rng, 10, 0.3),
+    "random walk, 2-D": lambda rng: _walk(rng, 2, 0.0),
+    "random walk, 3-D, noise": lambda rng: _walk(rng, 3, 0.5),
+    "random walk, 10-D": lambda rng: _walk(rng, 10, 0.0),
+    "spiral, 2-D": lambda rng: _spiral(rng, 2, 0.3),
+    "spiral, 10-D": lambda rng: _spiral(rng, 10, 0.3),
+    "helix, 3-D": lambda rng: _helix(rng, 3, 0.0),
+    "helix, 10-D": lambda rng: _helix(rng, 10, 0.1),
+}
+GROUPS: dict[str, Callable[[np.random.Generator], Drawn]] = {
+    "2 Gaussians 4 sd apart, 5-D": lambda rng: _gaussians(rng, 4.0 * np.eye(2, 5) * [[1], [0]]),
+    "2 Gaussians 4 sd apart, 10-D": lambda rng: _gaussians(rng, 4.0 * np.eye(2, 10) * [[1], [0]]),
+    "8 Gaussians far apart": lambda rng: _gaussians(rng, 5.0 * rng.normal(size=(8, 5))),
+}
+
+
 def kind_of(cluster: Array, classes: Array) -> str:
     """Return whether a cluster (a mask) holds whole classes ("group"), a part of one ("fragment"), or neither."""
     names = np.unique(classes)
@@ -162,12 +227,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--seeds", type=int, nargs="+", default=[11])
+    parser.add_argument("--curves", action="store_true")
     given = parser.parse_args()
-    methods = list(QUICK if given.quick else METHODS)
+    methods = ["TSNE 30", "UMAP 15"] if given.curves else list(QUICK if given.quick else METHODS)
     warnings.simplefilter("ignore", manifoldry.EmbeddingWarning)
-    table = Table("null_comparison", caption(methods, given.seeds), COLUMNS)
-    drawn = {name: (lambda rng, make=make: (make(rng), None)) for name, make in STRUCTURELESS.items()}
-    for name, make in {**drawn, **LABELED}.items():
+    stored = "null_comparison_curves" if given.curves else "null_comparison"
+    table = Table(stored, caption(methods, given.seeds), COLUMNS)
+    without, labeled = (CURVES, GROUPS) if given.curves else (STRUCTURELESS, LABELED)
+    drawn = {name: (lambda rng, make=make: (make(rng), None)) for name, make in without.items()}
+    for name, make in {**drawn, **labeled}.items():
         counts: Counter[tuple[str, str]] = Counter()
         with_real, began = 0, time.process_time()
         for seed in given.seeds:

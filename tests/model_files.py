@@ -59,12 +59,17 @@ def members_of(path):
 
 def write_sealed(path, members, version=1, compression=zipfile.ZIP_DEFLATED):
     """Write members, (name, bytes) or (ZipInfo, bytes), under the seal that a model file of this version has."""
+    path.write_bytes(sealed_archive(members, version, compression))
+
+
+def sealed_archive(members, version=1, compression=zipfile.ZIP_DEFLATED):
+    """Return the bytes of a file with these members."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", compression) as archive:
         for name, content in members.items() if isinstance(members, dict) else members:
             archive.writestr(name, content)
         archive.comment = f"manifoldry model {version} sha256 {'0' * DIGEST_LENGTH}".encode()
-    path.write_bytes(sealed(buffer.getvalue()))
+    return sealed(buffer.getvalue())
 
 
 def sealed(content):

@@ -119,6 +119,43 @@ def test_cells_of_another_object_are_placed_in_the_same_map():
 
 
 @pytest.mark.parametrize(
+    ("slot", "key", "value"),
+    [
+        ("obsm", "X_isomap", np.ones((len(X), 2))),
+        ("uns", "isomap", {"params": {"a": 1.0}}),
+        ("uns", "isomap", "a note"),
+        ("uns", "isomap_neighbors", {}),
+        ("obsp", "isomap_distances", np.eye(len(X))),
+        ("obsp", "isomap_connectivities", np.eye(len(X))),
+    ],
+)
+def test_results_of_other_programs_are_not_overwritten_unless_asked(slot, key, value):
+    model, cells, reference = Isomap(n_neighbors=10), make_cells(), make_cells()
+    getattr(cells, slot)[key] = value
+    with pytest.raises(ValueError, match=rf"another program in {slot}\['{key}'\], .*key_added='X_isomap_manifoldry'"):
+        embed_anndata(cells, model)
+    assert not hasattr(model, "embedding_")  # before any work
+    embed_anndata(reference, model)
+    with pytest.raises(ValueError, match=rf"another program in {slot}\['{key}'\]"):
+        transform_anndata(cells, model, reference)
+    embed_anndata(cells, model, key_added="X_other")
+    np.testing.assert_equal(getattr(cells, slot)[key], value)
+    embed_anndata(cells, model, overwrite=True)
+    np.testing.assert_array_equal(cells.obsm["X_isomap"], model.embedding_)
+    embed_anndata(cells, model)  # its own result
+
+
+def test_cells_can_be_placed_again():
+    model, cells, reference = Isomap(n_neighbors=10), make_cells(), make_cells()
+    embed_anndata(reference, model)
+    transform_anndata(cells, model, reference)
+    transform_anndata(cells, model, reference)
+    np.testing.assert_array_equal(cells.obsm["X_isomap"], model.transform(X))
+    assert cells.uns["isomap"]["params"]["method"] == "Isomap"
+    assert cells.uns["isomap"]["params"] is not reference.uns["isomap"]["params"]
+
+
+@pytest.mark.parametrize(
     ("call", "sentence"),
     [
         (lambda cells: embed_anndata(cells.X, PCA()), "for a table call fit_transform"),

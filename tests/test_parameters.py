@@ -110,11 +110,15 @@ def test_a_misspelled_choice_is_refused_before_any_work(card):
                 model.fit(X)
 
 
-def test_the_constructor_takes_names_only_and_knows_other_words():
-    with pytest.raises(TypeError, match="KMeans takes its parameters by name, for example n_clusters=9"):
-        manifoldry.KMeans(9)
-    with pytest.raises(TypeError, match="UMAP takes its parameters by name, for example n_components=30"):
-        manifoldry.UMAP(30)
+def test_the_constructor_takes_names_and_knows_other_words():
+    with pytest.raises(TypeError, match="KMeans takes parameters by name, and only n_clusters by position; got 2 pos"):
+        manifoldry.KMeans(9, 2)
+    with pytest.raises(TypeError, match="UMAP takes parameters by name, and only n_components by position; got 2 pos"):
+        manifoldry.UMAP(2, 30)
+    with pytest.raises(
+        TypeError, match="AffinityPropagation takes parameters by name, and none by position; got 1 pos"
+    ):
+        manifoldry.AffinityPropagation(0.5)
     with pytest.raises(TypeError, match="'n_iter'; here it is 'max_iter'"):
         manifoldry.TSNE(n_iter=500)
     with pytest.raises(TypeError, match="did you mean 'n_neighbors'"):

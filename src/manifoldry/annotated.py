@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ DEFAULT_REPRESENTATION = "X_pca"
 """The entry of ``obsm`` that is embedded by default, if it is there: that of scanpy."""
 
 
-def embed_anndata(
+def embed_anndata(  # noqa: PLR0913
     adata: Any,
     estimator: Any,
     *,
@@ -24,6 +25,7 @@ def embed_anndata(
     layer: str | None = None,
     y: Any = None,
     key_added: str | None = None,
+    overwrite: bool = False,
     copy: bool = False,
 ) -> Any:
     """Fit an estimator to an AnnData object and store the embedding in it, where scanpy's plots find it.
@@ -44,6 +46,9 @@ def embed_anndata(
         as they are, others with a ``target_weight`` above 0; most methods ignore them.
     key_added : str, optional
         Name in ``obsm``; by default "X_umap" for `UMAP`, "X_isomap" for `Isomap`, and so on.
+    overwrite : bool
+        Whether to replace results of other programs under the same names, such as those of ``sc.tl.umap``; earlier
+        results of this function are replaced in any case.
     copy : bool
         Whether to leave ``adata`` as it is and return a copy with the results.
 
@@ -75,6 +80,7 @@ def embed_anndata(
     _refuse_pairs(model)
     if where == ("obsm", key):
         raise ValueError(f"The result would overwrite what is embedded, obsm[{key!r}]; give it another key_added.")
+    _refuse_replacing(adata, key, overwrite=overwrite)
     rows, targets = _rows(adata, where), _targets(adata, y)
     adata = adata.copy() if copy else adata
     adata.obsm[key] = np.asarray(estimator.fit_transform(rows, targets))
@@ -88,7 +94,13 @@ def embed_anndata(
 
 
 def transform_anndata(
-    adata: Any, estimator: Any, reference: Any, *, key_added: str | None = None, copy: bool = False
+    adata: Any,
+    estimator: Any,
+    reference: Any,
+    *,
+    key_added: str | None = None,
+    overwrite: bool = False,
+    copy: bool = False,
 ) -> Any:
     """Place the cells of another AnnData object in the map that `embed_anndata` made of a reference.
 
@@ -103,13 +115,17 @@ def transform_anndata(
         The object that it was fitted to, which knows what was embedded.
     key_added : str, optional
         Name in ``obsm`` of both.
+    overwrite : bool
+        Whether to replace results of other programs under the same names; earlier results of this library are replaced
+        in any case.
     copy : bool
         Whether to leave ``adata`` as it is and return a copy with the results.
 
     Returns
     -------
     AnnData or None
-        The copy, if asked for; ``obsm`` holds the coordinates under the same name as in the reference.
+        The copy, if asked for; ``obsm`` holds the coordinates under the same name as in the reference, and ``uns`` the
+        parameters.
 
     Examples
     --------
@@ -134,14 +150,43 @@ def transform_anndata(
             "adata has other genes than the reference, or the same in another order: pass "
             "adata[:, reference.var_names], or embed a representation that both have."
         )
+    _refuse_replacing(adata, key, overwrite=overwrite)
     adata = adata.copy() if copy else adata
     adata.obsm[key] = np.asarray(estimator.transform(_rows(adata, where)))
+    name = key.removeprefix("X_")
+    if not _is_ours(adata, name):
+        adata.uns[name] = {"params": dict(known["params"])}
     return adata if copy else None
 
 
 def _check_anndata(adata: Any) -> None:
     if not all(hasattr(adata, name) for name in ("obsm", "obsp", "uns", "layers", "n_obs")):
         raise ValueError(f"An AnnData object is needed; got a {type(adata).__name__}: for a table call fit_transform.")
+
+
+def _refuse_replacing(adata: Any, key: str, *, overwrite: bool) -> None:
+    """Refuse to replace what other programs have stored under the names of the results, before any work."""
+    name = key.removeprefix("X_")
+    if overwrite or _is_ours(adata, name):
+        return
+    written = {
+        "obsm": (key,),
+        "uns": (name, f"{name}_neighbors"),
+        "obsp": (f"{name}_distances", f"{name}_connectivities"),
+    }
+    there = [f"{slot}[{each!r}]" for slot, names in written.items() for each in names if each in getattr(adata, slot)]
+    if there:
+        raise ValueError(
+            f"adata has results of another program in {', '.join(there)}, which would be overwritten; give another "
+            f"name (key_added={key + '_manifoldry'!r}), or pass overwrite=True."
+        )
+
+
+def _is_ours(adata: Any, name: str) -> bool:
+    """Tell whether results under a name are of `embed_anndata`, which records what it embedded."""
+    stored = adata.uns.get(name)
+    parameters = stored.get("params") if isinstance(stored, Mapping) else None
+    return isinstance(parameters, Mapping) and "embedded" in parameters
 
 
 def _source(adata: Any, use_rep: str | None, layer: str | None) -> tuple[str, str]:

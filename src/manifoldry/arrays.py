@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
+from manifoldry import check
 from manifoldry.values import Array
 
 
@@ -35,9 +37,12 @@ def on_host(X: Any, name: str = "X") -> Any:
 
     Tensors on a graphics card are copied from there, those that record gradients are detached, and numbers of half
     precision become single. A tensor in the memory of the host is not copied. Tables that are not in memory are
-    refused, and called by ``name``.
+    refused, and called by ``name``; so are sparse matrices with indices outside of them.
     """
     if isinstance(X, (np.ndarray, list, tuple)):
+        return X
+    if issparse(X):
+        check.sparse_format(name, X)
         return X
     refuse_blocks(X, name)
     if hasattr(X, "detach") and hasattr(X, "cpu"):

@@ -122,6 +122,43 @@ def unmasked(name: str, X: Any) -> None:
         )
 
 
+def sparse_format(name: str, X: Any) -> None:
+    """Refuse a sparse matrix whose indices lead out of it: scipy and scikit-learn follow them without a check."""
+    if len(X.shape) != 2:
+        return  # which has its own error
+    rows, columns = X.shape
+    if X.format in ("csr", "csc", "bsr"):
+        block = getattr(X, "blocksize", (1, 1))
+        lines, width = rows // block[0], columns // block[1]
+        lines, width = (width, lines) if X.format == "csc" else (lines, width)
+        ends = X.indptr
+        sound = ends.dtype.kind == "i" and ends.shape == (lines + 1,) and ends[0] == 0 and (np.diff(ends) >= 0).all()
+        sound = sound and ends[-1] <= min(len(X.indices), len(X.data))
+        parts: tuple[Any, ...] = (X.indices[: ends[-1]],) if sound else ()
+        limits: tuple[int, ...] = (width,)
+    elif X.format == "dok":
+        parts, limits = tuple(np.array(list(X.keys()), dtype=np.int64).reshape(-1, 2).T), (rows, columns)
+        sound = True
+    elif X.format == "lil":
+        sound = [len(row) for row in X.rows] == [len(row) for row in X.data]
+        parts, limits = (np.array([column for row in X.rows for column in row], dtype=np.int64),), (columns,)
+    else:
+        parts, limits = (X.row, X.col) if X.format == "coo" else (), (rows, columns)
+        sound = all(len(part) == len(X.data) for part in parts) and len(getattr(X, "offsets", X.data)) == len(X.data)
+    for part, limit in zip(parts, limits, strict=False):
+        if part.size and (part.dtype.kind != "i" or part.min() < 0 or part.max() >= limit):
+            wrong = part.min() if part.min() < 0 else part.max()
+            raise ValueError(
+                f"{name} is a sparse matrix of shape {X.shape} with the index {wrong}, where indices from 0 to "
+                f"{limit - 1} are expected: build it again from its rows, columns and entries."
+            )
+    if not sound:
+        raise ValueError(
+            f"{name} is a sparse matrix of shape {X.shape} whose arrays do not have the lengths that this shape needs: "
+            "build it again from its rows, columns and entries."
+        )
+
+
 def distinct_points(X: Any) -> None:
     """Refuse constant data: every row the same point, so there is nothing to unfold."""
     first = X[:1]
@@ -268,7 +305,7 @@ def square_affinities(W: Any) -> None:
 
 def weights(W: Array, n_points: int) -> None:
     """Refuse weights of pairs that are not a symmetric, non-negative, connected n x n matrix."""
-    from scipy.sparse.csgraph import connected_components
+    from manifoldry.csgraph import connected_components
 
     if W.shape != (n_points, n_points):
         raise ValueError(f"weights must have shape ({n_points}, {n_points}); got {W.shape}.")

@@ -179,7 +179,7 @@ def test_rows_with_missing_values_are_refused_left_out_or_filled_in(folder, caps
     (folder / "rows.csv").write_text("\n".join(text) + "\n")
     arguments = ["embed", "rows.csv", "--method", "pca", "--no-report", "--no-record", "--force", "-q"]
     assert main([*arguments, "--blocks"]) == 2
-    assert "Row 700 of rows.csv has a missing or infinite value in column 'c'" in capsys.readouterr().err
+    assert "Row 700 (counted from 0) of rows.csv has a missing value in column 'c'" in capsys.readouterr().err
     assert "rows_embedding.csv.parts" not in names()
     for missing in ("drop", "impute"):
         found = []

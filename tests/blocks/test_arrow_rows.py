@@ -105,7 +105,9 @@ def test_rows_with_missing_values_are_refused_by_number_or_left_out(tmp_path):
     values = np.arange(100_000.0)
     missing = np.isin(np.arange(100_000), [3, 70_000])
     parquet.write_table(pa.table({"a": values, "b": pa.array(values, mask=missing)}), tmp_path / "m.parquet")
-    with pytest.raises(ValueError, match=r"Row 3 of m.parquet has a missing or infinite value in column 'b'.*drop"):
+    with pytest.raises(
+        ValueError, match=r"Row 3 \(counted from 0\) of m.parquet has a missing value in column 'b'.*drop"
+    ):
         list(row_blocks(tmp_path / "m.parquet"))
     blocks = row_blocks(tmp_path / "m.parquet", missing="drop")
     np.testing.assert_array_equal(np.concatenate(list(blocks))[:, 1], values[~missing])
@@ -117,16 +119,20 @@ def test_rows_with_missing_values_are_refused_by_number_or_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("name", "columns", "words"),
     [
-        ("named.parquet", None, r"hold no numbers: 'name' \(text\); leave them out by columns=\['a0', 'a1', 'a2'\]"),
-        ("named.parquet", ["name"], "hold no numbers: 'name' .text.; choose others"),
+        (
+            "named.parquet",
+            None,
+            r"hold no numbers: 'name' \(text, such as 'r0'\); leave them out by columns=\['a0', 'a1', 'a2'\]",
+        ),
+        ("named.parquet", ["name"], "hold no numbers: 'name' .text, such as 'r0'.; choose others"),
         ("x.parquet", ["a7"], "has no column 'a7'; there are a0, a1, a2"),
         ("y.parquet", None, "There is no file 'y.parquet'"),
         ("none", None, "has no Parquet, Arrow or CSV file"),
         ("cut.parquet", None, "cut.parquet cannot be read as a Parquet file"),
         ("cut.arrow", None, "cut.arrow cannot be read as an Arrow file"),
         ("cut.npy", None, "cut.npy cannot be read as a NumPy array"),
-        ("odd.csv", None, "odd.csv cannot be read as a text table"),
-        ("text.csv", None, "text.csv cannot be read as a text table.*'cheap'"),
+        ("odd.csv", None, "odd.csv: line 302 has 3 fields, the first lines have 2"),
+        ("text.csv", None, "text.csv: 'cheap' in column 'b' is not read as a number"),
         ("mixed", None, "different formats: csv, parquet"),
         ("other", None, "All files need the same columns; those of 2.csv and 1.csv are others: 'c'"),
         ("x.json", None, "x.json is JSON"),
@@ -150,3 +156,12 @@ def test_what_cannot_be_read_is_refused_in_words(files, tmp_path, name, columns,
         (folder / kept).write_bytes((files / kept).read_bytes())
     with pytest.raises((ValueError, FileNotFoundError), match=words):
         list(row_blocks(folder / name, columns=columns))
+
+
+def test_a_late_word_is_named_with_its_column_among_chosen_ones(tmp_path):
+    (tmp_path / "late.csv").write_text("a,b,c,d\n" + "1,2,3,4\n" * 300 + "1,2,cheap,4\n")
+    with pytest.raises(ValueError, match=r"late.csv: 'cheap' in column 'c' is not read as a number"):
+        list(row_blocks(tmp_path / "late.csv", columns=["b", "c"]).blocks())
+    (tmp_path / "late.csv").write_text("a,b,c,d\n" + "1,2,3,4\n" * 300 + "1,2,3\n")
+    with pytest.raises(ValueError, match="line 302 has 3 fields, the first lines have 4"):
+        list(row_blocks(tmp_path / "late.csv", columns=["b", "c"]).blocks())

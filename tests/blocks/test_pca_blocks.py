@@ -61,7 +61,9 @@ def rounding(X):
     return share + 2 * np.sqrt(len(X)) * EPS * np.linalg.norm(X.mean(axis=0)) / np.sqrt(values[0]), values
 
 
-@pytest.mark.parametrize("parameters", [{"n_components": 3}, {"n_components": 0.9}, {"n_components": "mle"}, {}])
+@pytest.mark.parametrize(
+    "parameters", [{"n_components": 3}, {"n_components": 0.9}, {"n_components": "mle"}, {"n_components": None}]
+)
 @pytest.mark.parametrize("whiten", [False, True])
 def test_all_rows_give_the_components_of_memory(X, parameters, whiten):
     whole = decomposition.PCA(svd_solver="full", whiten=whiten, **parameters).fit(X)
@@ -172,5 +174,5 @@ def test_a_random_projection_depends_on_the_number_of_rows():
     np.testing.assert_array_equal(fit.components_, whole.components_)
     assert len(few.components_) < len(fit.components_)
     assert fit.n_components == "auto"
-    with pytest.raises(ValueError, match="and there are 400 columns; raise eps"):
+    with pytest.raises(ValueError, match="but X has 400 columns: raise eps"):
         GaussianRandomProjection("auto", eps=0.1).fit(row_blocks(X))

@@ -151,7 +151,7 @@ def test_ways_around_that_are_long_in_a_thin_graph_are_no_hidden_short_circuits(
     found = suggest_neighbors(swiss_roll(1000, hole=True, random_state=4).X)
     assert found.rows[0].short_circuited
     assert found.row().n_short_circuits == 0
-    assert "without short circuits that would rule its distances" in found.why
+    assert "without short circuits that would dominate its distances" in found.why
     assert "can no longer be told" not in found.why
 
 
@@ -222,3 +222,37 @@ def test_a_thin_graph_is_no_short_circuit():
     thin = NeighborRow(5, 1, 1, 0.0, 0, 0.0, change=0.12, torn=0.3, thin_before=True)
     assert not thin.breaks
     assert NeighborRow(5, 1, 1, 0.0, 0, 0.0, change=0.05, torn=0.3).breaks
+
+
+def holed_s_curve(n, seed):
+    """Return points of an S-curve with a hole of radius 0.4 in its middle, and their coordinates on it."""
+    rng = np.random.default_rng(seed)
+    t, height = 3 * np.pi * (rng.random(4 * n) - 0.5), 2 * rng.random(4 * n)
+    kept = np.flatnonzero((t / (1.5 * np.pi)) ** 2 + (height - 1) ** 2 > 0.16)[:n]
+    t, height = t[kept], height[kept]
+    return np.stack([np.sin(t), height, np.sign(t) * (np.cos(t) - 1)], axis=1), np.stack([t, height], axis=1)
+
+
+def cut_cylinder(n, seed):
+    rng = np.random.default_rng(seed)
+    turn, height = 1.7 * np.pi * rng.random(n), 4 * rng.random(n)
+    return np.stack([np.cos(turn), np.sin(turn), height], axis=1), np.stack([turn, height], axis=1)
+
+
+@pytest.mark.parametrize(("surface", "n", "seed"), [(holed_s_curve, 1200, 105), (cut_cylinder, 500, 106)])
+def test_a_tear_that_ends_a_thin_graph_begins_the_range(surface, n, seed):
+    X, truth = surface(n, seed)
+    found = suggest_neighbors(X)
+    torn = next(row for row in found.rows if row.tears)
+    assert torn.n_neighbors == 5
+    assert all(row.affected < 0.15 and not row.tears for row in found.rows if row.n_neighbors > 5)
+    assert found.low >= 5
+    assert found.high == 30
+    assert "can no longer be told" not in found.why
+    errors = [
+        quality.procrustes(manifoldry.Isomap(n_neighbors=k).fit_transform(X), truth, kind="similarity").error
+        for k in (4, 10, int(found))
+    ]
+    # With 4 neighbors the distances are those of detours: twice the error of 10 and more. The suggestion is as good.
+    assert errors[0] > 4 * errors[1]
+    assert errors[2] < 1.1 * errors[1]

@@ -225,13 +225,6 @@ def test_a_number_of_clusters_that_cannot_be_is_refused(card, n_clusters):
         make(card, n_clusters=n_clusters).fit(bent_sheet(60))
 
 
-@among(COUNTED)
-def test_parameters_are_given_by_name(card):
-    assert card.cls(n_clusters=5).n_clusters == 5
-    with pytest.raises(TypeError, match="by name"):
-        card.cls(5)
-
-
 @among([card for card in CARDS if "metric" in inspect.signature(card.cls).parameters])
 def test_distances_instead_of_points_are_refused(card):
     with pytest.raises(ValueError, match="needs points"):

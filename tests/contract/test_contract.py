@@ -87,25 +87,7 @@ def agreement(model):
     return ROUNDING
 
 
-SLOW_DEFAULTS = (
-    manifoldry.Autoencoder,
-    manifoldry.ColoredMVU,
-    manifoldry.LandmarkMVU,
-    manifoldry.MVE,
-    manifoldry.NonlinearFactorAnalysis,
-    manifoldry.ManifoldCharting,
-    manifoldry.ParametricTSNE,
-    manifoldry.ParametricUMAP,
-    manifoldry.PrincipalSurface,
-    manifoldry.SPE,
-    manifoldry.TesseraMap,
-)
-"""Methods whose checks with default parameters take minutes together; those with fewer starts or epochs do not."""
-
-DEFAULTS = [card.cls for card in OWN if card is not AUTO and card.cls not in SLOW_DEFAULTS]
-
-
-@parametrize_with_checks([cls() for cls in DEFAULTS] + [make(card) for card in CARDS])
+@parametrize_with_checks([make(card) for card in CARDS])
 def test_scikit_learn_checks(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", manifoldry.DisconnectedWarning)
@@ -113,8 +95,8 @@ def test_scikit_learn_checks(estimator, check):
 
 
 @pytest.mark.heavy
-@parametrize_with_checks([cls() for cls in SLOW_DEFAULTS])
-def test_scikit_learn_checks_of_slow_defaults(estimator, check):
+@parametrize_with_checks([card.cls() for card in OWN if card is not AUTO])
+def test_scikit_learn_checks_with_default_parameters(estimator, check):
     test_scikit_learn_checks(estimator, check)
 
 

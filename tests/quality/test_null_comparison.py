@@ -10,7 +10,7 @@ from sklearn.decomposition import PCA
 from manifoldry import TSNE, UMAP, Isomap
 from manifoldry.quality import null_comparison
 
-MIN_GAP, LEVEL = 2.5, 0.05
+MIN_GAP, LEVEL, MIN_STEP = 2.5, 0.05, 2.5
 
 
 class Columns(TransformerMixin, BaseEstimator):
@@ -102,7 +102,16 @@ def test_the_picture_of_a_fitted_estimator_is_judged_as_it_is(heaps):
     model = TSNE(perplexity=10, max_iter=300).fit(heaps)
     found = null_comparison(model, heaps, n_nulls=1)
     assert (found.embedding == model.embedding_).all()
-    assert repr(found).splitlines()[0].split() == ["cluster", "points", "leaving", "leakage", "p", "gap", "verdict"]
+    assert repr(found).splitlines()[0].split() == [
+        "cluster",
+        "points",
+        "leaving",
+        "leakage",
+        "p",
+        "gap",
+        "step",
+        "verdict",
+    ]
     assert repr(found).endswith(found.sentence)
 
 
@@ -135,3 +144,48 @@ def test_bad_input_is_refused_before_any_fit(change, message):
     given = {"estimator": PCA(2), "X": np.random.default_rng(0).random((50, 3)), **change}
     with pytest.raises(ValueError, match=message):
         null_comparison(given.pop("estimator"), given.pop("X"), **given)
+
+
+def tree(rng):
+    """Return points along five arms that meet, in ten dimensions, with noise."""
+    arms = rng.normal(size=(5, 10))
+    arms /= np.linalg.norm(arms, axis=1, keepdims=True)
+    return 10 * rng.random((450, 1)) * arms[rng.integers(5, size=450)] + 0.1 * rng.normal(size=(450, 10))
+
+
+def walk(rng):
+    return np.cumsum(rng.normal(size=(500, 10)), axis=0)
+
+
+@pytest.mark.parametrize("draw", [tree, walk])
+def test_segments_of_connected_curves_are_not_real(draw):
+    found = null_comparison(TSNE(), draw(np.random.default_rng(1)), random_state=1)
+    # A segment separates few pairs of neighbors wherever it is cut off: by the pairs alone it would be real.
+    few = (found.p_values <= LEVEL) & (found.gaps >= MIN_GAP)
+    assert few.any()
+    assert len(found.real) == 0
+    assert (found.steps[few] < MIN_STEP).all()
+    assert np.isnan(found.steps[~few]).all()
+
+
+def test_two_gaussians_four_standard_deviations_apart_are_real():
+    X = np.random.default_rng(2).normal(size=(400, 10))
+    X[::2, 0] += 4.0
+    found = null_comparison(TSNE(), X, random_state=2)
+    real = found.labels[:, None] == found.real
+    assert real.sum() > 350
+    # Each is one Gaussian, but for the 2.3 % of the points on the far side of the middle.
+    sides = [np.bincount(np.arange(400)[mine] % 2, minlength=2) for mine in real.T]
+    assert {int(side.argmax()) for side in sides} == {0, 1}
+    assert all(side.min() < 0.05 * side.sum() for side in sides)
+    assert np.isnan(found.steps).all()  # clouds, not curves
+
+
+def test_curves_with_a_gap_between_them_are_real():
+    turn = np.pi * np.random.default_rng(3).random((2, 150, 1))
+    arcs = np.concatenate([np.cos(turn), np.sin(turn)], axis=2)
+    moons = np.concatenate([arcs[0], [1.0, 0.5] - arcs[1]])
+    found = null_comparison(Columns(), moons, clusters=np.repeat([0, 1], 150))
+    assert found.verdicts == ("real", "real")
+    assert (found.steps >= MIN_STEP).all()
+    assert f"{found.steps[0]:.2f}" in repr(found)

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.quality import picture_clusters, structureless
-from manifoldry.quality.picture_clusters import cut, join_noise, leakage, least_size
+from manifoldry.quality.picture_clusters import border_step, cut, join_noise, leakage, least_size, spread_dimension
+from manifoldry.run import Run
 
 EPS = np.finfo(float).eps
 
@@ -135,3 +137,33 @@ def test_bad_input_is_refused_in_a_sentence():
         picture_clusters(np.eye(3), min_cluster_size=1)
     with pytest.raises(ValueError, match=r"Y .*NaN"):
         picture_clusters([[np.nan, 0.0], [1.0, 2.0]])
+
+
+def listed(X, k=10):
+    return neighbor_graph(X, NeighborRule(k), Run(0))[0]
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_a_curve_spreads_in_one_dimension_and_a_sheet_in_two(noise):
+    rng = np.random.default_rng(0)
+    turn = 4 * np.pi * rng.random(400)
+    curve = np.column_stack([turn, np.cos(turn), np.sin(turn), np.zeros((400, 3))])
+    sheet = np.column_stack([20 * rng.random((400, 2)), np.zeros((400, 4))])
+    for X, d in ((curve, 1), (sheet, 2)):
+        lists = listed(X + noise * rng.normal(size=X.shape))
+        # Within a fourth: neighbors beyond the ends are missing, and zigzags are longer than what they follow.
+        assert spread_dimension(lists, np.ones(400, dtype=bool), Run(0)) == pytest.approx(d, rel=0.25)
+
+
+@pytest.mark.parametrize("gap", [6.0, 15.0])
+def test_the_step_over_a_gap_of_a_line(gap):
+    line = np.concatenate([np.arange(20.0), 19.0 + gap + np.arange(40.0)])[:, None]
+    first = np.arange(60) < 20
+    # The fifth neighbor inside is 3 away, at an end 5; the shortest step out is the gap itself.
+    assert border_step(line, listed(line), first, "euclidean", Run(0)) == pytest.approx(gap / 3)
+    assert border_step(line, listed(line), ~first, "euclidean", Run(0)) == pytest.approx(gap / 3)
+
+
+def test_a_cluster_that_falls_apart_has_no_step_out():
+    line = np.concatenate([np.arange(20.0), 100 + np.arange(20.0), 110 + 20 + np.arange(20.0)])[:, None]
+    assert border_step(line, listed(line), np.arange(60) // 20 != 1, "euclidean", Run(0)) == 0

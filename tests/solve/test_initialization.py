@@ -7,7 +7,7 @@ from scipy.sparse import block_diag, csr_array
 from scipy.spatial.distance import cdist
 
 from manifoldry.run import Run
-from manifoldry.solve.initialization import JITTER, best_scale, check_init, initial_layout
+from manifoldry.solve.initialization import JITTER, best_scale, check_init, given_layout, initial_layout
 
 
 def affinities(n, seed=0):
@@ -74,6 +74,18 @@ def test_copies_start_apart():
     assert len(np.unique(Y, axis=0)) == 15
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e-3, 7.0, 1e4, 1e300])
+def test_a_given_start_has_no_unit(unit):
+    """Centered, widest column of standard deviation 1, in its own shape to 2**-14 of its width, of 3 to 4 here."""
+    Y = np.random.default_rng(4).uniform(size=(60, 2)) * [3.0, 1.0]
+    start = given_layout(unit * Y, Run(0))
+    assert np.array_equal(start, given_layout(Y, Run(0)))
+    np.testing.assert_allclose(start.mean(axis=0), 0, atol=1e-14)
+    np.testing.assert_allclose(start.std(axis=0).max(), 1, rtol=1e-12)
+    np.testing.assert_allclose(start, (Y - Y.mean(axis=0)) / Y[:, 0].std(), atol=4 / 2**14)
+    assert len(np.unique(given_layout(np.zeros((9, 2)), Run(0)), axis=0)) == 9
+
+
 def test_same_seed_same_start():
     X = np.random.default_rng(3).standard_normal((30, 3))
     one, two, other = (initial_layout("random", X, affinities(30), 2, Run(seed)) for seed in (0, 0, 1))
@@ -86,8 +98,13 @@ def test_same_seed_same_start():
     [
         ("pca", True, "needs rows of features or all distances"),
         ("ipa", True, "init='ipa' needs rows of features, .* take 'spectral' or 'auto'"),
-        (np.zeros((9, 2)), False, r"one row for each of the 10 points and 2 columns; got shape \(9, 2\)"),
+        (
+            np.zeros((9, 2)),
+            False,
+            r"for each of the 10 points and 2 columns; got shape \(9, 2\)",
+        ),
         (np.full((10, 2), np.nan), False, "must be finite"),
+        (np.full((10, 2), 1j), False, "real numbers .* type complex128"),
     ],
 )
 def test_what_cannot_be_a_start_is_refused(init, graph, sentence):

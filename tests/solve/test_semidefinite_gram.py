@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.sparse as sp
 
 from manifoldry import datasets
@@ -122,6 +123,13 @@ def test_a_false_bound_is_not_proven(monkeypatch):
         assert np.isfinite(proof.bound)
         assert proof.smallest > 0
     monkeypatch.setattr("manifoldry.solve.semidefinite.gram_proof.MAX_RAISES", 1)
+    for seed in range(5):  # a millionth beside the border of what is feasible, a million times what rounding does
+        wild = np.random.default_rng(seed).normal(size=len(B))
+        missing = -scipy.linalg.eigvalsh(rows.T @ (wild[:, None] * rows) - form, rows.T @ rows)[0]
+        for share, proven in ((-1e-6, False), (1e-6, True)):
+            border = wild + missing + share * np.abs(wild + missing).max()
+            proof = prove_bound(operator, term, border, np.eye(basis.shape[1]))
+            assert np.isfinite(proof.bound) == proven
     assert prove_bound(operator, term, -np.ones(len(B)), np.eye(basis.shape[1])).bound == np.inf
 
 

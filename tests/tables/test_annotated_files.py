@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from manifoldry.tables import read_table, write_coordinates
+from manifoldry.tables import Table, read_table, write_coordinates
 
 anndata = pytest.importorskip("anndata")
 
@@ -114,3 +114,65 @@ def test_declared_sizes_are_refused_before_they_are_read(tmp_path):
     assert (tmp_path / "data.h5ad").stat().st_size < 10**6
     with pytest.raises(ValueError, match=r"takes 16,000.0 GB once it is unpacked"):
         read_table(tmp_path / "data.h5ad")
+
+
+SECRET = b"what nobody may read" * 100
+
+
+def dataset_outside(file, where, folder):
+    del file[where]
+    file.create_dataset(where, shape=(20,), dtype="u1", external=[(str(folder / "secret.txt"), 0, 20)])
+
+
+def matrix_outside(file, where, folder):
+    del file[where]
+    file.create_dataset(where, shape=(20, 3), dtype="u1", external=[(str(folder / "secret.txt"), 0, 60)])
+
+
+def link_outside(file, where, folder):
+    del file[where]
+    file[where] = h5py.ExternalLink(str(folder / "other.h5ad"), where)
+
+
+def virtual(file, where, folder):
+    del file[where]
+    layout = h5py.VirtualLayout(shape=(20, 3), dtype="f8")
+    layout[:] = h5py.VirtualSource(str(folder / "other.h5ad"), "obsm/X_pca", shape=(20, 3))
+    file.create_virtual_dataset(where, layout)
+
+
+def soft_through_link(file, where, folder):
+    del file[where]
+    file["through"] = h5py.ExternalLink(str(folder / "other.h5ad"), "/")
+    file[where] = h5py.SoftLink(f"/through/{where}")
+
+
+@pytest.mark.parametrize("spoil", [dataset_outside, matrix_outside, link_outside, virtual, soft_through_link])
+@pytest.mark.parametrize("where", ["X", "layers/dense", "obsm/X_pca", "obs", "obs/total", "var", "var/_index", "uns/u"])
+@pytest.mark.parametrize("key", [None, "obsm/X_pca"])
+def test_data_in_other_files_is_never_read(cells, tmp_path, spoil, where, key, monkeypatch):
+    (tmp_path / "secret.txt").write_bytes(SECRET)
+    (tmp_path / "other.h5ad").write_bytes(cells.read_bytes())
+    path = tmp_path / "odd.h5ad"
+    path.write_bytes(cells.read_bytes())
+    with h5py.File(path, "r+") as file:
+        file["uns"]["u"] = np.arange(3)
+        spoil(file, where, tmp_path)
+    monkeypatch.setattr("anndata.io.read_elem", lambda *_: pytest.fail("something was read"))
+    with pytest.raises(ValueError, match=r"odd.h5ad is not read: '/[\w/]+' lies in another file"):
+        read_table(path, key=key)
+    table = Table(np.zeros((20, 1)), ("a",), np.arange(20))
+    with pytest.raises(ValueError, match="lies in another file"):
+        write_coordinates(tmp_path / "out.h5ad", np.zeros((20, 2)), table, source=path)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["odd.h5ad", "other.h5ad", "secret.txt"]
+    assert (tmp_path / "other.h5ad").read_bytes() == cells.read_bytes()
+
+
+def test_links_within_the_file_are_followed(cells, tmp_path):
+    path = tmp_path / "linked.h5ad"
+    path.write_bytes(cells.read_bytes())
+    with h5py.File(path, "r+") as file:
+        file["obsm"].move("X_pca", "kept")
+        file["obsm/X_pca"] = h5py.SoftLink("/obsm/kept")
+        file["uns/up"] = file["/"]  # a cycle
+    np.testing.assert_array_equal(read_table(path, key="obsm/X_pca").X, PCA)

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -94,7 +95,7 @@ def test_pickled_objects_are_never_opened(tmp_path):
     np.save(tmp_path / "data.npy", np.array([{}, []], dtype=object), allow_pickle=True)
     refused(tmp_path / "data.npy", "Python objects, which may run any program and are never opened")
     np.savez(tmp_path / "data.npz", X=np.array([{}], dtype=object))
-    refused(tmp_path / "data.npz", "cannot be read as a NumPy archive: Object arrays cannot be loaded")
+    refused(tmp_path / "data.npz", "X.npy of data.npz holds Python objects, which may run any program")
     (tmp_path / "data.pkl").write_bytes(b"\x80\x04.")
     refused(tmp_path / "data.pkl", "a pickle, which is never opened")
 
@@ -157,7 +158,7 @@ def test_sparse_indices_that_lead_out_are_refused(tmp_path):
 
 
 def test_missing_values_of_sparse_matrices(tmp_path):
-    matrix = sparse.csr_array(np.array([[0.0, 2.0, 0, 0, 0], [np.nan, 0, 0, 0, 0], [1.0, np.inf, 0, 0, 0]]))
+    matrix = sparse.csr_array(np.array([[0.0, 2.0, 0, 0, 0], [np.nan, 0, 0, 0, 0], [1.0, np.nan, 0, 0, 0]]))
     sparse.save_npz(tmp_path / "data.npz", matrix)
     refused(tmp_path / "data.npz", r"2 rows of 3 have missing values, in columns x0 \(1\), x1 \(1\)")
     assert read_table(tmp_path / "data.npz", missing="drop").X.toarray().tolist() == [[0, 2, 0, 0, 0]]
@@ -204,7 +205,7 @@ def test_counts_of_genes_are_turned_and_named(tmp_path):
         ("matrix coordinate real general\n2 2 2\n1 1 1\n", "declares 2 entries and has 1"),
         ("matrix coordinate real general\n2 2 1\n3 1 1\n", "outside of its declared size"),
         ("matrix coordinate real general\n2 2 1\n0 1 1\n", "outside of its declared size"),
-        ("matrix coordinate real general\n2 2 1\n1 1 x\n", "entries that are no numbers"),
+        ("matrix coordinate real general\n2 2 1\n1 1 x\n", "entry 1 is '1 1 x', and each needs 3 numbers"),
         ("matrix coordinate real general\n0 2 0\n", "of 0 x 2"),
         ("graph coordinate real general\n1 1 1\n", "does not begin like a Matrix Market file"),
     ],
@@ -245,3 +246,86 @@ def test_a_header_that_declares_too_much_is_refused(tmp_path):
     refused(tmp_path / "data.npy", "cannot be read as a NumPy array")
     (tmp_path / "data.npy").write_bytes(content.getvalue().replace(b"(6, 3), }    ", b"(99999999, 3)}"))
     refused(tmp_path / "data.npy", "is cut off: its header declares 2399999976 bytes, it has")
+
+
+def market(sizes, kind="coordinate real general", body="1 1 1\n"):
+    return f"%%MatrixMarket matrix {kind}\n{sizes}\n{body}".encode()
+
+
+def archive(form, shape):
+    """Return a sparse archive of a small matrix that declares another shape."""
+    whole, changed = io.BytesIO(), io.BytesIO()
+    sparse.save_npz(whole, sparse.random(60, 5, 0.5, format=form, random_state=0))
+    whole.seek(0)
+    np.savez(changed, **{**np.load(whole), "shape": np.array(shape)})
+    return changed.getvalue()
+
+
+def header(shape):
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(head, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    return head.getvalue() + bytes(100)
+
+
+def zipped(content):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as members:
+        members.writestr("X.npy", content)
+    return file.getvalue()
+
+
+TOO_WIDE, TOO_LONG = "declares 1,000,000,000 columns and holds", "declares 1,000,000,000 rows and holds"
+DECLARED = {
+    "wide.mtx": (market("60 1000000000 1"), TOO_WIDE + " 1 entry; leave empty columns out"),
+    "long.mtx": (market("1000000000 60 1"), TOO_LONG),
+    "void.mtx": (market("60 1000000000 0", body=""), TOO_WIDE + " 0 entries"),
+    "square.mtx": (market("1000000000 1000000000 1", "coordinate real symmetric"), TOO_LONG),
+    "wide.mtx.gz": (gzip.compress(market("60 1000000000 1")), TOO_WIDE),
+    "dense.mtx": (market("60000 10000", "array real general", "1\n"), "cut off .* declares 600,000,000 entries"),
+    "dense.mtx.gz": (
+        gzip.compress(market("600 1000", "array real general", "1\n")),
+        "cut off .* declares 600,000 entries",
+    ),
+    **{f"{form}-wide.npz": (archive(form, (60, 10**9)), TOO_WIDE) for form in ("csr", "csc", "coo")},
+    **{f"{form}-long.npz": (archive(form, (10**9, 5)), TOO_LONG) for form in ("csr", "csc", "coo")},
+    "strange.npz": (archive("csr", (60, 5, 1)), "no two numbers as the shape"),
+    "dense.npy": (header((10**6, 1000)), "cut off: its header declares 8000000000 bytes"),
+    "dense.npz": (zipped(header((10**6, 1000))), "X.npy of dense.npz is cut off"),
+}
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_sizes_that_a_file_declares_take_no_memory(tmp_path, name):
+    content, match = DECLARED[name]
+    (tmp_path / name).write_bytes(content)
+    tracemalloc.start()
+    try:
+        refused(tmp_path / name, match)
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_sparse_matrix_may_have_many_columns_but_not_any_number(tmp_path):
+    sparse.save_npz(tmp_path / "hashed.npz", sparse.random(5, 2**20, 1e-5, format="csr", random_state=0))
+    assert read_table(tmp_path / "hashed.npz").X.shape == (5, 2**20)
+    sparse.save_npz(
+        tmp_path / "wide.npz",
+        sparse.csr_array((np.ones(30_000), (np.zeros(30_000), np.arange(30_000))), (2, 2**21 + 1)),
+    )
+    refused(tmp_path / "wide.npz", "has 2,097,153 columns; at most 2,097,152 are read")
+
+
+@pytest.mark.parametrize("missing", ["refuse", "drop", "impute", "keep"])
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_infinity_is_not_missing(tmp_path, missing, value, dtype):
+    array = np.eye(5, 9, dtype=dtype)
+    array[3, 1] = value
+    array[0, 2] = np.nan
+    np.save(tmp_path / "data.npy", array)
+    sparse.save_npz(tmp_path / "data.npz", sparse.csr_array(array))
+    precision = "single" if dtype == "f4" else "double"
+    for name in ("data.npy", "data.npz"):
+        match = rf"Column 'x1' is infinite in row 4 \(counted from 1\), .* largest one in {precision} precision"
+        refused(tmp_path / name, match, missing=missing)

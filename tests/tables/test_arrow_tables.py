@@ -127,3 +127,12 @@ def test_a_text_that_comes_often_is_in_memory_once(tmp_path, monkeypatch):
     monkeypatch.setattr("manifoldry.tables.refusals.available_memory", lambda: 1000)
     with pytest.raises(ValueError, match="0 MB of memory are free"):
         read_table(tmp_path / "data.parquet")
+
+
+def test_rows_without_bytes_are_not_believed(tmp_path, monkeypatch):
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([10**9]), pa.array([1.5]))
+    with ipc.new_file(tmp_path / "runs.arrow", pa.schema([("x", runs.type)])) as writer:
+        writer.write_batch(pa.record_batch([runs], ["x"]))
+    monkeypatch.setattr("manifoldry.tables.refusals.available_memory", lambda: 10**10)
+    with pytest.raises(ValueError, match=r"runs.arrow takes 64.0 GB once it is unpacked"):
+        read_table(tmp_path / "runs.arrow")

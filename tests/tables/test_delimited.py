@@ -120,7 +120,7 @@ def test_files_of_other_programs(read, text, features, first):
 
 def test_what_is_found_out_can_be_said_instead(read):
     assert read("1,2\n3,4\n", header=True).features == ("1", "2")
-    refused(read, "a,b\n1,2\n", "'a' in row 1 is no number", header=False)
+    refused(read, "a,b\n1,2\n", "'a' in row 1 is not read as a number", header=False)
     assert read("1!2\n3!4\n", delimiter="!").X.tolist() == [[1, 2], [3, 4]]
     assert read("1\t2\n", delimiter="tab").X.tolist() == [[1, 2]]
     refused(read, "a,b\n1,2\n", "delimiter must be one character, or one of tab", delimiter="<>")
@@ -132,7 +132,7 @@ def test_decimal_commas(read):
     assert table.X.tolist() == [[1.5, 2], [3.25, 4]]
     assert "Numbers are read with a decimal comma." in table.remarks
     assert read("x\n1,5\n2,5\n").X.tolist() == [[1.5], [2.5]]
-    refused(read, "a;b\n1.234,5;2\n1.000,5;4\n", "'1.234,5' in row 1 is no number")
+    assert read("a;b\n1.234,5;2\n1.000,5;4\n").X.tolist() == [[1234.5, 2], [1000.5, 4]]
 
 
 def test_truth_values_are_numbers_and_dates_are_not(read):
@@ -155,7 +155,7 @@ def test_quoted_fields(read):
     assert table.X.tolist() == [[1, 2], [3, 4], [5, 6], [7, 8]]
 
 
-MISSING = "a,b,c\n1,,7\n,2,7\nNA,?,7\n3,inf,7\nnull,4,7\n5,6,7\n"
+MISSING = "a,b,c\n1,,7\n,2,7\nNA,?,7\n3,nan,7\nnull,4,7\n5,6,7\n"
 
 
 def test_missing_values_are_counted_and_refused(read):
@@ -193,7 +193,7 @@ def test_missing_words_are_texts_in_a_column_of_text(read):
 
 def test_a_column_that_was_to_be_numbers_is_refused(read):
     text = "price,b\n" + "1,2\n" * 11 + "cheap,3\n"
-    refused(read, text, r"Column 'price': 'cheap' in row 12 is no number.*drop='price'.*color='price'")
+    refused(read, text, r"Column 'price': 'cheap' in row 12 is not read as a number.*drop='price'.*color='price'")
     assert read(text, color=["price"]).features == ("b",)
     assert read(text, drop=["price"]).features == ("b",)
 
@@ -252,7 +252,7 @@ def test_bytes_of_another_encoding_far_behind_the_beginning(read):
 def test_compressed_text(read):
     assert read(gzip.compress(IRIS.encode()), name="data.csv.gz").features == ("length", "width")
     assert read(gzip.compress(b"a\tb\n1\t2\n"), name="data.tsv.gz").features == ("a", "b")
-    with pytest.raises(ValueError, match=r"data.csv.gz cannot be read as a text table: Compressed file ended"):
+    with pytest.raises(ValueError, match=r"data.csv.gz cannot be read as a text table: it is cut off"):
         read(
             gzip.compress(np.random.default_rng(0).normal(size=500).tobytes().hex().encode())[:-100], name="data.csv.gz"
         )

@@ -318,8 +318,21 @@ def test_refused(settings, match):
 
 def test_pieces_are_bridged_or_refused():
     X = np.concatenate([cloud(8, 2, 1), cloud(8, 2, 2) + 50])
-    with pytest.warns(UserWarning, match="1 shortest bridges"):
+    with pytest.warns(UserWarning, match="a shortest edge .* joins them"):
         eat = EAT(n_neighbors=3).fit(X)
     assert eat.diagnostics_["bridges"].shape == (1, 3)
     with pytest.raises(ValueError, match="2 components"):
         EAT(n_neighbors=3, disconnected="raise").fit(X)
+
+
+@pytest.mark.parametrize("n", [4, 5, 6])
+def test_nothing_to_stretch_is_said_and_proven(n):
+    """Six neighbors of up to seven points are all pairs: their stretch is 0, and so is the bound."""
+    X = np.random.default_rng(90210).normal(size=(n, 3))
+    model = EAT().fit(X)
+    assert (model.certificate_.objective, model.certificate_.bound, model.certificate_.gap) == (0.0, 0.0, 0.0)
+    assert model.certificate_.optimal
+    assert model.stretch_ == 0
+    assert any("nothing to stretch" in sentence for sentence in model.diagnostics_["remarks"])
+    rest = EAT().fit(np.random.default_rng(90211).normal(size=(30, 3)))
+    assert not any("nothing to stretch" in sentence for sentence in rest.diagnostics_["remarks"])

@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from helpers import graph_of, problems, rigid_error, sample_of
-from manifoldry import MVU, FastMVU, LandmarkMVU, datasets
+from manifoldry import MVU, ColoredMVU, FastMVU, LandmarkMVU, datasets
 from manifoldry.embedders import mvu as mvu_module
 from manifoldry.embedders.fastmvu import _best_layout
 from manifoldry.run import Run
@@ -410,3 +410,27 @@ def test_advice_where_the_points_need_more_dimensions(method):
         in (clone(method).fit(cloud).diagnostics_["advice"][0])
     )
     assert problems(clone(method).fit(sheet)) == ()
+
+
+def unfolded(model):
+    return model.spectrum_.vectors * np.sqrt(np.maximum(model.spectrum_.values, 0.0))
+
+
+def test_what_is_certified_is_what_is_returned():
+    """A pair a hundredth of the others apart needs dimensions of little variance: they are not cut."""
+    line = np.concatenate([np.arange(12.0), [3.01, 7.01]])[:, None] * [[1.0, 2.0, 3.0]]
+    model = MVU(n_neighbors=4).fit(line)
+    graph, V = model.graph_, unfolded(model)
+    squares = np.square(np.linalg.norm(V[graph.rows()] - V[graph.indices], axis=1) / graph.lengths)
+    assert model.certificate_.optimal
+    assert np.abs(squares - 1).max() <= model.slack + 1e-3 + model.certificate_.violation
+    assert np.square(V).sum() == pytest.approx(model.stretch_, rel=1e-4)
+    assert "duplicates" not in model.certificate_.claim
+
+
+@pytest.mark.parametrize("method", [MVU(n_neighbors=4), ColoredMVU(n_neighbors=4)])
+def test_a_certificate_with_duplicates_says_what_it_takes_them_for(method):
+    X = np.random.default_rng(12).normal(size=(8, 3))
+    doubled = clone(method).fit(np.concatenate([X, X[:4]]), np.arange(12) % 2)
+    assert "duplicates taken as a thousandth of the median distance apart" in doubled.certificate_.sentence
+    assert "duplicates" not in clone(method).fit(X, np.arange(8) % 2).certificate_.claim

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import kneighbors_graph
 
-from manifoldry import SNE, TSNE, NeighborGraph, Stop, SymmetricSNE, datasets, quality
+from manifoldry import SNE, TSNE, UMAP, NeighborGraph, Stop, SymmetricSNE, datasets, quality
 from manifoldry.geometry.entropic import perplexity_probabilities
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.run import Run
@@ -384,3 +384,16 @@ def test_a_divergence_that_was_estimated_says_so(monkeypatch):
     assert estimated.diagnostics_["kl_divergence"] == "estimated (fft)"
     # The repulsion is good to 1e-2, of which the divergence has the logarithm of a sum.
     assert estimated.kl_divergence_ == pytest.approx(exact.kl_divergence_, abs=1e-2)
+
+
+@pytest.mark.parametrize("method", [TSNE, SNE, SymmetricSNE, UMAP])
+def test_the_unit_of_a_given_start_does_not_matter(method):
+    """The start is rounded to 2**-14 of its width, so rounding errors of 1e-13 change no bit of it, but for ties."""
+    X, labels = (
+        datasets.gaussian_clusters(150, random_state=8).X,
+        datasets.gaussian_clusters(150, random_state=8).labels,
+    )
+    Y = np.random.default_rng(9).normal(size=(90, 2))
+    first, second = (method(init=start, random_state=0).fit_transform(X) for start in (Y, 1000 * Y + 5))
+    assert np.array_equal(first, second)
+    assert first_neighbor_right(second, labels) > 0.95

@@ -7,7 +7,15 @@ from scipy.stats import multivariate_normal
 from sklearn import decomposition, random_projection
 
 import manifoldry
-from manifoldry import NMF, PCA, ClassicalMDS, IncrementalPCA, SparsePCA
+from manifoldry import (
+    NMF,
+    PCA,
+    ClassicalMDS,
+    GaussianRandomProjection,
+    IncrementalPCA,
+    SparsePCA,
+    SparseRandomProjection,
+)
 
 CARDS = [card for card in manifoldry.methods() if card.wrapped]
 
@@ -150,3 +158,16 @@ def test_sparse_pca_keeps_the_axis_of_a_single_row():
     named = SparsePCA(n_components=3, random_state=0).set_output(transform="pandas").fit(frame)
     assert named.transform(frame.iloc[:1]).shape == (1, 3)
     assert isinstance(named.embedding_, np.ndarray)
+
+
+@pytest.mark.parametrize(
+    ("model", "X", "message"),
+    [
+        (NMF(), cloud(100) - 5.0, r"NMF: \d+ of the entries are below 0\. NMF needs entries of at least 0; use PCA"),
+        (GaussianRandomProjection("auto"), cloud(100), r"needs 3,947 components, but X has 5 columns: raise eps"),
+        (SparseRandomProjection("auto"), cloud(100), r"needs 3,947 components, but X has 5 columns: raise eps"),
+    ],
+)
+def test_what_scikit_learn_refuses_is_refused_with_what_to_do(model, X, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(X)

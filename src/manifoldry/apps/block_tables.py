@@ -223,7 +223,7 @@ def _with_roles(table: BlockTable, roles: Roles) -> BlockTable:
 def _first_columns(batches: Any) -> tuple[list[Column], int]:
     """Return the columns of the first rows, and how many rows these are."""
     from manifoldry.blocks.arrow_rows import columns_of, first_rows
-    from manifoldry.tables.delimited import checked_column
+    from manifoldry.tables.amounts import checked_column
 
     head = first_rows(batches, batches.names, batches.whole_numbers)
     if head is None:

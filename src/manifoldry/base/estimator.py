@@ -26,25 +26,31 @@ def fitted(*, init: Literal[False] = False) -> Any:  # noqa: ARG001
     return field(init=False)
 
 
-@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(fitted,))
+@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(fitted, field))
 def estimator(cls: C) -> C:
-    """Make the annotated names of a class the keyword-only parameters of its constructor, which only stores them.
+    """Make the annotated names of a class the parameters of its constructor, which only stores them.
 
-    The annotation says what a parameter may be (see `manifoldry.parameters`); a ``ClassVar`` is no parameter. A word
-    that another library has for a parameter gets an error with ours.
+    The annotation says what a parameter may be (see `manifoldry.parameters`); a ``ClassVar`` is not a parameter.
+    Parameters are given by name. Only one declared as ``field(default=2, kw_only=False)`` may be given by position:
+    ``n_components`` of a method and ``n_clusters`` of a clustering. If another library has another name for a
+    parameter, the error gives ours.
     """
     cls = cast(C, dataclass(eq=False, repr=False, kw_only=True)(cls))
     store, names = cls.__init__, [each.name for each in fields(cls) if each.init]  # type: ignore[misc]
+    positional = [each.name for each in fields(cls) if each.init and not each.kw_only]
 
     @functools.wraps(store)
     def construct(self: Any, *args: Any, **parameters: Any) -> None:
-        if args:
-            first = "n_clusters" if "n_clusters" in names else names[0]
-            raise TypeError(f"{cls.__name__} takes its parameters by name, for example {first}={args[0]!r}.")
+        if len(args) > len(positional):
+            allowed = f"only {positional[0]}" if positional else "none"
+            raise TypeError(
+                f"{cls.__name__} takes parameters by name, and {allowed} by position; got {len(args)} positional "
+                f"arguments: write name=value, with the names {', '.join(names)}."
+            )
         for name in parameters:
             if name not in names:
                 raise TypeError(unknown_parameter(cls.__name__, name, names))
-        store(self, **parameters)
+        store(self, *args, **parameters)
 
     cls.__init__ = construct  # type: ignore[misc]
     return cls

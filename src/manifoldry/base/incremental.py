@@ -22,7 +22,7 @@ from manifoldry.neighbors.shared import known_neighbors
 from manifoldry.parameters import check_parameters
 from manifoldry.run import Run
 from manifoldry.values import Array, Embedding, NeighborGraph
-from manifoldry.warnings import EmbeddingWarning, warn
+from manifoldry.warnings import EmbeddingWarning, collecting, warn
 
 M = TypeVar("M")
 
@@ -50,6 +50,16 @@ class Growth:
     graph: NeighborGraph | None
     computed: Any
     settings: dict[str, Any]
+
+    def _check_loaded(self) -> None:
+        """Refuse what was computed from another graph: compiled loops check no index."""
+        n = None if self.graph is None else self.graph.n_points
+        matrix, lists = self.computed if isinstance(self.computed, tuple) else (self.computed, None)
+        sound = getattr(matrix, "shape", None) == (None if n is None else (n, n))
+        if lists is not None:
+            sound &= isinstance(lists, NeighborGraph) and lists.n_points == n and lists.n_edges == matrix.nnz
+        if not sound:
+            raise ValueError(f"A sample of {n} points has grown from parts of another size.")
 
 
 def refuse_other_rows(model: Any, X: Any) -> None:
@@ -122,8 +132,9 @@ def grow(model: M, X: Any, old: Any, embed: Callable[[Any, Run], Embedding]) -> 
     check.metric(anything._metric, ())
     check.metric_params(anything._metric, getattr(model, "metric_params", None))
     rows, run = rows_so_far(model, X, old), anything._run()
-    anything._check_parameters(rows.shape[0])
-    fitted: M = anything._fit_points(rows, run, lambda: embed(rows, run))
+    with collecting(model):
+        anything._check_parameters(rows.shape[0])
+        fitted: M = anything._fit_points(rows, run, lambda: embed(rows, run))
     return fitted
 
 

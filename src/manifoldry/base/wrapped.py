@@ -6,6 +6,7 @@ import functools
 import inspect
 import numbers
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
@@ -13,12 +14,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.arrays import on_host
+from manifoldry.base.advice import NotConvergedWarning, repr_with_advice
 from manifoldry.base.blockwise import (
     BlockFit,
     bare,
@@ -29,7 +32,7 @@ from manifoldry.base.blockwise import (
     sampled_targets,
 )
 from manifoldry.base.estimator import validated_places, validated_rows
-from manifoldry.base.look import keep_advice, repr_with_advice
+from manifoldry.base.look import keep_advice
 from manifoldry.base.notebook import embedding_html
 from manifoldry.base.suggestion import by_dimension, variance_left_over
 from manifoldry.blas import blas_threads_for
@@ -40,9 +43,13 @@ from manifoldry.run import Run
 from manifoldry.solve.spectrum import Suggestion, elbow
 from manifoldry.storage import save_estimator
 from manifoldry.values import FloatArray, Spectrum
+from manifoldry.warnings import collects, warn
 
 NOT_FINITE_ERRORS = ("must not contain infs", "has a NaN entry", "float NaN to integer", "Input contains")
 """What numpy, scipy and scikit-learn say of numbers that overflowed on the way; of those given they give the name."""
+
+DEFAULTS = {"n_components": 2, "random_state": 0}
+"""Defaults that differ from scikit-learn's: those of all other methods, so that a fit draws a picture and repeats."""
 
 ROW_METHODS = ("partial_fit", "score", "score_samples")
 """Methods of scikit-learn that would make one array of whatever they get."""
@@ -56,25 +63,30 @@ def _has_inverse(model: Any) -> bool:
 class Wrapped(TransformerMixin):
     """Mixed into a class of scikit-learn: the same computation, our checks, and the fitted attributes of our contract.
 
-    The seed is 0 unless another is given, so that a fit gives the same tomorrow, and may be a numpy Generator.
+    By default there are two components, and the seed is 0, which may be a numpy Generator.
     """
 
     embedding_: FloatArray
     diagnostics_: dict[str, Any]
     n_components: Any
     random_state: Any
+    tol: Any
     _n_features_out: int
     n_features_in_: int
 
     _blockwise: ClassVar[BlockFit] = BlockFit()
+
+    _ignores_units: ClassVar[Any] = False
+    """Whether the result does not depend on the units of the columns."""
 
     _spans_rows: ClassVar[bool] = True
     """Whether the components come from the rows: then there are no more than rows or columns."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "random_state" in inspect.signature(cls).parameters:
-            cls.__init__ = _seeded(cls.__init__)  # type: ignore[method-assign]
+        known = inspect.signature(cls).parameters
+        if defaults := {name: value for name, value in DEFAULTS.items() if name in known}:
+            cls.__init__ = _with_defaults(cls.__init__, defaults)  # type: ignore[method-assign]
         for name in ROW_METHODS:
             if hasattr(cls, name):
                 setattr(cls, name, _told_of_blocks(getattr(cls, name)))
@@ -82,6 +94,7 @@ class Wrapped(TransformerMixin):
     _unit_range: ClassVar[tuple[float, float]] = (0.0, np.inf)
     """Standard deviations of the data for which absolute numbers inside scikit-learn's iteration do no harm."""
 
+    @collects
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit as scikit-learn does and keep the coordinates of the rows in ``embedding_``."""
         blocks = as_blocks(X)
@@ -90,7 +103,7 @@ class Wrapped(TransformerMixin):
         X = on_host(X)
         rows = self._checked(X)
         began = time.perf_counter()
-        with self._computing(), blas_threads_for(min(rows.shape), max(rows.shape)):
+        with self._computing(), self._iterating(), blas_threads_for(min(rows.shape), max(rows.shape)):
             super().fit(X)
         fitted = time.perf_counter()
         scores = self.transform(rows if issparse(X) else X)  # some slice rows, which not all sparse formats can
@@ -203,6 +216,20 @@ class Wrapped(TransformerMixin):
             if isinstance(seed, np.random.Generator):
                 self.random_state = seed
 
+    @contextmanager
+    def _iterating(self) -> Iterator[None]:
+        """Say in our words, as a finding of the fit, that scikit-learn's iteration has not converged."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            yield
+        most = getattr(self, "max_iter", None)
+        if most is not None and getattr(self, "n_iter_", 0) >= most and self.tol > 0:
+            warn(
+                f"The iteration ended after max_iter={most} steps, before the tolerance tol={self.tol:g} was reached: "
+                "raise max_iter or tol.",
+                NotConvergedWarning,
+            )
+
     def _no_answer(self) -> ValueError:
         return ValueError(
             f"{type(self).__name__} found no finite coordinates: columns of X are constant, multiples of each other or "
@@ -261,20 +288,23 @@ def _told_of_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
     return of_rows
 
 
-def _seeded(construct: Callable[..., None]) -> Callable[..., None]:
-    """Return a constructor whose ``random_state`` is 0 by default."""
+def _with_defaults(construct: Callable[..., None], defaults: dict[str, Any]) -> Callable[..., None]:
+    """Return a constructor with other default values."""
     signature = inspect.signature(construct)
-    seeded = signature.parameters["random_state"].replace(default=0)
 
     @functools.wraps(construct)
-    def construct_seeded(self: Any, *args: Any, **parameters: Any) -> None:
+    def construct_ours(self: Any, *args: Any, **parameters: Any) -> None:
         given = signature.bind(self, *args, **parameters)
-        given.arguments.setdefault("random_state", 0)
+        for name, value in defaults.items():
+            given.arguments.setdefault(name, value)
         construct(*given.args, **given.kwargs)
 
-    names = [seeded if name == "random_state" else known for name, known in signature.parameters.items()]
-    construct_seeded.__signature__ = signature.replace(parameters=names)  # type: ignore[attr-defined]
-    return construct_seeded
+    parameters = [
+        known.replace(default=defaults[name]) if name in defaults else known
+        for name, known in signature.parameters.items()
+    ]
+    construct_ours.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return construct_ours
 
 
 class WrappedSpectral(Wrapped):

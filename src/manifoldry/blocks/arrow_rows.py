@@ -15,8 +15,10 @@ from manifoldry.blocks.sampling import drawn_rows, stacked
 from manifoldry.blocks.store import row_numbers
 from manifoldry.run import Run
 from manifoldry.tables.arrow_columns import arrow_columns
+from manifoldry.tables.assemble import infinite_value
 from manifoldry.tables.column import Column
 from manifoldry.tables.refusals import UnreadableError, listed
+from manifoldry.tables.written import amount_of
 from manifoldry.values import Array, IntArray
 
 
@@ -30,7 +32,8 @@ class ArrowBlocks(LocalBlocks):
     columns : iterable of str, optional
         Columns of numbers, or of vectors of one length; all if None, and then all must be such.
     missing : {"refuse", "drop", "keep"}
-        Whether missing and infinite values are refused, their rows left out, or left for others to deal with.
+        Whether missing values are refused, their rows left out, or left for others to deal with. Infinite ones are
+        refused.
     """
 
     def __init__(
@@ -61,7 +64,7 @@ class ArrowBlocks(LocalBlocks):
         if head is None or not self.columns:
             raise UnreadableError(f"{self.batches.name} holds no rows; a row for each point is needed.")
         kinds = columns_of(head, self.columns)
-        strange = [f"{kind.name!r} ({kind.kind})" for kind in kinds if not kind.numeric]
+        strange = [f"{kind.name!r} ({_example(kind)})" for kind in kinds if not kind.numeric]
         if strange:
             numbers = [kind.name for kind in kinds if kind.numeric]
             cure = f"leave them out by columns={numbers[:4]!r}".replace("]", ", ...]" if len(numbers) > 4 else "]")
@@ -86,6 +89,9 @@ class ArrowBlocks(LocalBlocks):
         for start, batch in self.batches(wanted, first, whole):
             rows = self._rows(batch, start)
             finite = np.isfinite(rows)
+            if not finite.all() and np.isinf(rows).any():
+                places = np.argwhere(np.isinf(rows))
+                raise infinite_value(start + int(places[0, 0]) + 1, self._names[int(places[0, 1])], 0, rows.dtype)
             if self.missing == "keep" or finite.all():
                 yield start, rows, None, batch
             elif self.missing == "drop":
@@ -93,7 +99,7 @@ class ArrowBlocks(LocalBlocks):
             else:
                 i, j = map(int, np.argwhere(~finite)[0])
                 raise UnreadableError(
-                    f"Row {start + i:,} of {self.batches.name} has a missing or infinite value in column "
+                    f"Row {start + i:,} (counted from 0) of {self.batches.name} has a missing value in column "
                     f"{self._names[j]!r}; leave such rows out (missing='drop'), or fill them in."
                 )
 
@@ -161,6 +167,13 @@ class ArrowBlocks(LocalBlocks):
             return
         for start, rows, kept, batch in self._batches(names, 0, whole):
             yield start, batch, np.arange(len(rows)) if kept is None else np.flatnonzero(kept)
+
+
+def _example(column: Column) -> str:
+    """Return what a column holds, with its first text if it is one."""
+    shown = next((text for text in column.load().tolist() if text), "") if column.kind == "text" else ""
+    told = f"{column.kind}, such as {str(shown)[:40]!r}" if shown else column.kind
+    return f"{told}, which only read_table converts" if amount_of(str(shown)) else told
 
 
 def columns_of(batch: Any, names: Sequence[str]) -> list[Column]:

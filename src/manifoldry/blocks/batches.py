@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -11,7 +12,7 @@ from typing import Any
 from manifoldry.blocks.rows import MAX_BLOCK_ROWS
 from manifoldry.tables.arrow_files import ARROW_MAGIC
 from manifoldry.tables.assemble import unique
-from manifoldry.tables.delimited import BLOCK_BYTES
+from manifoldry.tables.delimited import BLOCK_BYTES, irregular, watched
 from manifoldry.tables.formats import FORMATS, SUFFIXES, find_format
 from manifoldry.tables.refusals import UnreadableError, listed, near_or_all, needs, refusing
 from manifoldry.tables.sniffing import MISSING_WORDS, sniff
@@ -173,11 +174,26 @@ class TextBatches(Batches):
 
     def read(self, columns: Sequence[str], first: int, whole: Sequence[str]) -> Iterator[tuple[int, Any]]:  # noqa: ARG002
         """Yield all batches of the files."""
+        import pyarrow as pa
+
         start = 0
         for path, dialect in self._dialects.items():
-            for batch in self._parsed(path, dialect, columns, whole):
-                yield start, batch
-                start += batch.num_rows
+            try:
+                for batch in self._parsed(path, dialect, columns, whole):
+                    yield start, batch
+                    start += batch.num_rows
+            except pa.ArrowInvalid as error:
+                raise UnreadableError(self._sentence(path, str(error))) from None
+
+    def _sentence(self, path: Path, reason: str) -> str:
+        """Return what is wrong with a text file that Arrow cannot parse."""
+        found = re.search(r"column #(\d+).*invalid value '(.*)'", reason, re.DOTALL)
+        if found is None or int(found[1]) >= len(self.names):
+            return irregular(Source(path.name, path), self._dialects[path], len(self.names))
+        return (
+            f"{path.name}: {found[2][:40]!r} in column {self.names[int(found[1])]!r} is not read as a number, unlike "
+            "the rows before it; correct it, or leave the column out (columns)."
+        )
 
     def _parsed(self, path: Path, dialect: Any, columns: Sequence[str], whole: Sequence[str]) -> Iterator[Any]:
         import pyarrow as pa
@@ -187,11 +203,12 @@ class TextBatches(Batches):
             name: "float64" if kind == "int64" and name not in whole else kind for name, kind in self.kinds.items()
         }
         short, long = BLOCK_BYTES
-        encoding = "utf8" if dialect.encoding.startswith("utf-8") else dialect.encoding
-        packed = "gzip" if Source(path.name, path).is_gzip() else None
-        with pa.input_stream(str(path), compression=packed) as file:
+        source = Source(path.name, path)
+        encoding = dialect.encoding if dialect.encoding in ("cp1252", "latin-1") else "utf8"
+        packed = "gzip" if source.is_gzip() else None
+        with watched(source, dialect, pa.input_stream(str(path), compression=packed)) as rows:
             reader = arrow_csv.open_csv(
-                file,
+                rows,
                 read_options=arrow_csv.ReadOptions(
                     column_names=self.names,
                     skip_rows=dialect.skip,

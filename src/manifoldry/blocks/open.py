@@ -46,7 +46,8 @@ def row_blocks(
     n_rows : int, optional
         Number of rows of a function or iterator, if known.
     missing : {"refuse", "drop"}
-        Whether rows of files and datasets of pyarrow with missing or infinite values are refused or left out.
+        Whether rows of files and datasets of pyarrow with missing values are refused or left out. Infinite values are
+        refused.
     checkpoint : path, optional
         Folder that keeps the state of a pass over the rows every some seconds, so that a fit goes on where it was after
         the program was killed, and gives the same bits. It may be removed when the fit is done.
@@ -163,10 +164,11 @@ def _file_blocks(path: Path, columns: Iterable[str] | None, missing: Any) -> Row
 
 def npy_blocks(path: Path, names: Iterable[str] | None = None) -> ArrayBlocks:
     """Return the rows of an array in a file, which is mapped into memory."""
-    try:
+    from manifoldry.tables.formats import FORMATS
+    from manifoldry.tables.refusals import refusing
+
+    with refusing(path.name, FORMATS["npy"]):
         mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path.name} cannot be read as a NumPy array: {str(error).rstrip('.')}.") from None
     blocks = ArrayBlocks(mapped, names)
     blocks.files = (path,)
     return blocks

@@ -59,7 +59,12 @@ class NeighborRow:
     @property
     def breaks(self) -> bool:
         """Whether the graph has changed at this number of neighbors, by a short circuit or across a gap."""
-        return self.tears or self.gap > MAX_GAP_RATIO
+        return self.tears or self.joins_across_gap
+
+    @property
+    def joins_across_gap(self) -> bool:
+        """Whether large pieces of the graph before are joined across a gap in the data."""
+        return self.gap > MAX_GAP_RATIO
 
     @property
     def tears(self) -> bool:

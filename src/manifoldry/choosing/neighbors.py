@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
 
 from manifoldry import check
 from manifoldry.blocks import some_rows
 from manifoldry.choosing.input import checked_input, without_copies
 from manifoldry.choosing.neighbor_suggestion import MIN_TORN_SHARE, NeighborRow, NeighborSuggestion
+from manifoldry.csgraph import connected_components
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import MAX_SMALL_SHARE, local_scale, symmetrize
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
@@ -39,6 +39,12 @@ words or Gaussian noise in 50 dimensions are so short that 10 to 19% of them los
 MAX_THIN_CHANGE = 0.1
 """A graph is too thin to measure along if a quarter more neighbors shorten half of its distances by this share or more:
 then paths are straightened everywhere, and no short circuit was found. Digits with 4 neighbors: 0.12."""
+MAX_THIN_AFFECTED = 0.15
+"""Share of the distances that short circuits may affect after a tear that was the end of a thin graph: 0 to 0.12 on
+holed S-curves, cones, waves and cut cylinders of 400 to 1,200 points; 0.2 to 0.5 on rolls whose layers are joined."""
+MAX_SPARSE_SHARE = 0.1
+"""Share of the points up to which the neighbors of one leave ways around a short circuit long. A loop of 72 images is
+joined across at 5 to 10 neighbors, and with more no short circuit is found."""
 PERSISTENT_RATIO = 3.0
 """Pieces that stay apart while the number of neighbors grows by this factor are apart in the data. The two of iris stay
 from 4 to 20; of digits, 27 points from 4 to 6."""
@@ -67,11 +73,13 @@ def suggest_neighbors(
 
     and, if there is no short circuit, by the median length :math:`e_k` of an edge; otherwise :math:`e_k = 0`.
 
-    The range of k ends where a tenth of the distances do, or where pieces of the graph are joined across a gap of
-    three times the distance between neighbors, or that had stayed apart while k grew threefold. It begins with the
-    first k that has as few pieces, in which short circuits affect less than a tenth of the distances, and from which
-    half of them no longer fall by a tenth. The suggestion is the middle of the range on a logarithmic scale, or the
-    next k there without any short circuit.
+    The range of k ends where a tenth of the distances do, unless that was the end of a thin graph: no larger k tears
+    distances or has short circuits that affect 15 % of them, and a k three times as large is still at most a tenth of
+    the points. Then the range begins there.
+    It also ends where pieces of the graph are joined across a gap of three times the distance between neighbors, or
+    that had stayed apart while k grew threefold. It begins with the first k that has as few pieces, in which short
+    circuits affect less than a tenth of the distances, and from which half of them no longer fall by a tenth. The
+    suggestion is the middle of the range on a logarithmic scale, or the next k there without any short circuit.
 
     Parameters
     ----------
@@ -114,7 +122,7 @@ def suggest_neighbors(
     run = Run(random_state, n_jobs)
     rule = NeighborRule(int(sizes[-1]), None, metric, metric_params).resolve(points.shape[0])
     rows = _table(neighbor_graph(points, rule, run)[0], sizes, run)
-    return _decide(rows, n_copies)
+    return _decide(rows, points.shape[0], n_copies)
 
 
 def _candidate_sizes(candidates: Sequence[int] | None, n: int) -> IntArray:
@@ -186,20 +194,47 @@ def _gap(graph: NeighborGraph, pieces: IntArray, scale: FloatArray) -> float:
     return float(np.sort(narrowest[joined])[1:].max(initial=0.0) or narrowest[joined].max())
 
 
-def _decide(rows: tuple[NeighborRow, ...], n_copies: int) -> NeighborSuggestion:
+def _decide(rows: tuple[NeighborRow, ...], n: int, n_copies: int) -> NeighborSuggestion:
     """Return the middle of the range before the graph changes, among the sizes with the fewest pieces there."""
-    end = next((place for place in range(1, len(rows)) if rows[place].breaks or _joins_late(rows, place)), len(rows))
+    begin = _end_of_thinness(rows, n)
+    ends = (place for place in range(1, len(rows)) if _breaks(rows, place, begin) or _joins_late(rows, place))
+    end = next(ends, len(rows))
+    begin = begin if begin < end else 0
     thin = [place for place, row in enumerate(rows[:end]) if row.thin_before]
-    before = rows[max(thin, default=0) : end]
+    before = rows[max([begin, *thin]) : end]
     fewest = min(row.n_large_pieces for row in before)
     whole = [row for row in before if row.n_large_pieces == fewest]
     sound = [row for row in whole if not row.short_circuited]
     best = _middle(sound) if sound else min(whole, key=lambda row: (row.affected, row.n_neighbors))
     around = sound or [best]
-    why = _reason(rows, end, best, bool(sound))
+    hidden = _hidden_short_circuits(rows[begin + 1 :] if begin else rows, best)
+    why = _reason(rows, end, best, hidden if sound else None)
     if n_copies:
         why += f" {n_copies:,} {'copy' if n_copies == 1 else 'copies'} of other rows left out."
     return NeighborSuggestion(best.n_neighbors, why, around[0].n_neighbors, around[-1].n_neighbors, rows)
+
+
+def _end_of_thinness(rows: tuple[NeighborRow, ...], n: int) -> int:
+    """Return the last place at which distances fall because the graph before was too thin, 0 if there is none.
+
+    A short circuit is followed by others with more neighbors. A thin graph becomes dense once: then nothing else
+    happens while the number of neighbors grows threefold, in graphs that are sparse enough to show it.
+    """
+    sparse = max((row.n_neighbors for row in rows if row.n_neighbors <= MAX_SPARSE_SHARE * n), default=0)
+    last = 0
+    for place in reversed(range(1, len(rows))):
+        if not rows[place].tears:
+            continue
+        lasting = sparse >= PERSISTENT_RATIO * rows[place].n_neighbors
+        if not lasting or not all(row.affected < MAX_THIN_AFFECTED for row in rows[place + 1 :]):
+            return 0
+        last = last or place
+    return last
+
+
+def _breaks(rows: tuple[NeighborRow, ...], place: int, thin_until: int) -> bool:
+    """Tell whether the graph changes at a place by a short circuit or across a gap."""
+    return rows[place].joins_across_gap or (rows[place].tears and place > thin_until)
 
 
 def _joins_late(rows: tuple[NeighborRow, ...], place: int) -> bool:
@@ -223,22 +258,21 @@ def _middle(sound: list[NeighborRow]) -> NeighborRow:
     return min([row for row in clean if row.n_pieces == fewest] or clean or sound, key=away)
 
 
-def _reason(rows: tuple[NeighborRow, ...], end: int, best: NeighborRow, sound: bool) -> str:
-    """Return why this number, in sentences."""
+def _reason(rows: tuple[NeighborRow, ...], end: int, best: NeighborRow, hidden: list[NeighborRow] | None) -> str:
+    """Return why this number, in sentences; ``hidden`` is None if no number is sound."""
     parts = []
-    hidden = _hidden_short_circuits(rows, best)
-    if sound and best.n_large_pieces == 1:
-        sought = best.n_short_circuits is not None and not hidden
-        found = ", without short circuits that would rule its distances" if sought else ""
-        parts.append(f"The graph holds together there{found}.")
-    elif not sound:
+    if hidden is None:
         parts.append(
             f"No number tried is without short circuits: with {best.n_neighbors} neighbors they shorten "
             f"{best.affected:.0%} of the distances, with others more; there are too few points for the folds."
         )
+    elif best.n_large_pieces == 1:
+        sought = best.n_short_circuits is not None and not hidden
+        found = ", without short circuits that would dominate its distances" if sought else ""
+        parts.append(f"The graph holds together there{found}.")
     if best.n_large_pieces > 1:
         parts.append(_pieces_reason(rows, end, best))
-    if sound and hidden:
+    if hidden:
         parts.append(_hidden_reason(hidden))
     if end < len(rows) and rows[end].tears:
         parts.append(

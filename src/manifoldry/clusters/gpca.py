@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -99,7 +99,7 @@ class GPCA(Clusterer):
     True
     """
 
-    n_clusters: PositiveInt = 2
+    n_clusters: PositiveInt = field(default=2, kw_only=False)
     n_init: PositiveInt = 10
     max_iter: PositiveInt = 100
     tol: NonNegative = 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -105,7 +105,7 @@ class LDLC(Clusterer):
     (10, 0)
     """
 
-    n_clusters: PositiveInt = 8
+    n_clusters: PositiveInt = field(default=8, kw_only=False)
     rho: Fraction | Literal["auto"] = 0.01
     split: bool = False
     n_init: PositiveInt = 10

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 from manifoldry.base.blockwise import BlockFit
@@ -86,7 +86,7 @@ class GeodesicKMedoids(Clusterer):
     0
     """
 
-    n_clusters: PositiveInt = 8
+    n_clusters: PositiveInt = field(default=8, kw_only=False)
     n_init: PositiveInt = 10
     max_iter: PositiveInt = 100
     tol: NonNegative = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any, cast
 
 import numpy as np
@@ -25,7 +26,7 @@ from manifoldry.values import FloatArray
 class MixtureClusterer(Clusterer):
     """Parameters of the mixtures, EM from several starts, and the posterior probabilities of new points."""
 
-    n_clusters: PositiveInt = 8
+    n_clusters: PositiveInt = field(default=8, kw_only=False)
     n_init: PositiveInt = 10
     max_iter: PositiveInt = 200
     tol: NonNegative = 1e-5

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import qr, svd
-from scipy.sparse.csgraph import connected_components
 
 from manifoldry.clusters.clusterer import Assign
+from manifoldry.csgraph import connected_components
 from manifoldry.extend.affinity import LaplacianNystrom
 from manifoldry.neighbors.lists import shared_places
 from manifoldry.run import Run

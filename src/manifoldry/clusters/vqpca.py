@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import field
+
 from manifoldry.base.estimator import estimator
 from manifoldry.clusters.alternation import Problem, best_of, compact
 from manifoldry.clusters.assignment import to_clustering
@@ -85,7 +87,7 @@ class VQPCA(Clusterer):
     (10, (10, 3, 2))
     """
 
-    n_clusters: PositiveInt = 8
+    n_clusters: PositiveInt = field(default=8, kw_only=False)
     n_init: PositiveInt = 10
     max_iter: PositiveInt = 100
     tol: NonNegative = 0.0

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
+from manifoldry.compiled.kernel import kernel
 from manifoldry.compiled.layout_kernels import FAST, kernel_and_slope
 
 POINTS_PER_PASS = 512
 """Points summed at a time: their squared distances, kernel values and slopes stay in the first-level cache."""
 
 
-@nb.njit(
+@kernel(
     "void(float64[:, ::1], float64[:, ::1], float64[::1], int64[::1], boolean, float64, float64[::1], float64[:, ::1], "
     "int64, int64)",
-    cache=True,
     **FAST,
 )
 def sum_all_pairs(places, columns, charges, own, gaussian, dof, phi, grad, lo, hi):  # type: ignore[no-untyped-def]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
+
+from manifoldry.compiled.kernel import kernel
 
 _rows = "int64[::1], int32[::1], {real}[::1], {real}[:, ::1], boolean, float64"
 
 
-@nb.njit(
+@kernel(
     [f"void({_rows}, {{real}}[:, ::1], int64, int64)".format(real=real) for real in ("float64", "float32")],
-    nogil=True,
-    cache=True,
     error_model="numpy",
     fastmath={"reassoc", "contract", "nsz", "arcp"},
 )
@@ -52,10 +51,8 @@ def attraction_rows(indptr, indices, affinities, Y, gaussian, dof, out, lo, hi):
                 out[i, c] += f * (Y[i, c] - Y[j, c])
 
 
-@nb.njit(
+@kernel(
     [f"void({_rows}, float64[::1], int64, int64)".format(real=real) for real in ("float64", "float32")],
-    nogil=True,
-    cache=True,
     error_model="numpy",
 )
 def log_kernel_rows(indptr, indices, affinities, Y, gaussian, dof, out, lo, hi):  # type: ignore[no-untyped-def]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from manifoldry.compiled.kernel import kernel
 from manifoldry.compiled.layout_kernels import FAST, exp_minus, kernel_and_slope, student_t
 
 BUFFER_SIZE = 256
@@ -15,9 +16,8 @@ GAUSSIAN_CUTOFF = 26.6
 _cells = "int64[:, ::1], float64[:, ::1]"
 
 
-@nb.njit(
+@kernel(
     "void(float64[:, ::1], int64, int64, int64, float64[::1], boolean, float64, float64[:, ::1], float64[::1])",
-    cache=True,
     **FAST,
 )
 def _add_points(points, lo, hi, own, place, gaussian, dof, work, sums):  # type: ignore[no-untyped-def]
@@ -42,9 +42,7 @@ def _add_points(points, lo, hi, own, place, gaussian, dof, work, sums):  # type:
     sums[3] += gz
 
 
-@nb.njit(
-    "void(float64[:, ::1], int64, float64[::1], boolean, float64, float64[:, ::1], float64[::1])", cache=True, **FAST
-)
+@kernel("void(float64[:, ::1], int64, float64[::1], boolean, float64, float64[:, ::1], float64[::1])", **FAST)
 def _add_cells(far, size, place, gaussian, dof, work, sums):  # type: ignore[no-untyped-def]
     """Add to ``sums`` what ``size`` buffered cells give, to second order in their size.
 
@@ -102,10 +100,9 @@ def _begin(places, first, end, sums, box):  # type: ignore[no-untyped-def]
             box[0, c], box[1, c] = min(box[0, c], places[i, c]), max(box[1, c], places[i, c])
 
 
-@nb.njit(
+@kernel(
     f"void(float64[:, ::1], {_cells}, int64, float64[:, ::1], int64[::1], boolean, boolean, float64, float64, float64, "
     "float64[:, ::1], int64, int64)",
-    cache=True,
     **FAST,
 )
 def traverse(points, cells, moments, leaf_size, places, groups, own, gaussian, dof, flat_top, opening, sums, lo, hi):  # type: ignore[no-untyped-def]

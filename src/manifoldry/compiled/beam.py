@@ -5,16 +5,16 @@ A beam is a list as in `compiled.nndescent`: the nearest found so far, new as lo
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
+from manifoldry.compiled.kernel import kernel
 from manifoldry.compiled.nndescent import contains, insert, squared
 
 _lists = "int32[:, ::1], float32[:, ::1], uint8[:, ::1]"
 _sums = {"reassoc", "contract", "nsz"}
 
 
-@nb.njit("void(float64[:, ::1], float64[:, ::1], float32[:, ::1])", nogil=True, cache=True, fastmath=_sums)
+@kernel("void(float64[:, ::1], float64[:, ::1], float32[:, ::1])", fastmath=_sums)
 def project(Q, basis, out):  # type: ignore[no-untyped-def]
     """Write ``Q @ basis``, each row in the same order of sums whatever rows come with it, as BLAS does not."""
     total = np.empty(basis.shape[1])
@@ -27,10 +27,8 @@ def project(Q, basis, out):  # type: ignore[no-untyped-def]
             out[i, c] = total[c]
 
 
-@nb.njit(
+@kernel(
     f"void(float32[:, ::1], float32[:, ::1], int32[:, ::1], int64[::1], int32[::1], {_lists})",
-    nogil=True,
-    cache=True,
 )
 def enter_leaf(Q, Z, nodes, starts, members, ids, lengths, is_new):  # type: ignore[no-untyped-def]
     """Insert the points of the leaf that each row of Q falls into into its beam."""
@@ -47,7 +45,7 @@ def enter_leaf(Q, Z, nodes, starts, members, ids, lengths, is_new):  # type: ign
                 insert(ids, lengths, is_new, i, members[s], length)
 
 
-@nb.njit(f"void(float32[:, ::1], float32[:, ::1], int32[:, ::1], {_lists})", nogil=True, cache=True)
+@kernel(f"void(float32[:, ::1], float32[:, ::1], int32[:, ::1], {_lists})")
 def beam_search(Q, Z, graph, ids, lengths, is_new):  # type: ignore[no-untyped-def]
     """Follow the out-edges (-1: none) of the nearest point of each beam until those of all its points were followed."""
     width = ids.shape[1]

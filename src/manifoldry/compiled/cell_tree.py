@@ -6,14 +6,15 @@ a traversal needs no stack.
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
+
+from manifoldry.compiled.kernel import kernel
 
 MAX_DEPTH = 21
 """Bits of a Morton code per axis."""
 
 
-@nb.njit("int64(int64[::1], int64, int64[:, ::1])", nogil=True, cache=True)
+@kernel("int64(int64[::1], int64, int64[:, ::1])")
 def build_cells(codes, leaf_size, cells):  # type: ignore[no-untyped-def]
     """Write first point, end and skip of every cell over sorted Morton codes; return how many cells there are.
 
@@ -56,7 +57,7 @@ def build_cells(codes, leaf_size, cells):  # type: ignore[no-untyped-def]
     return count
 
 
-@nb.njit("void(float64[:, ::1], int64[:, ::1], float64[:, ::1], int64, int64)", nogil=True, cache=True)
+@kernel("void(float64[:, ::1], int64[:, ::1], float64[:, ::1], int64, int64)")
 def cell_moments(points, cells, moments, lo, hi):  # type: ignore[no-untyped-def]
     """For cells lo..hi write center (3), charge, the six second moments about it, and the squared size.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numba as nb
 
+from manifoldry.compiled.kernel import kernel
+
 N_COLUMNS_AT_ONCE = 8
 """Right-hand sides: as many as there are single-precision numbers in a vector register."""
 
@@ -13,10 +15,8 @@ _block = "float32[:, ::1]"
 _matrix = "int64[::1], uint32[::1], float32[::1]"
 
 
-@nb.njit(
+@kernel(
     f"void({_matrix}, {_block}, {_block}, {_block}, {_block}, {_block}, float32, float32, int64, int64)",
-    nogil=True,
-    cache=True,
 )
 def chebyshev_rows(  # type: ignore[no-untyped-def]
     indptr, indices, data, image, right, now, change, after, keep, gain, lo, hi
@@ -47,7 +47,7 @@ def chebyshev_rows(  # type: ignore[no-untyped-def]
             after[i, lane] = now[i, lane] + change[i, lane]
 
 
-@nb.njit(f"void({_matrix}, {_block}, {_block}, int64, int64)", nogil=True, cache=True)
+@kernel(f"void({_matrix}, {_block}, {_block}, int64, int64)")
 def product_rows(indptr, indices, data, block, image, lo, hi):  # type: ignore[no-untyped-def]
     """Rows ``lo`` to ``hi`` of ``image = A block``."""
     for i in range(lo, hi):

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
+
+from manifoldry.compiled.kernel import kernel
 
 SYMMETRIC_EDGES = "int64[::1], int32[::1], float32[:, ::1]"
 """Edges in rows, those of every pair from both ends, and the layout."""
 
 
-@nb.njit(
-    f"void({SYMMETRIC_EDGES}, float64, float64, float64[::1], float64[:, ::1], int64, int64)", nogil=True, cache=True
-)
+@kernel(f"void({SYMMETRIC_EDGES}, float64, float64, float64[::1], float64[:, ::1], int64, int64)")
 def sum_rows(indptr, indices, Y, a, b, kernel, sums, lo, hi):  # type: ignore[no-untyped-def]
     """Write the kernel q of the edges of rows lo..hi, and the ``sums`` of q s and of q, s the squared distance."""
     for i in range(lo, hi):
@@ -29,10 +28,8 @@ def sum_rows(indptr, indices, Y, a, b, kernel, sums, lo, hi):  # type: ignore[no
         sums[i, 0], sums[i, 1] = moment, total
 
 
-@nb.njit(
+@kernel(
     f"void({SYMMETRIC_EDGES}, float64, float64[::1], float64[:, ::1], float64[:, ::1], int64, int64)",
-    nogil=True,
-    cache=True,
 )
 def differentiate_rows(indptr, indices, Y, b, kernel, slopes, gradient, lo, hi):  # type: ignore[no-untyped-def]
     r"""Write the derivatives of a function of the radii by the places of the points lo..hi.

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
+
+from manifoldry.compiled.kernel import kernel
 
 MAX_NEWTON_STEPS = 200
 
 
-@nb.njit(
+@kernel(
     "void(int64[::1], float64[::1], float64, float64, float64[::1], float64[::1], uint8[::1], int64, int64)",
-    nogil=True,
-    cache=True,
     error_model="numpy",
 )
 def perplexity_rows(indptr, lengths, perplexity, tol, p, precision, reached, lo, hi):  # type: ignore[no-untyped-def]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
+
+from manifoldry.compiled.kernel import kernel
 
 MAX_NEWTON_STEPS = 200
 PRECISION_TOL = 1e-12
 """Relative change of the precision 1 / sigma at which Newton's method has converged."""
 
 
-@nb.njit(
+@kernel(
     "void(int64[::1], float64[::1], float64, float64, float64, float32[::1], float64[::1], float64[::1], int64, int64)",
-    nogil=True,
-    cache=True,
 )
 def membership_rows(indptr, lengths, local_connectivity, min_share, mean_length, strength, rho, sigma, lo, hi):  # type: ignore[no-untyped-def]
     """For rows lo..hi write ``exp(-max(0, d - rho) / sigma)``, which sum to log2(k + 1) over the row's k entries.

@@ -11,7 +11,7 @@ import numpy as np
 MANTISSA_BITS = 52
 EXPONENT_BIAS = 1023
 """Of a float64: its lowest exponent bit, and what is added to the exponent."""
-FAST = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz", "arcp"}, "error_model": "numpy"}
+FAST = {"fastmath": {"reassoc", "contract", "nsz", "arcp"}, "error_model": "numpy"}
 """Sums may be reordered and divisions are not checked for zero: loops are not vectorized otherwise."""
 MAX_EXPONENT = 708.0
 """Below exp(-708) a float64 is no longer normal; such a value counts as 0."""

@@ -5,8 +5,9 @@ Shortest paths grow from a point in shells (as in `paths.near_far`), and only as
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
+
+from manifoldry.compiled.kernel import kernel
 
 IDLE, FAR, NEAR, PASSED, SETTLED = 0, 1, 2, 3, 4
 """States of a point: not seen, waiting for a later shell, waiting in this one, worked off in it, of final distance."""
@@ -15,7 +16,7 @@ _graph = "int64[::1], int32[::1], float64[::1], float64"
 _work = "float64[::1], uint8[::1], int32[:, ::1]"
 
 
-@nb.njit(f"Tuple((int64, int64, float64))({_graph}, {_work}, int64, int64)", nogil=True, cache=True)
+@kernel(f"Tuple((int64, int64, float64))({_graph}, {_work}, int64, int64)")
 def _next_shell(  # type: ignore[no-untyped-def]
     indptr, indices, lengths, width, distance, state, lists, n_far, n_settled
 ):
@@ -69,7 +70,7 @@ def _next_shell(  # type: ignore[no-untyped-def]
     return waiting, n_settled, limit
 
 
-@nb.njit(f"void({_work}, int64, int64)", nogil=True, cache=True)
+@kernel(f"void({_work}, int64, int64)")
 def _forget(distance, state, lists, n_far, n_settled):  # type: ignore[no-untyped-def]
     """Make the work arrays ready for the next start."""
     for i in range(n_far):
@@ -80,10 +81,8 @@ def _forget(distance, state, lists, n_far, n_settled):  # type: ignore[no-untype
         state[lists[2, i]] = IDLE
 
 
-@nb.njit(
+@kernel(
     f"int64({_graph}, int64[::1], int64, int64[::1], float64[::1], float64, float64, {_work}, int64[::1])",
-    nogil=True,
-    cache=True,
 )
 def best_member(  # type: ignore[no-untyped-def]
     indptr, indices, lengths, width, labels, label, members, low, ceiling, patience, distance, state, lists, counts
@@ -132,10 +131,8 @@ def best_member(  # type: ignore[no-untyped-def]
         _forget(distance, state, lists, n_far, n_settled)
 
 
-@nb.njit(
+@kernel(
     f"void({_graph}, int64, float64, int64[::1], int64, int64, int64[::1], float64[::1], {_work})",
-    nogil=True,
-    cache=True,
 )
 def squares_within(  # type: ignore[no-untyped-def]
     indptr, indices, lengths, width, source, reach, labels, label, n_members, points, out, distance, state, lists

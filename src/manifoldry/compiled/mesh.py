@@ -8,6 +8,8 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from manifoldry.compiled.kernel import kernel
+
 _flags = {"reassoc", "contract", "nsz", "arcp"}
 _sorted = "int32[:, ::1], float32[:, ::1]"
 _one = np.float32(1)
@@ -40,7 +42,7 @@ def _slopes(u):  # type: ignore[no-untyped-def]
     )
 
 
-@nb.njit(f"void(float64[:, ::1], int64[::1], int64[::1], {_sorted})", nogil=True, cache=True)
+@kernel(f"void(float64[:, ::1], int64[::1], int64[::1], {_sorted})")
 def sort_by_row(position, first, order, cell, part):  # type: ignore[no-untyped-def]
     """Sort positions (2, n), in units of cells, by their row of cells, keeping their order within a row.
 
@@ -62,10 +64,8 @@ def sort_by_row(position, first, order, cell, part):  # type: ignore[no-untyped-
         part[k, 0], part[k, 1] = down[i] - r, across[i] - c
 
 
-@nb.njit(
+@kernel(
     f"void({_sorted}, float32[::1], int64[::1], float64[:, ::1], int64, int64)",
-    nogil=True,
-    cache=True,
     fastmath=_flags,
 )
 def spread_charges(cell, part, charges, order, grid, lo, hi):  # type: ignore[no-untyped-def]
@@ -89,10 +89,8 @@ def spread_charges(cell, part, charges, order, grid, lo, hi):  # type: ignore[no
             i += 1
 
 
-@nb.njit(
+@kernel(
     f"void({_sorted}, int64[::1], float32[:, ::1], float32[:, ::1], int64, int64)",
-    nogil=True,
-    cache=True,
     fastmath=_flags,
 )
 def gather_values(cell, part, order, grid, out, lo, hi):  # type: ignore[no-untyped-def]

@@ -11,13 +11,15 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from manifoldry.compiled.kernel import kernel
+
 _lists = "int32[:, ::1], float32[:, ::1], uint8[:, ::1]"
 _sums = {"reassoc", "contract", "nsz"}
 MAX_STACK = 1024
 """Maximum number of nodes on the stack: one per level, and a child has at most 15/16 of the points: 350 at 2^31."""
 
 
-@nb.njit("uint64(uint64, uint64)", nogil=True, cache=True)
+@kernel("uint64(uint64, uint64)")
 def splitmix64(seed, step):  # type: ignore[no-untyped-def]
     """Return 64 random bits of (seed, step): SplitMix64's output function."""
     x = seed + step * nb.uint64(0x9E3779B97F4A7C15)
@@ -26,7 +28,7 @@ def splitmix64(seed, step):  # type: ignore[no-untyped-def]
     return x ^ (x >> nb.uint64(31))
 
 
-@nb.njit("float32(float32[:, ::1], int64, float32[:, ::1], int64)", nogil=True, cache=True, fastmath=_sums)
+@kernel("float32(float32[:, ::1], int64, float32[:, ::1], int64)", fastmath=_sums)
 def squared(A, p, B, q):  # type: ignore[no-untyped-def]
     """Return the squared distance of row p of A and row q of B."""
     total = np.float32(0.0)
@@ -36,10 +38,8 @@ def squared(A, p, B, q):  # type: ignore[no-untyped-def]
     return total
 
 
-@nb.njit(
+@kernel(
     "int64(float32[:, ::1], int64, uint64, int32[::1], int64[::1], int32[:, ::1])",
-    nogil=True,
-    cache=True,
     fastmath=_sums,
 )
 def build_tree(Z, leaf, seed, members, starts, nodes):  # type: ignore[no-untyped-def]
@@ -99,7 +99,7 @@ def build_tree(Z, leaf, seed, members, starts, nodes):  # type: ignore[no-untype
     return n_leaves
 
 
-@nb.njit(f"void({_lists}, int64, int32, float32)", nogil=True, cache=True)
+@kernel(f"void({_lists}, int64, int32, float32)")
 def insert(ids, lengths, is_new, row, point, length):  # type: ignore[no-untyped-def]
     """Insert a point, nearer than the last entry and not yet listed, in order; the last entry is dropped."""
     place = ids.shape[1] - 1
@@ -111,7 +111,7 @@ def insert(ids, lengths, is_new, row, point, length):  # type: ignore[no-untyped
     ids[row, place], lengths[row, place], is_new[row, place] = point, length, 1
 
 
-@nb.njit("boolean(int32[:, ::1], int64, int64, int32)", nogil=True, cache=True)
+@kernel("boolean(int32[:, ::1], int64, int64, int32)")
 def contains(ids, row, width, point):  # type: ignore[no-untyped-def]
     """Return whether the point is among the first ``width`` of a list."""
     found = False
@@ -120,7 +120,7 @@ def contains(ids, row, width, point):  # type: ignore[no-untyped-def]
     return found
 
 
-@nb.njit(f"void(float32[:, ::1], int32[::1], int64[::1], {_lists}, int64, int64)", nogil=True, cache=True)
+@kernel(f"void(float32[:, ::1], int32[::1], int64[::1], {_lists}, int64, int64)")
 def join_leaves(Z, members, starts, ids, lengths, is_new, lo, hi):  # type: ignore[no-untyped-def]
     """Update the lists with all pairs inside each of the leaves lo..hi."""
     width = ids.shape[1]
@@ -145,10 +145,8 @@ def join_leaves(Z, members, starts, ids, lengths, is_new, lo, hi):  # type: igno
                     insert(ids, lengths, is_new, q, p, row[t])
 
 
-@nb.njit(
+@kernel(
     "void(int32[:, ::1], uint8[:, ::1], int64, int32[:, ::1], int32[::1], int32[::1], int64, int64)",
-    nogil=True,
-    cache=True,
 )
 def collect_candidates(ids, is_new, near, candidates, n_new, n_old, lo, hi):  # type: ignore[no-untyped-def]
     """Write, for points lo..hi, the general neighbors: the ``near`` first entries and the reverse neighbors.
@@ -179,10 +177,8 @@ def collect_candidates(ids, is_new, near, candidates, n_new, n_old, lo, hi):  # 
                     candidates[q, width - n_old[q]] = p
 
 
-@nb.njit(
+@kernel(
     "int64(int64, int32[:, ::1], int64, int64, int64, int32[::1], int32[::1], int64)",
-    nogil=True,
-    cache=True,
 )
 def visit(p, candidates, q, first, last, visited_by, visited, count):  # type: ignore[no-untyped-def]
     """Append the candidates first..last of q that p has not visited, and return how many p has visited now."""
@@ -194,11 +190,9 @@ def visit(p, candidates, q, first, last, visited_by, visited, count):  # type: i
     return count
 
 
-@nb.njit(
+@kernel(
     "int64(float32[:, ::1], int32[:, ::1], float32[:, ::1], int32[:, ::1], int32[::1], int32[::1], "
     f"{_lists}, int64, int64)",
-    nogil=True,
-    cache=True,
 )
 def local_join(Z, ids, lengths, candidates, n_new, n_old, new_ids, new_lengths, is_new, lo, hi):  # type: ignore[no-untyped-def]
     """Write the lists of points lo..hi after a local join with the candidates of their candidates; count the updates.

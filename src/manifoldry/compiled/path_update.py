@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
+
+from manifoldry.compiled.kernel import kernel
 
 _graph = "int64[::1], int32[::1], float64[::1]"
 _edges = "int32[::1], int32[::1], float64[::1]"
 
 
-@nb.njit(f"boolean({_graph}, int64, int64, float64[::1], boolean[::1])", nogil=True, cache=True)
+@kernel(f"boolean({_graph}, int64, int64, float64[::1], boolean[::1])")
 def _supported(indptr, indices, lengths, source, v, d, lost):  # type: ignore[no-untyped-def]
     """Tell whether a neighbor nearer to the source, so that no two support each other, explains the label of v."""
     if v == source:
@@ -21,10 +22,8 @@ def _supported(indptr, indices, lengths, source, v, d, lost):  # type: ignore[no
     return False
 
 
-@nb.njit(
+@kernel(
     f"int64({_graph}, int64, int64, float64[::1], boolean[::1], int32[::1], int64)",
-    nogil=True,
-    cache=True,
 )
 def _lose(indptr, indices, lengths, source, first, d, lost, stack, n_lost):  # type: ignore[no-untyped-def]
     """Append to ``stack`` the points whose labels no path supports since the edge to ``first`` is gone."""
@@ -47,7 +46,7 @@ def _lose(indptr, indices, lengths, source, first, d, lost, stack, n_lost):  # t
     return n_lost
 
 
-@nb.njit(f"void({_graph}, {_edges}, {_edges}, float64[:, ::1], int64, int64)", nogil=True, cache=True)
+@kernel(f"void({_graph}, {_edges}, {_edges}, float64[:, ::1], int64, int64)")
 def update_rows(  # type: ignore[no-untyped-def]
     indptr, indices, lengths, gone_from, gone_to, gone_length, come_from, come_to, come_length, distance, low, high
 ):

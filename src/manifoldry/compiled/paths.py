@@ -7,13 +7,14 @@ block, found it.
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
+
+from manifoldry.compiled.kernel import kernel
 
 _graph = "int64[::1], int32[::1], float64[::1]"
 
 
-@nb.njit(f"void({_graph}, float64[::1], float64, int32[::1], int32[::1], uint8[::1])", nogil=True, cache=True)
+@kernel(f"void({_graph}, float64[::1], float64, int32[::1], int32[::1], uint8[::1])")
 def near_far(indptr, indices, lengths, distance, width, near, far, state):  # type: ignore[no-untyped-def]
     """Lower ``distance`` (finite at the starts, infinite elsewhere) to the shortest-path distances.
 
@@ -68,7 +69,7 @@ def near_far(indptr, indices, lengths, distance, width, near, far, state):  # ty
                         n_far += 1
 
 
-@nb.njit(f"void({_graph}, int32[::1], float64[:, ::1], uint8[::1])", nogil=True, cache=True)
+@kernel(f"void({_graph}, int32[::1], float64[:, ::1], uint8[::1])")
 def relax_lanes(indptr, indices, lengths, order, distance, dirty):  # type: ignore[no-untyped-def]
     """Lower ``distance`` (n, lanes), finite where ``dirty``, to the shortest-path distances of every lane.
 
@@ -97,10 +98,8 @@ def relax_lanes(indptr, indices, lengths, order, distance, dirty):  # type: igno
                     dirty[indices[e]] = 1
 
 
-@nb.njit(
+@kernel(
     [f"void(float64[:, ::1], int64[::1], {real}[:, ::1], int64[::1])" for real in ("float64", "float32")],
-    nogil=True,
-    cache=True,
 )
 def write_rows(distance, points, out, rows):  # type: ignore[no-untyped-def]
     """Write ``out[rows[lane], points[v]] = distance[v, lane]``."""
@@ -110,7 +109,7 @@ def write_rows(distance, points, out, rows):  # type: ignore[no-untyped-def]
             row[points[v]] = distance[v, lane]
 
 
-@nb.njit("int64[::1](int64[::1], int32[::1], int64)", nogil=True, cache=True)
+@kernel("int64[::1](int64[::1], int32[::1], int64)")
 def compact_order(indptr, indices, size):  # type: ignore[no-untyped-def]
     """Order the points so that runs of ``size`` are compact: each run is a ball grown next to earlier runs."""
     n = len(indptr) - 1

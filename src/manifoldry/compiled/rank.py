@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
+from manifoldry.compiled.kernel import kernel
 
-@nb.njit(
+
+@kernel(
     [
         f"void(float64[:, ::1], {real}[:, ::1], int32[:, ::1], float64[:, ::1], int64[:, ::1])"
         for real in ("float64", "float32")
     ],
-    nogil=True,
-    cache=True,
     fastmath={"reassoc", "contract", "nsz"},
 )
 def rank(Q, X, candidates, distances, indices):  # type: ignore[no-untyped-def]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import numba as nb
+from manifoldry.compiled.kernel import kernel
 
 
-@nb.njit("void(float64[:, ::1], int64, float64[:, ::1], int64[:, ::1], int64[:, ::1])", nogil=True, cache=True)
+@kernel("void(float64[:, ::1], int64, float64[:, ::1], int64[:, ::1], int64[:, ::1])")
 def count_before(distances, start, values, numbers, counts):  # type: ignore[no-untyped-def]
     """Add to ``counts`` (b, k) in which gap between given places each entry of ``distances`` (b, n) lies.
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
+from manifoldry.compiled.kernel import kernel
 
-@nb.njit(
+
+@kernel(
     [
         f"void(int32[::1], int32[::1], {real}[::1], {real}[:, ::1], {real}[:, ::1], {real}[:, ::1], int64, int64)"
         for real in ("float64", "float32")
     ],
-    nogil=True,
-    cache=True,
     fastmath={"reassoc", "contract", "nsz"},
 )
 def multiply_forms(indptr, indices, data, one, other, out, lo, hi):  # type: ignore[no-untyped-def]
@@ -38,10 +37,8 @@ def multiply_forms(indptr, indices, data, one, other, out, lo, hi):  # type: ign
             out[e, f] = first * second
 
 
-@nb.njit(
+@kernel(
     ["void(int32[::1], int32[::1], float64[::1], float64[:, ::1], float64[:, ::1], float64[::1], int64, int64)"],
-    nogil=True,
-    cache=True,
     fastmath={"reassoc", "contract", "nsz"},
 )
 def pair_rows(indptr, indices, data, one, other, out, lo, hi):  # type: ignore[no-untyped-def]
@@ -62,10 +59,8 @@ def pair_rows(indptr, indices, data, one, other, out, lo, hi):  # type: ignore[n
         out[e] = total
 
 
-@nb.njit(
+@kernel(
     ["void(int32[::1], int32[::1], float64[::1], float64[:, ::1], float64[::1])"],
-    nogil=True,
-    cache=True,
 )
 def form_rows(indptr, indices, data, matrix, out):  # type: ignore[no-untyped-def]
     """Write ``out[e] = b_e G b_e'`` for sparse rows b."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
+from manifoldry.compiled.kernel import kernel
 
-@nb.njit(
+
+@kernel(
     [
         f"void(float64[:, ::1], {real}[:, ::1], float64[:, ::1], float64[::1], int64, int64)"
         for real in ("float64", "float32")
     ],
-    nogil=True,
-    cache=True,
     fastmath={"reassoc", "contract", "nsz", "arcp"},
 )
 def guttman_rows(columns, targets, image, stress, lo, hi):  # type: ignore[no-untyped-def]

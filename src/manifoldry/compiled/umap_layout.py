@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
+from manifoldry.compiled.kernel import kernel
 from manifoldry.compiled.negative_sampling import (
     EDGES,
     LAYOUTS,
@@ -53,7 +53,7 @@ def _move(place, Y, tables, sampled, count, own, h, n_negative, step, work):  # 
             place[c] += step * total[c]
 
 
-@nb.njit(f"void({EDGES}, {LAYOUTS}, {SAMPLING}, int64, int64)", nogil=True, cache=True, fastmath={"contract"})
+@kernel(f"void({EDGES}, {LAYOUTS}, {SAMPLING}, int64, int64)", fastmath={"contract"})
 def move_rows(indptr, indices, rates, Y, moved, tables, n_negative, step, sweep, seed, lo, hi):  # type: ignore[no-untyped-def]
     """Write into ``moved`` where rows lo..hi of ``Y`` go in one sweep.
 
@@ -73,10 +73,8 @@ def move_rows(indptr, indices, rates, Y, moved, tables, n_negative, step, sweep,
         _move(moved[i], Y, tables, sampled, count, U32(i), U32(bits) | U32(1), n_negative, step, (work[0], work[1]))
 
 
-@nb.njit(
+@kernel(
     f"void({EDGES}, {LAYOUTS}, UniTuple(float32[:, ::1], 2), int64, float32, uint32, uint64[::1], int64, int64)",
-    nogil=True,
-    cache=True,
 )
 def place_rows(indptr, indices, rates, Y, placed, tables, n_negative, step, sweep, seeds, lo, hi):  # type: ignore[no-untyped-def]
     """Move the new points lo..hi of ``placed`` through as many sweeps as there are ``seeds``, among the fitted ``Y``.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import numba as nb
 import numpy as np
 
+from manifoldry.compiled.kernel import kernel
 from manifoldry.compiled.negative_sampling import (
     EDGES,
     LAYOUTS,
@@ -45,7 +45,7 @@ def _repel(Y, repulsion, x, y, own, h, n_samples, step):  # type: ignore[no-unty
     return x + step * sum_x, y + step * sum_y, h
 
 
-@nb.njit(f"void({EDGES}, {LAYOUTS}, {SAMPLING}, int64, int64)", nogil=True, cache=True, fastmath={"contract"})
+@kernel(f"void({EDGES}, {LAYOUTS}, {SAMPLING}, int64, int64)", fastmath={"contract"})
 def move_rows_2d(indptr, indices, rates, Y, moved, tables, n_negative, step, sweep, seed, lo, hi):  # type: ignore[no-untyped-def]
     """As `move_rows` in the plane, four rows abreast so that the processor waits for none of them."""
     attraction, repulsion = tables

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import minimum_spanning_tree
 
+from manifoldry.csgraph import minimum_spanning_tree
 from manifoldry.diagnosis.finding import Finding
 from manifoldry.diagnosis.subject import Subject
 from manifoldry.neighbors.graph import MAX_GAP_RATIO, bridge, components, local_scale

@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 
+from manifoldry.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 from manifoldry.geometry.neighborhoods import MAX_STACK_ENTRIES, gather
 from manifoldry.geometry.principal import principal_directions
 from manifoldry.run import Run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -34,6 +34,11 @@ class Polyline:
     """A polygonal curve through ``knots`` (m, p), its first and last edges extended to infinity."""
 
     knots: FloatArray
+
+    def _check_loaded(self) -> None:
+        """Refuse a curve without an edge."""
+        if len(self.knots) < 2:
+            raise ValueError("A curve needs two knots.")
 
     @property
     def lengths(self) -> FloatArray:
@@ -162,7 +167,7 @@ class PrincipalCurve(Embedder):
     True
     """
 
-    n_components: Literal[1] = 1
+    n_components: Literal[1] = field(default=1, kw_only=False)
     span: PositiveShare = 0.3
     n_knots: Annotated[int, Range(2)] = 100
     max_iter: PositiveInt = 50

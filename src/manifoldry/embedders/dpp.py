@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import minimum_spanning_tree
 
 from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.base.blockwise import BlockFit
+from manifoldry.csgraph import minimum_spanning_tree
 from manifoldry.extend.linear import embed_linearly, feature_rows
 from manifoldry.neighbors.sample import Sample
 from manifoldry.parameters import PositiveShare

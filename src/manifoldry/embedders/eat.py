@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -29,15 +30,13 @@ from manifoldry.solve.spectrum import Suggestion, enough, lost_variance_advice, 
 from manifoldry.values import Array, Certificate, Embedding, FloatArray, IntArray, NeighborGraph, Trace
 
 N_AUTO_NEIGHBORS = 6
-
 RANK_TOL = 1e-6
 """Dimensions with less than this share of the largest variance do not count towards the rank."""
-
 FREE_DIRECTION_TOL = 1e-12
 """Share of the largest eigenvalue below which the kept pairs do not constrain a direction of the map."""
-
 FITTING_SHARE = 0.1
 """Errors of the kept distances below this share of the slack, in the kernel's own coordinates, need no minimization."""
+NOTHING_TO_STRETCH = "There is nothing to stretch, as all pairs are kept: lower n_neighbors, or use ClassicalMDS."
 
 PairArray = Annotated[Any, Described("an array of shape (n_pairs, 2)")]
 
@@ -205,7 +204,7 @@ class EAT(Embedder):
         coordinates, spectrum = principal_axes(solution.root, self.n_components)
         rank = int((spectrum.values > RANK_TOL * spectrum.values[0]).sum())
         spectrum = spectrum.head(max(self.n_components, rank))
-        lost = unexplained(spectrum.values)[: self.n_components][-1]
+        lost, idle = unexplained(spectrum.values)[: self.n_components][-1], not (solution.stretch or solution.bound)
         return Embedding(
             coordinates,
             graph=graph,
@@ -218,10 +217,9 @@ class EAT(Embedder):
                 "gamma": image.kernel.gamma,
                 "components": 1,
                 "bridges": bridges,
-                "advice": (
-                    *image.advice(i, j, lost),
-                    *lost_variance_advice(spectrum.values, self.n_components, run.stopped),
-                ),
+                "advice": tuple(image.advice(i, j, lost)),
+                "surface_advice": lost_variance_advice(spectrum.values, self.n_components, run.stopped),
+                "remarks": (NOTHING_TO_STRETCH,) if idle else (),
             },
             fitted={
                 "error_": float(np.mean((solution.lengths - 1) ** 2)),
@@ -278,7 +276,8 @@ class EAT(Embedder):
         W = np.diag(weights.sum(axis=1)) - weights
         fits = (image.full and self.distances is None) or image.keeps(i, j, tau[i, j], FITTING_SHARE * self.slack)
         try:
-            return unfold_gram(W, B, run, slack=self.slack, tol=self.tol, fits=fits, basis=image.basis)
+            found = unfold_gram(W, B, run, slack=self.slack, tol=self.tol, fits=fits, basis=image.basis)
+            return found if weights.any() else replace(found, stretch=0.0, bound=0.0, noise=0.0)
         except np.linalg.LinAlgError:
             raise ValueError(
                 "Linear maps of the kernel hardly tell the points of some kept pairs apart, whose distances go from "

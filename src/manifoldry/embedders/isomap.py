@@ -19,13 +19,14 @@ from manifoldry.extend.nystrom import (
     embed_by_scaling,
     grown_eigenvectors,
 )
+from manifoldry.geometry.isometry import with_path_error
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.incremental import grown_geodesics
 from manifoldry.neighbors.sample import Sample
 from manifoldry.parameters import Fraction
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.solve.scaling import classical_scaling, scaling_by_products
+from manifoldry.solve.scaling import Scaling, classical_scaling, scaling_by_products
 from manifoldry.values import Embedding, FloatArray
 
 
@@ -104,7 +105,9 @@ class Isomap(GraphEmbedder):
     dist_matrix_ : ndarray of shape (n_samples, n_samples)
         The geodesic distances, computed when they are asked for; infinite between pieces set apart.
     diagnostics_ : dict
-        Seconds, memory, components, bridges, ``short_circuits``, advice, resolved "auto" parameters.
+        Seconds, memory, components, bridges, ``short_circuits``, advice, resolved "auto" parameters. Where the data
+        looks like a curve or surface of ``n_components`` dimensions, ``path_error``: the root mean square difference
+        of distances in the layout and geodesic distances, relative to these; above 0.03 there is advice.
 
     Notes
     -----
@@ -162,11 +165,15 @@ class Isomap(GraphEmbedder):
             lengths, _ = geodesic_lengths(sample.graph, run, at_least=sample.n_points)
         guess = None if before is None else grown_eigenvectors(self._extension.scaling, lengths)
         scaling = scaling_by_products(lengths, n_components, run, guess)
-        return embed_by_scaling(GeodesicNystrom(sample.index, sample.graph, scaling), run), lengths
+        return self._checked(sample, scaling, run), lengths
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         lengths, sources = geodesic_lengths(sample.graph, run, at_least=n_components + 2)
         if len(sources) < sample.n_points:  # stopped by the callback
             return embed_by_landmarks(sample.index, lengths, sources, n_components, run)
         scaling = classical_scaling(lengths, n_components, run, overwrite=True)
-        return embed_by_scaling(GeodesicNystrom(sample.index, sample.graph, scaling), run)
+        return self._checked(sample, scaling, run)
+
+    def _checked(self, sample: Sample, scaling: Scaling, run: Run) -> Embedding:
+        embedding = embed_by_scaling(GeodesicNystrom(sample.index, sample.graph, scaling), run)
+        return with_path_error(embedding, sample, run) if self.edge_lengths == "distance" else embedding

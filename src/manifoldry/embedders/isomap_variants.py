@@ -18,6 +18,7 @@ from manifoldry.extend.nystrom import (
     embed_by_landmarks,
     embed_by_scaling,
 )
+from manifoldry.geometry.isometry import with_path_error
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import local_scale, rescaled
 from manifoldry.neighbors.sample import Sample
@@ -122,7 +123,8 @@ class LandmarkIsomap(GraphEmbedder):
             n = sample.n_points
             chosen = run.rng("landmarks").choice(n, min(self.n_landmarks, n), replace=False)
         lengths, landmarks = geodesic_lengths(sample.graph, run, np.unique(chosen), at_least=n_components + 2)
-        return embed_by_landmarks(sample.index, lengths, landmarks, n_components, run, graph=sample.graph)
+        embedding = embed_by_landmarks(sample.index, lengths, landmarks, n_components, run, graph=sample.graph)
+        return with_path_error(embedding, sample, run) if self.edge_lengths == "distance" else embedding
 
 
 @register(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.extend.local import embed_aligned, embed_principal
 from manifoldry.geometry.affinity import automatic_bandwidth, graph_affinity
+from manifoldry.geometry.isometry import is_surface
 from manifoldry.geometry.tangent import (
     MAX_LENGTH_ERROR,
     MAX_SCALE_MISFIT,
@@ -32,21 +33,36 @@ _GIVES = ("transform", "inverse", "spectrum", "graph")
 
 
 def _at_true_scale(sample: Sample, planes: list[Tangents], affine: Aligned, isometric: bool, run: Run) -> Aligned:
-    """Return coordinates, made isometric where that is asked for and lengths then agree, and notes of it."""
+    """Return coordinates, made isometric where that is asked for and lengths then agree, and notes of it.
+
+    Where no affine map makes lengths agree, a surface is not unfolded; other data cannot be, and that is a remark.
+    """
     with run.stage("true scale"):
         to_scale, misfit = true_scale(planes, affine.coordinates)
         scaled = affine.coordinates @ to_scale
         error = length_error(sample.graph, scaled)
-    one_map = bool(isometric and misfit <= MAX_SCALE_MISFIT)
-    well = one_map and error <= MAX_LENGTH_ERROR
+    well = bool(isometric and misfit <= MAX_SCALE_MISFIT and error <= MAX_LENGTH_ERROR)
     notes = {**affine.notes, "isometric": well, "misfit": misfit, "length_error": error}
-    if one_map and not well:
-        sentence = (
-            f"The layout is not to scale: a quarter of the neighbors would be off by {error:.0%} or more, so "
-            "coordinates have unit variance; more neighbors may mend it."
-        )
-        notes["advice"] = (*notes.get("advice", ()), sentence)
+    if error > MAX_LENGTH_ERROR:
+        surface = is_surface(sample, affine.coordinates.shape[1])
+        kind, sentence = ("advice", _bent(error)) if surface else ("remarks", _without_scale(error))
+        notes[kind] = (*notes.get(kind, ()), sentence)
     return replace(affine, coordinates=scaled if well else affine.coordinates, notes=notes)
+
+
+def _bent(error: float) -> str:
+    return (
+        f"The layout does not keep the distances between neighbors: at the best scale of the axes a quarter of them "
+        f"are off by {error:.0%} or more. The points are noisy or few, or neighbors lie on different sheets: use IPA, "
+        "or remove_short_circuits='tangents'."
+    )
+
+
+def _without_scale(error: float) -> str:
+    return (
+        f"The layout is not to scale: a quarter of the distances between neighbors would be off by {error:.0%} or "
+        "more, so coordinates have unit variance."
+    )
 
 
 @register(

@@ -11,7 +11,9 @@ from manifoldry import check
 from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.base.blockwise import BlockFit
 from manifoldry.extend.unfolded import distances_fit, embed_unfolded
+from manifoldry.geometry.isometry import MAX_UNFOLDED_PATH_ERROR, with_path_error
 from manifoldry.geometry.neighborhoods import gather
+from manifoldry.geometry.tangent import MAX_LENGTH_ERROR, length_error
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.sample import Sample
 from manifoldry.parameters import Fraction, Positive, PositiveInt, ProperShare
@@ -131,7 +133,8 @@ class MVU(GraphEmbedder):
         The graph whose distances are kept.
     diagnostics_ : dict
         Seconds, components, bridges, ``n_constraints``: the number of distances, and ``advice``: what to do where the
-        points need more dimensions.
+        points need more dimensions. Of a curve or surface whose distances between neighbors are not kept in the
+        layout, ``path_error``: as in `Isomap`; above 0.085 there is advice.
 
     Notes
     -----
@@ -193,7 +196,9 @@ class MVU(GraphEmbedder):
         if hours > MAX_HOURS:
             raise ValueError(f"{told}: use FastMVU or IPA, or fit a sample and transform the rest.")
         if hours > LONG_HOURS:
-            warn(f"{told}; FastMVU and IPA take minutes. A callback or Ctrl-C ends it with the layout reached.")
+            warn(
+                f"{told}; FastMVU and IPA take minutes. A callback or Ctrl-C ends it with the layout reached.", now=True
+            )
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         graph = sample.graph
@@ -206,7 +211,13 @@ class MVU(GraphEmbedder):
                 solution = unfold_points(pairs, run, slack=self.slack, tol=self.tol, fits=fits)
         else:
             solution = self._in_low_rank(graph, pairs, n_components, run)
-        return embed_unfolded(sample, solution, n_components, run, n_constraints=len(pairs))
+        embedding = embed_unfolded(sample, solution, n_components, run, n_constraints=len(pairs))
+        # Equal distances keep holes open, around which paths are longer than distances: that is as it should be.
+        kept = self.constraints == "equal" and length_error(graph, embedding.coordinates) <= MAX_LENGTH_ERROR
+        if kept or run.stopped or self.edge_lengths != "distance":
+            return embedding
+        instead = "IPA, or constraints='equal'" if self.constraints == "at most" else "IPA"
+        return with_path_error(embedding, sample, run, MAX_UNFOLDED_PATH_ERROR, instead)
 
     def _in_low_rank(self, graph: NeighborGraph, pairs: PairDistances, n_components: int, run: Run) -> Stretched:
         n = graph.n_points

@@ -76,8 +76,8 @@ class SNE(NeighborEmbedding):
         The descent has converged when 50 iterations lower the divergence by less than this share; 0 goes on to
         ``max_iter``.
     init : {"auto", "ipa", "pca", "spectral", "random"} or array of shape (n_samples, n_components)
-        Initial layout, as in `TSNE`; all but "ipa" and a given one are scaled to a standard deviation of 0.1. "auto" is
-        not "ipa" where neighbors are listed across the sheets of the surface.
+        Initial layout, as in `TSNE`; all but "ipa" are scaled to a standard deviation of 0.1. "auto" is not "ipa"
+        where neighbors are listed across the sheets of the surface.
     repulsion, accuracy, metric, metric_params, search, random_state, n_jobs, verbose, callback
         As in `TSNE`.
 
@@ -196,7 +196,7 @@ def _embed_gaussian(model: NeighborEmbedding, X: Any, objective: type[Divergence
     start = find_start(model.init, X, joint, d, run, metric=model.metric)
     if start.shaped and model.init == "auto" and torn_share(X, start.places, joint) > MAX_TORN_AFFINITY:
         start = find_start("pca", X, joint, d, run)
-    places = start.places if start.given or start.shaped else SNE_INITIAL_STD * start.places
+    places = start.places if start.shaped else SNE_INITIAL_STD * start.places
     kernel = LayoutKernel.gaussian()
     repulsion = choose_repulsion(kernel, n, d, repulsion=model.repulsion, accuracy=model.accuracy)
     divergence = objective(joint, information, kernel, repulsion, run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -110,7 +111,7 @@ class PrincipalSurface(Embedder):
     True
     """
 
-    n_components: Literal[1, 2, 3] = 2
+    n_components: Literal[1, 2, 3] = field(default=2, kw_only=False)
     smoothing: Positive = 1e-3
     n_knots: Annotated[int, Range(4)] = 100
     init: Literal["auto", "pca"] = "auto"

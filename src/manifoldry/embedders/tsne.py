@@ -102,7 +102,8 @@ class TSNE(NeighborEmbedding):
         Initial layout. "ipa" aligns overlapping patches in n_components dimensions, as `IPA` does, scaled to where the
         divergence is least. "auto" is "ipa" where patches of rows (dense, Euclidean metric) fit together as a flat
         surface of n_components dimensions, which takes up to a second to find out; else "pca" for rows, classical
-        scaling for distances, "spectral" for graphs. These are scaled to a standard deviation of 1e-4.
+        scaling for distances, "spectral" for graphs. These, and a given array, are centered and scaled to a standard
+        deviation of 1e-4 of the widest column: the shape of an array counts, not its unit.
     metric, metric_params
         As in scikit-learn; or "precomputed": ``X`` holds pairwise distances, or a sparse graph of lengths; or
         "affinity": ``X`` holds the joint probabilities p themselves, symmetric, dense or sparse, up to a factor.
@@ -196,7 +197,7 @@ class TSNE(NeighborEmbedding):
         n = joint.shape[0]
         check_init(self.init, X, self.n_components, self._pairwise)
         start = find_start(self.init, X, joint, self.n_components, run, metric=self.metric)
-        places = start.places if start.given or start.shaped else TSNE_INITIAL_STD * start.places
+        places = start.places if start.shaped else TSNE_INITIAL_STD * start.places
         kernel = LayoutKernel.student_t(self.dof)
         repulsion = choose_repulsion(kernel, n, self.n_components, repulsion=self.repulsion, accuracy=self.accuracy)
         divergence = JointDivergence(joint, negative_entropy(joint.data), kernel, repulsion, run)

@@ -115,9 +115,10 @@ class UMAP(Embedder):
         distinct rows, in the order of their first occurrence, and of their targets the first counts.
     init : {"auto", "ipa", "spectral", "pca", "random"} or array of shape (n_samples, n_components)
         Initial layout: overlapping patches aligned in n_components dimensions, as by `IPA`, scaled to where the
-        objective is least; slow eigenvectors of the fuzzy set; principal components; random; or a given layout, which
-        is taken as it is. "auto" is "ipa" where patches of rows (dense, Euclidean metric, no targets) fit together as
-        a flat surface of n_components dimensions, which takes up to a second to find out, else "spectral".
+        objective is least; slow eigenvectors of the fuzzy set; principal components; random; or a given layout. All
+        but "ipa" are scaled to a width of 10, of a given layout the widest column: its shape counts, not its unit.
+        "auto" is "ipa" where patches of rows (dense, Euclidean metric, no targets) fit together as a flat surface of
+        n_components dimensions, which takes up to a second to find out, else "spectral".
     random_state : int, Generator or None
         Seed of the search, the initial layout and the negative samples.
     metric, metric_params, search, n_jobs, verbose, callback
@@ -234,7 +235,8 @@ class UMAP(Embedder):
             init = "spectral"  # of the fuzzy set with the targets, which patches of the points do not know
         start = find_start(init, X, fuzzy, self.n_components, run, metric=self.metric, otherwise="spectral")
         parameters = self._layout_parameters(n, start.shaped)
-        places = start.places if start.given else rounded_layout(start.places, stretched=not start.shaped)
+        stretched = not (start.shaped or start.kind == "given")
+        places = rounded_layout(start.places, stretched)
         layout, trace = optimize_layout(places, fuzzy, parameters, run, rescale=start.shaped, density=goal)
         return Embedding(
             layout,

@@ -73,8 +73,9 @@ class PCA(WrappedSpectral, decomposition.PCA):
 
     Parameters
     ----------
-    n_components : int, float or "mle", optional
-        Target dimension; a number below 1 is the share of variance to keep; all by default.
+    n_components : int, float, "mle" or None
+        Target dimension, 2 by default as for all methods (scikit-learn keeps all). A number below 1 is the share of
+        variance to keep; None keeps all components.
     whiten : bool
         Divide the scores by their standard deviations.
     svd_solver : {"auto", "full", "covariance_eigh", "arpack", "randomized"}
@@ -220,8 +221,8 @@ class IncrementalPCA(WrappedSpectral, decomposition.IncrementalPCA):
 
     Parameters
     ----------
-    n_components : int, optional
-        Target dimension; all by default.
+    n_components : int or None
+        Target dimension, 2 by default; None keeps all components.
     whiten : bool
         Divide the scores by their standard deviations.
     batch_size : int, optional
@@ -297,8 +298,8 @@ class SparsePCA(Wrapped, decomposition.SparsePCA):
 
     Parameters
     ----------
-    n_components : int, optional
-        Target dimension; all by default.
+    n_components : int or None
+        Target dimension, 2 by default; None keeps all components.
     alpha : float
         Weight of sparseness, in the unit of X.
     ridge_alpha : float

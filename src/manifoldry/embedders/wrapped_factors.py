@@ -6,6 +6,7 @@ import time
 from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn import decomposition
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,6 +15,7 @@ from manifoldry.base.wrapped import Wrapped
 from manifoldry.blocks import as_blocks
 from manifoldry.registry import register
 from manifoldry.values import FloatArray
+from manifoldry.warnings import collects
 
 _ONE_SEED = {"n_components": 2, "random_state": 0}
 
@@ -38,8 +40,8 @@ class FactorAnalysis(Wrapped, decomposition.FactorAnalysis):
 
     Parameters
     ----------
-    n_components : int, optional
-        Number of factors; all by default.
+    n_components : int or None
+        Number of factors, 2 by default; None uses as many as columns.
     rotation : {"varimax", "quartimax"}, optional
         Turn the factors towards loadings that are large or near zero.
     tol, copy, max_iter, noise_variance_init, svd_method, iterated_power, random_state
@@ -68,6 +70,7 @@ class FactorAnalysis(Wrapped, decomposition.FactorAnalysis):
     """
 
     _unit_range = (1e-4, np.inf)
+    _ignores_units = True
 
     _blockwise = BlockFit(n_rows=100_000)
 
@@ -92,8 +95,8 @@ class FastICA(Wrapped, decomposition.FastICA):
 
     Parameters
     ----------
-    n_components : int, optional
-        Number of sources; all by default.
+    n_components : int or None
+        Number of sources, 2 by default; None uses as many as columns.
     fun : {"logcosh", "exp", "cube"} or callable
         Measure of being far from Gaussian.
     algorithm, whiten, fun_args, max_iter, tol, w_init, whiten_solver, random_state
@@ -121,6 +124,11 @@ class FastICA(Wrapped, decomposition.FastICA):
 
     _blockwise = BlockFit(n_rows=100_000)
 
+    @property
+    def _ignores_units(self) -> bool:
+        """Whether all principal components are whitened: of fewer, the first depend on the units."""
+        return self.n_components is None or self.n_components >= self.n_features_in_
+
 
 @register(
     family="linear",
@@ -143,7 +151,7 @@ class NMF(Wrapped, decomposition.NMF):
     Parameters
     ----------
     n_components : int or "auto"
-        Number of parts; "auto" is that of a given start, else as many as columns.
+        Number of parts, 2 by default; "auto" uses that of a given start, otherwise as many as columns.
     init, solver, beta_loss, tol, max_iter, random_state, alpha_W, alpha_H, l1_ratio, verbose, shuffle
         As in scikit-learn, but ``random_state=0`` (numpy Generators are taken, too); with ``init="custom"`` `fit` takes
         ``W`` and ``H``.
@@ -176,6 +184,16 @@ class NMF(Wrapped, decomposition.NMF):
 
     _blockwise = BlockFit(n_rows=100_000)
 
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        rows = super()._validated(X, reset=reset)
+        n_negative = int(((rows.data if issparse(rows) else rows) < 0).sum())
+        if n_negative:
+            raise ValueError(
+                f"Negative values in data passed to NMF: {n_negative:,} of the entries are below 0. NMF needs "
+                "entries of at least 0; use PCA or FactorAnalysis for columns that have negative values."
+            )
+        return rows
+
     def fit(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> Self:
         """Factorize the rows, from the start ``W`` and ``H`` if ``init="custom"``."""
         blocks = as_blocks(X)
@@ -184,6 +202,7 @@ class NMF(Wrapped, decomposition.NMF):
         self.fit_transform(X, y, W, H)
         return self
 
+    @collects
     def fit_transform(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> FloatArray:
         """Factorize the rows and return W, which the iteration finds together with the parts."""
         blocks = as_blocks(X)
@@ -191,7 +210,7 @@ class NMF(Wrapped, decomposition.NMF):
             return self.fit(blocks, y).transform(blocks)
         rows = self._checked(X)
         began = time.perf_counter()
-        with self._computing():
+        with self._computing(), self._iterating():
             parts = super(Wrapped, self).fit_transform(X, y, W, H)
         self._keep(rows, parts, {"fit": time.perf_counter() - began})
         return self.embedding_

@@ -21,16 +21,26 @@ class WrappedProjection(Wrapped):
     _spans_rows = False
     _blockwise = BlockFit("whole", sums=False)
 
+    def _checked(self, X: Any) -> Any:
+        rows = super()._checked(X)
+        if self.n_components == "auto":
+            self._check_auto(*rows.shape)
+        return rows
+
+    def _check_auto(self, n_rows: int, n_columns: int) -> int:
+        """Return the number of components that "auto" means, if the rows have that many columns."""
+        needed = int(random_projection.johnson_lindenstrauss_min_dim(n_rows, eps=self.eps))
+        if needed > n_columns:
+            raise ValueError(
+                f"Preserving the distances of {n_rows:,} rows up to a factor 1 ± {self.eps:g} needs {needed:,} "
+                f"components, but X has {n_columns:,} columns: raise eps, or set n_components to a number."
+            )
+        return needed
+
     def _fit_whole(self, blocks: RowBlocks, sample: BlockSample, run: Run) -> None:  # noqa: ARG002
         asked: Any = self.n_components
         if asked == "auto":
-            self.n_components = random_projection.johnson_lindenstrauss_min_dim(sample.n_rows, eps=self.eps)
-            if self.n_components > blocks.n_features:
-                wanted, self.n_components = self.n_components, asked
-                raise ValueError(
-                    f"To keep the distances of {sample.n_rows:,} rows up to a factor 1 ± {self.eps:g} takes {wanted:,} "
-                    f"components, and there are {blocks.n_features:,} columns; raise eps, or give n_components."
-                )
+            self.n_components = self._check_auto(sample.n_rows, blocks.n_features)
         try:
             self.fit(sample.rows)
         finally:
@@ -58,7 +68,7 @@ class GaussianRandomProjection(WrappedProjection, random_projection.GaussianRand
     Parameters
     ----------
     n_components : int or "auto"
-        Target dimension; "auto" takes as many as keep all distances up to a factor 1 ± eps.
+        Target dimension, 2 by default; "auto" uses as many as preserve all distances up to a factor 1 ± eps.
     eps, compute_inverse_components, random_state
         As in scikit-learn, but ``random_state=0``; numpy Generators are taken, too.
 

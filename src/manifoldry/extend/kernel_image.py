@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from manifoldry.blas import blas_threads_for, one_blas_thread
+from manifoldry.csgraph import connected_components
 from manifoldry.extend.kernel_projection import Kernel, KernelProjection
 from manifoldry.geometry.neighborhoods import dense
 from manifoldry.run import Run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from manifoldry.extend.local import forward
@@ -11,7 +12,11 @@ from manifoldry.solve.scaling import principal_axes
 from manifoldry.solve.semidefinite import PairDistances, Stretched
 from manifoldry.solve.semidefinite.points import MAX_GRAM_PAIRS
 from manifoldry.solve.spectrum import lost_variance_advice
-from manifoldry.values import Embedding
+from manifoldry.values import Embedding, Spectrum
+
+MAX_LOST_LENGTH = 1e-3
+"""What a squared relative length may lose with the dimensions that are left out: a tenth of the default slack."""
+DUPLICATES_APART = "duplicates taken as a thousandth of the median distance apart"
 
 
 def distances_fit(sample: Sample, pairs: PairDistances, method: Any) -> bool:
@@ -34,6 +39,7 @@ def embed_unfolded(
 ) -> Embedding:
     """Return unfolded points in their first principal axes, with what was reached and proven."""
     coordinates, spectrum = principal_axes(solution.V, n_components)
+    solution = _of_kept_dimensions(sample, solution, spectrum)
     spectrum = spectrum.head(max(n_components, solution.certificate.rank))
     lost = lost_variance_advice(spectrum.values, n_components, run.stopped)
     return Embedding(
@@ -42,10 +48,27 @@ def embed_unfolded(
         trace=solution.trace,
         certificate=solution.certificate,
         extension=forward(sample, coordinates) if sample.X is not None else None,
-        notes={**notes, "advice": (*advice, *lost)},
+        notes={**notes, "advice": advice, "surface_advice": lost},
         fitted={
             "stretch_": -solution.certificate.objective,
             "error_": solution.error,
             "error_certificate_": solution.error_certificate,
         },
     )
+
+
+def _of_kept_dimensions(sample: Sample, solution: Stretched, spectrum: Spectrum) -> Stretched:
+    """Return the solution with as many dimensions as its distances need, and what was done with duplicates.
+
+    Dimensions of little variance are left out, but not those that a short distance lives in: what is certified is what
+    is returned. Duplicates are the exception. They are apart in the program and together in the result, so that the
+    claim says it.
+    """
+    pairs = PairDistances.of_graph(sample.graph)
+    once = sample.graph.rows() < sample.graph.indices
+    close = sample.graph.lengths[once] < pairs.lengths  # set apart by the program
+    certificate = solution.certificate
+    rank = max(certificate.rank, pairs.only(~close).dimensions(spectrum, MAX_LOST_LENGTH))
+    if close.any():
+        certificate = replace(certificate, claim=f"{certificate.claim}, {DUPLICATES_APART}")
+    return replace(solution, certificate=replace(certificate, rank=rank))

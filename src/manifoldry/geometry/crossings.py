@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
+from manifoldry.csgraph import connected_components, minimum_spanning_tree
 from manifoldry.geometry.neighborhoods import MAX_STACK_ENTRIES
 from manifoldry.geometry.tangent import TANGENT_RANK_TOL
 from manifoldry.neighbors.short_circuits import ways_around

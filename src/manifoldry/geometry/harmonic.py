@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, diags_array
-from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import cg
 
+from manifoldry.csgraph import connected_components
 from manifoldry.neighbors.targets import Targets
 from manifoldry.values import Array, FloatArray
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
+from manifoldry.csgraph import connected_components
 from manifoldry.values import FloatArray, IntArray
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 from scipy.sparse import csr_array, hstack, issparse
-from scipy.sparse.csgraph import connected_components
 
+from manifoldry.csgraph import connected_components
 from manifoldry.geometry.affinity import automatic_bandwidth, graph_affinity
 from manifoldry.geometry.edges import RefinedIndex
 from manifoldry.geometry.harmonic import with_unknown_filled

@@ -25,7 +25,9 @@ MAX_SCALE_MISFIT = 0.5
 """Misfit of the local scales up to which one affine map explains them, and the coordinates are set to true scale."""
 MAX_LENGTH_ERROR = 0.15
 """Relative error that three of four edges must not exceed for a layout to be to scale. Rolls have 0.01 to 0.04, 0.14
-with strong noise; a map of cities of which one affine map explained most places, wrong a thousandfold, had 0.7."""
+with strong noise; a map of cities of which one affine map explained most places, wrong a thousandfold, had 0.7. Of 90
+layouts of fifteen surfaces by LTSA and Hessian eigenmaps, those with an affine error up to 0.1 have at most 0.145, the
+others 0.15 and more."""
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,8 @@ class KDTree:
         distances, indices = np.empty((len(Q), k)), np.empty((len(Q), k), dtype=np.int64)
         for lo, hi in run.ranges(len(Q), 1 << 17):
             found = self.tree.query(Q[order[lo:hi]], k, workers=run.n_jobs)
+            if found[1].max(initial=0) >= self.tree.n:  # scipy's index for none, which others would follow
+                raise ValueError(f"Fewer than {k} of {self.tree.n} points are at a finite distance; check their scale.")
             distances[order[lo:hi]] = found[0].reshape(hi - lo, k)
             indices[order[lo:hi]] = found[1].reshape(hi - lo, k)
         return distances, indices

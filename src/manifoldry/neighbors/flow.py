@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse.csgraph import dijkstra
 
+from manifoldry.csgraph import dijkstra
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, NeighborGraph
 

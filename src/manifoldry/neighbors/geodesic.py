@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import dijkstra
 
+from manifoldry.csgraph import dijkstra
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray, NeighborGraph
 
@@ -44,6 +44,8 @@ def geodesics_from_outside(graph: NeighborGraph, neighbors: IntArray, offsets: F
     Paths begin with a listed neighbor of the new point: ``neighbors`` and ``offsets``, the distances to them, have
     shape (m, width); -1 and infinity pad short lists.
     """
+    if neighbors.size and neighbors.max() >= graph.n_points:  # neither scipy nor the compiled loops check an index
+        raise ValueError(f"A graph of {graph.n_points} points has no point {neighbors.max()}.")
     return _lengths_from(graph, neighbors, offsets, Run(0, run.n_jobs), len(neighbors))[0]
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
+from manifoldry.csgraph import connected_components, minimum_spanning_tree
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph

@@ -93,19 +93,15 @@ class ProjectionTree:
         n_leaves = build_tree(Z, LEAF_SIZE, np.uint64(seed), members, starts, nodes)
         return cls(nodes[: n_leaves - 1].copy(), starts[: n_leaves + 1].copy(), members)
 
-    def check_loaded(self, n: int) -> None:
-        """Refuse what is no tree of n points: parts that come before the whole, points that there are not."""
-        n_nodes, n_leaves = len(self.nodes), len(self.starts) - 1
-        check_places(self.members, n)
-        check_places(self.nodes[:, :2], n, least=-1)
-        check_places(self.starts, len(self.members) + 1)
+    def _check_loaded(self) -> None:
+        """Refuse what does not lead from the root to leaves of the members: compiled loops check no index."""
+        n, n_nodes, n_leaves = len(self.members), len(self.nodes), len(self.starts) - 1
         parts = self.nodes[:, 2:].astype(np.int64)
-        inner = parts >= 0
-        later = np.where(inner, parts, n_nodes) > np.arange(n_nodes)[:, None]
-        if not later.all() or n_leaves < 1 or (np.diff(self.starts) < 0).any():
+        later = np.where(parts >= 0, parts, n_nodes) > np.arange(n_nodes)[:, None]
+        ends = [self.starts[0] == 0, self.starts[-1] == n, (np.diff(self.starts) >= 0).all()] if n_leaves else [False]
+        inside = [_within(self.nodes[:, :2], -1, n), _within(parts, -n_leaves, n_nodes)]
+        if not (later.all() and all(ends) and all(inside)):
             raise ValueError("A search tree must lead from the root to its leaves.")
-        check_places(parts[inner], n_nodes)
-        check_places(~parts[~inner], n_leaves)
 
     def renumbered(self) -> ProjectionTree:
         """Return the tree of the rows sorted in the order of its members."""
@@ -115,10 +111,8 @@ class ProjectionTree:
         return ProjectionTree(nodes, self.starts, np.arange(len(self.members), dtype=np.int32))
 
 
-def check_places(places: Array, count: int, least: int = 0) -> None:
-    """Refuse indices outside ``least..count - 1``, which compiled loops would follow without a check."""
-    if places.dtype.kind not in "iu" or (places.size and not least <= places.min() <= places.max() < count):
-        raise ValueError(f"A search over {count} points lists others than these.")
+def _within(places: Array, low: int, high: int) -> bool:
+    return not places.size or (low <= places.min() and places.max() < high)
 
 
 class NNDescent:
@@ -155,18 +149,11 @@ class NNDescent:
         self.search_graph = np.where(np.arange(out_edges.shape[1]) < degrees[:, None], out_edges, -1)
 
     def _check_loaded(self) -> None:
-        """Refuse lists and trees of other points than the rows: compiled loops check no index."""
-        n, columns = self.X.shape
-        projected = columns if self.basis is None else NND_PROJECTED_COLUMNS
-        shapes = [self.center.shape == (columns,), self.Z.shape == (n, projected), self.order.shape == (n,)]
-        shapes += [self.basis is None or self.basis.shape == (columns, projected), columns > 1 and self.unit > 0]
-        if not all(shapes) or len(self.lists) != n or len(self.search_graph) != n:
-            raise ValueError(f"A search over {n} rows of {columns} columns needs arrays of that size.")
-        check_places(self.order, n)
-        for lists in (self.lists, self.search_graph):
-            check_places(lists, n, least=-1)
-        for tree in self.search_trees:
-            tree.check_loaded(n)
+        """Refuse numbers that the search cannot begin with; the shapes of all arrays are declared."""
+        projected = self.basis is None or self.basis.shape[1] == NND_PROJECTED_COLUMNS
+        in_order = all(part is None or part.flags.c_contiguous for part in (self.X, self.basis))
+        if not (projected and in_order and self.X.shape[1] > 1 and self.unit > 0 and self.search_trees):
+            raise ValueError("A search by NN-descent needs two columns, a unit of length and search trees.")
 
     def nearest(self, Q: Array, k: int, run: Run, own: bool = False) -> tuple[FloatArray, IntArray]:
         """Return k near fitted points of each row of Q, nearly all the nearest; ``own`` rows list themselves."""

@@ -119,6 +119,13 @@ class NeighborIndex:
         index.sparse = True
         return index
 
+    def _check_loaded(self) -> None:
+        """Refuse a rule that the number of points does not allow: compiled loops check no index."""
+        k, radius = self.rule.n_neighbors, self.rule.radius
+        counted = k is None or (type(k) is int and k >= 1 and (self.engine is None or k <= self.n_points))
+        if not counted or not (radius is None or (isinstance(radius, numbers.Real) and radius > 0)):
+            raise ValueError(f"{self.n_points} points have no {k} neighbors within {radius}.")
+
     def graph(self, X: Any, run: Run) -> NeighborGraph:
         """Return the directed graph of the fitted points: row i never lists i, duplicates are listed at 0."""
         rule = self.rule

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components, dijkstra
 
+from manifoldry.csgraph import connected_components, dijkstra
 from manifoldry.geometry.dimension import IntrinsicDimension
 from manifoldry.geometry.tangent import MAX_LENGTH_ERROR, MAX_SCALE_MISFIT
 from manifoldry.patches.affine import AlignedCharts

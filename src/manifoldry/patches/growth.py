@@ -149,7 +149,7 @@ def _new_centers(
         return none
     volume = local_scale(graph) ** min(options.width, MAX_VOLUME_POWER)
     elsewhere = max(float(volume.sum() - volume[far].sum()), float(np.finfo(float).tiny))
-    wanted = round(float(volume[far].sum()) / elsewhere * n_cells)
+    wanted = np.rint(float(volume[far].sum()) / elsewhere * n_cells)  # infinite where all other rows are equal
     wanted = int(np.clip(wanted, 1, len(far) // options.min_points))
     around = graph.subset(far)
     pieces, _ = label_pieces(find_cells(rows[far], around, wanted, options.width, run, n_cells).labels, around)

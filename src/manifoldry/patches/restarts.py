@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import pdist
 
+from manifoldry.csgraph import connected_components
 from manifoldry.neighbors.short_circuits import short_circuits
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph

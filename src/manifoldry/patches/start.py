@@ -18,7 +18,7 @@ from manifoldry.patches.overlaps import patch_components
 from manifoldry.patches.unfold import PatchMap
 from manifoldry.quality import trustworthiness
 from manifoldry.run import Run
-from manifoldry.solve.initialization import Start, default_init, initial_layout, unit_layout
+from manifoldry.solve.initialization import Start, default_init, given_layout, initial_layout, unit_layout
 from manifoldry.solve.spectrum import unexplained
 from manifoldry.values import Array, FloatArray, NeighborGraph
 
@@ -72,7 +72,7 @@ def find_start(
     ``otherwise``; if that is None, "pca" for rows and distances and "spectral" for graphs.
     """
     if not isinstance(init, str):
-        return Start("given", np.array(init, dtype=np.float64))
+        return Start("given", given_layout(init, run))
     pairwise = isinstance(metric, str) and metric in ("precomputed", "affinity")
     places = None
     if init == "ipa":

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
 
+from manifoldry.csgraph import connected_components
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import label_pieces
 from manifoldry.patches.cells import find_cells

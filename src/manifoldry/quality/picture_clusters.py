@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 
 from manifoldry import check
+from manifoldry.csgraph import breadth_first_order, minimum_spanning_tree
+from manifoldry.neighbors.geodesic import geodesic_lengths
+from manifoldry.neighbors.graph import components, symmetrize
 from manifoldry.neighbors.pairwise import as_points
 from manifoldry.neighbors.search import NeighborIndex, NeighborRule
 from manifoldry.run import Run
-from manifoldry.values import FloatArray, IntArray
+from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
 MIN_SEEN_POINTS = 15
 """Fewer points than this in a heap are not called a cluster; ten neighbors of each must fit inside."""
@@ -21,6 +24,16 @@ of n would lose rare groups of large sets, a fixed number would find thousands o
 
 N_DENSITY_POINTS = 5
 """Neighbors in the picture from which HDBSCAN takes the density; as many as its authors do of small sets."""
+
+N_STEP_NEIGHBORS = 5
+"""Neighbors in the data among which steps inside a cluster are taken: a segment of 16 points is a curve among 5
+neighbors, and a blob among 10."""
+
+MAX_SPREAD_SOURCES = 64
+"""Points of a cluster from which its dimension along the graph is measured."""
+
+MIN_BRANCH_SHARE = 0.1
+"""Least share of a cluster on either side of a step that counts as one inside: lone points at the rim are far away."""
 
 
 def picture_clusters(Y: Any, *, min_cluster_size: int | str = "auto", assign: bool = True) -> IntArray:
@@ -140,3 +153,66 @@ def cut(Y: FloatArray, depth: int) -> IntArray:
     pieces[~upper] = 2 * cut(Y[~upper], depth - 1)
     pieces[upper] = 2 * cut(Y[upper], depth - 1) + 1
     return pieces
+
+
+def spread_dimension(lists: NeighborGraph, members: Array, run: Run) -> float:
+    r"""Return the dimension in which a cluster spreads along its own neighbor graph: 1 of a curve, however noisy.
+
+    .. math:: \frac{\log(b / a)}{\overline{\log r_i(b) - \log r_i(a)}}, \qquad a = \max(5, m / 8), \quad b = m / 2
+
+    for the geodesic distances :math:`r_i` to the a-th and b-th nearest of m members that hang together, with 5
+    neighbors. The dimension among near neighbors is that of the noise; this one is that of the shape. NaN of fewer
+    than 12 members.
+    """
+    graph = _among(lists, members)
+    graph = graph.subset(np.sort(components(graph)[0]))
+    m = graph.n_points
+    near, far = max(N_STEP_NEIGHBORS, m // 8), m // 2
+    if near >= far:
+        return float("nan")
+    sources = np.unique(np.linspace(0, m - 1, min(m, MAX_SPREAD_SOURCES)).astype(np.int64))
+    lengths = np.sort(geodesic_lengths(graph, run, sources)[0], axis=1)
+    growth = np.mean(np.log(lengths[:, far] / lengths[:, near]))
+    return float(np.log(far / near) / growth) if growth > 0 else float("inf")
+
+
+def border_step(rows: FloatArray, lists: NeighborGraph, members: Array, metric: Any, run: Run) -> float:
+    """Return the shortest step out of a cluster over the longest that has to be taken inside; 0 if it falls apart.
+
+    A step between two points is as long as their distance, and as the distance to the fifth neighbor of either. The
+    longest inside is that of the minimum spanning tree with a tenth of the members on either side.
+    """
+    core = lists.lengths.reshape(lists.n_points, -1)[:, N_STEP_NEIGHBORS - 1]
+    inside, outside = np.flatnonzero(members), np.flatnonzero(~members)
+    near, lengths = NeighborIndex(rows[outside], NeighborRule(1, metric=metric), run).query(rows[inside], run)
+    out = float(np.maximum(np.maximum(core[inside], core[outside[near[:, 0]]]), lengths[:, 0]).min())
+    graph = _among(lists, members, N_STEP_NEIGHBORS * 2)
+    own = core[inside]
+    steps = np.maximum(np.maximum(own[graph.rows()], own[graph.indices]), graph.lengths)
+    reachable = NeighborGraph(graph.indptr, graph.indices, steps, symmetric=True)
+    return out / _longest_inside(reachable)
+
+
+def _among(lists: NeighborGraph, members: Array, k: int = N_STEP_NEIGHBORS) -> NeighborGraph:
+    """Return the symmetric graph of the k nearest of each point, among some of them."""
+    place = np.arange(lists.n_edges) - lists.indptr[lists.rows()]
+    return symmetrize(lists.with_only(place < k)).subset(np.flatnonzero(members))
+
+
+def _longest_inside(graph: NeighborGraph) -> float:
+    """Return the longest step of the minimum spanning tree that separates a tenth; infinite if a tenth is apart."""
+    largest, *others = components(graph)
+    n = graph.n_points
+    least = max(N_STEP_NEIGHBORS, MIN_BRANCH_SHARE * n)
+    if any(len(part) >= least for part in others):
+        return float("inf")
+    tree = minimum_spanning_tree(graph.subset(np.sort(largest)).to_sparse())
+    tree = tree + tree.T
+    order, before = breadth_first_order(tree, 0, directed=False)
+    sizes = np.ones(len(order))
+    longest = 0.0
+    for point in order[:0:-1]:
+        sizes[before[point]] += sizes[point]
+        if min(sizes[point], len(order) - sizes[point]) >= least:
+            longest = max(longest, float(tree[before[point], point]))
+    return longest or float("inf")

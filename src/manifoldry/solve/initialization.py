@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
-from scipy.sparse.csgraph import connected_components
 
+from manifoldry.csgraph import connected_components
 from manifoldry.geometry.laplacian import laplacian
 from manifoldry.parameters import Described
 from manifoldry.run import Run
@@ -37,7 +37,7 @@ MAX_SCALE_STEPS = 160
 """Eighth powers of 2 between which a scale is sought: a factor of a million and one over it."""
 
 INITIAL_WIDTH, INITIAL_STEPS = 10.0, 2**14
-"""Width of every column of an initial layout that is not given, and the steps to which it is rounded: negative sampling
+"""Width of every column of an initial layout, and the steps to which it is rounded: negative sampling
 magnifies the smallest difference, so the rounding errors of an eigenproblem are not to reach it."""
 
 
@@ -45,17 +45,13 @@ magnifies the smallest difference, so the rounding errors of an eigenproblem are
 class Start:
     """An initial layout (n, d), and what it is: "given", "ipa", "pca", "spectral" or "random".
 
-    One that is given is as it is. The others are centered, with standard deviation 1 of the widest column. Those of
-    ``kind`` "ipa" have the shape of the data and want a scale only, others bring little more than an order.
+    It is centered, with standard deviation 1 of the widest column; so is one that is given, whose shape counts and not
+    its unit. Those of ``kind`` "ipa" have the shape of the data and want a scale only, others bring little more than
+    an order.
     """
 
     kind: str
     places: FloatArray
-
-    @property
-    def given(self) -> bool:
-        """Whether the layout was given."""
-        return self.kind == "given"
 
     @property
     def shaped(self) -> bool:
@@ -78,25 +74,34 @@ def check_init(init: Any, X: Any, n_components: int, pairwise: bool) -> None:
         return
     given = np.asarray(init)
     n_points = X.n_points if isinstance(X, NeighborGraph) else X.shape[0]
-    if given.shape != (n_points, n_components) or not np.issubdtype(given.dtype, np.number):
+    if given.shape != (n_points, n_components) or given.dtype.kind not in "iuf":
         raise ValueError(
-            f"A given init needs one row for each of the {n_points} points and {n_components} columns; got shape "
-            f"{given.shape}."
+            f"A given init needs one row of real numbers for each of the {n_points} points and {n_components} columns; "
+            f"got shape {given.shape} and type {given.dtype}."
         )
     if not np.isfinite(given).all():
         raise ValueError("A given init must be finite; got NaN or infinity in it.")
 
 
+def given_layout(init: Any, run: Run) -> FloatArray:
+    """Return a given layout centered, with standard deviation 1 of its widest column, in rounded steps.
+
+    So the unit and the origin of the array do not matter: a descent would never leave a start in the unit of the data.
+    Without rounding, the last bits of the same shape in another unit would become another layout.
+    """
+    Y = np.array(init, dtype=np.float64)
+    largest = float(np.abs(Y).max())
+    return unit_layout(rounded_layout(Y / largest if largest > 0 else Y, stretched=False), run)
+
+
 def initial_layout(
-    init: Any, X: Any, affinities: csr_array, n_components: int, run: Run, *, pairwise: bool = False
+    init: str, X: Any, affinities: csr_array, n_components: int, run: Run, *, pairwise: bool = False
 ) -> FloatArray:
-    """Return a given layout as it is, any other centered and with standard deviation 1 of its widest column.
+    """Return a layout that is centered and has standard deviation 1 of its widest column.
 
     "auto" is "pca" where ``X`` holds rows or (if ``pairwise``) all distances, of which it is classical scaling; of a
     graph it is "spectral". ``affinities`` are symmetric and non-negative.
     """
-    if not isinstance(init, str):
-        return np.array(init, dtype=np.float64)
     with run.stage("initialization"):
         if init == "auto":
             init = default_init(X, pairwise)

@@ -64,6 +64,11 @@ class LatentPolynomial:
     basis: HermiteBasis
     n_nodes: int
 
+    def _check_loaded(self) -> None:
+        """Refuse noise without variance, which has no density, and a quadrature that there is not."""
+        if not (self.noise[self.scale > 0] > 0).all() or self.n_nodes < 1 or self.basis.d not in MODE_GRID:
+            raise ValueError("A latent polynomial needs noise in its columns and a quadrature for its factors.")
+
     def __call__(self, X: FloatArray, run: Run) -> FloatArray:
         """Return the posterior means of the factors given each row, shape (n, d)."""
         return self.moments(self.in_units(X), run).means[:, 1 : 1 + self.basis.d]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -52,6 +52,12 @@ class Network:
     sizes: tuple[int, ...]
     activation: str
     parameters: Any
+
+    def _check_loaded(self) -> None:
+        """Refuse another number of parameters than the layers have."""
+        counted = len(self.sizes) > 1 and all(type(size) is int and size > 0 for size in self.sizes)
+        if not counted or self.activation not in get_args(Activation) or len(self.parameters) != self.n_parameters:
+            raise ValueError(f"A net of layers {self.sizes} does not have {len(self.parameters)} parameters.")
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:

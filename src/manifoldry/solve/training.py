@@ -210,6 +210,7 @@ def require_torch() -> Any:
         import torch
     except ImportError:
         raise ImportError(
-            "backend='torch' needs torch, which is not installed; install manifoldry[torch] or take backend='numpy'."
+            "backend='torch' needs torch, which is not installed: run pip install 'manifoldry[torch]', or use "
+            "backend='numpy'."
         ) from None
     return torch

@@ -37,6 +37,9 @@ MAX_EXPANSION = 100
 them tighter; what claims more is made to fill the memory."""
 MAX_DOCUMENT_BYTES = 32 * 2**20
 """Largest JSON document: that of a model has kilobytes, with the names of 100,000 columns 3 MB."""
+MAX_PARTS = 400_000
+"""Most lists and dictionaries in the document, counted by their brackets: fitted models have some hundreds. At this
+limit the slowest document takes 3 seconds, one of empty lists 0.8."""
 COMPRESSION_LEVEL, N_TRIED_BYTES, MIN_GAIN = 1, 2**18, 1.15
 """zlib's fastest level, and the gain on the first bytes of an array from which it is compressed: random digits take
 seconds per 100 MB and become 5 percent smaller."""
@@ -61,6 +64,11 @@ def write_container(path: Path, document: Json, arrays: list[Array]) -> None:
         raise ValueError(
             f"The model's description takes {len(text) / 1e6:,.0f} MB, and a model file has room for "
             f"{MAX_DOCUMENT_BYTES / 1e6:,.0f} MB: keep the metadata small."
+        )
+    if _n_parts(text) > MAX_PARTS:
+        raise ValueError(
+            f"The model's description has {_n_parts(text):,} parts, and a model file has room for {MAX_PARTS:,}: keep "
+            "the metadata small, or fit fewer components and patches."
         )
     whole = len(text) + sum(array.nbytes for array in arrays)
     _write_members(path, text, arrays, compressed=True)
@@ -129,6 +137,7 @@ class ModelFile:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError("it is no regular file")
         self.size = file.seek(0, os.SEEK_END)
+        self._read: set[int] = set()
         self.version = self._check_seal(file, whole)
         self._archive = zipfile.ZipFile(file)
         members = self._archive.infolist()
@@ -175,6 +184,8 @@ class ModelFile:
         """Return the JSON document."""
         with self._archive.open(self._members[DOCUMENT]) as member:
             text = member.read()
+        if _n_parts(text) > MAX_PARTS:
+            raise ValueError(f"its JSON document has {_n_parts(text):,} parts, more than any saved model has")
         document = json.loads(text.decode("utf-8"), parse_constant=_refuse_constant)
         if not isinstance(document, dict) or document.get("format") != self.version:
             raise ValueError("its document is none of a model, or of another format than the file says")
@@ -187,6 +198,9 @@ class ModelFile:
             raise ValueError("it has an array of an impossible shape")
         if not all(type(size) is int and 0 <= size <= self.size * MAX_EXPANSION for size in [*shape, number]):
             raise ValueError("it has an array of an impossible shape")
+        if number in self._read:  # what is shared is stored once and named by its id
+            raise ValueError(f"array {number} stands for two values")
+        self._read.add(number)
         info, head = self._members[member_name(number)], array_head(dtype, shape)
         if info.file_size != len(head) + int(np.prod(shape, dtype=object)) * kind.itemsize:
             raise ValueError(f"array {number} has another size than its shape says")
@@ -215,6 +229,11 @@ def _what_else(head: bytes) -> str:
         if head.startswith(start):
             return f"it is {name}"
     return "it is no model file of manifoldry"
+
+
+def _n_parts(text: bytes) -> int:
+    """Return how many lists and dictionaries a JSON document has at the most."""
+    return text.count(b"[") + text.count(b"{")
 
 
 def _refuse_constant(name: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry.storage.consistency import Consistency, check_plain
 from manifoldry.storage.encode import ARRAY_TYPES, MAX_NESTED_OBJECTS, NOT_STORED, Json
 from manifoldry.storage.layout import SpacingBudget, laid_out
 from manifoldry.storage.names import (
@@ -37,6 +38,7 @@ class ModelDecoder:
         self._read_array = read_array
         self._shared: dict[int, Any] = {}
         self._budget = SpacingBudget()
+        self._consistency = Consistency()
         self._depth = 0
 
     def decode(self, encoded: Json) -> Any:
@@ -47,7 +49,8 @@ class ModelDecoder:
             raise ValueError("it has a list where a value must be")
         if "same" in encoded:
             return self._shared[encoded["same"]]
-        decoder = next((_DECODERS[tag] for tag in _DECODERS if tag in encoded), None)
+        first = next(iter(encoded), "")  # the tag, in what was saved
+        decoder = _DECODERS.get(first) or next((_DECODERS[tag] for tag in _DECODERS if tag in encoded), None)
         if decoder is None:
             raise ValueError(f"it has an unknown kind of value: {sorted(encoded)[:3]}")
         if self._depth > MAX_NESTED_OBJECTS:
@@ -134,9 +137,10 @@ class ModelDecoder:
         for key in state:
             if not key.isidentifier() or key.startswith("__"):
                 raise ValueError(f"it sets {key[:80]!r} in a {name}")
-        if is_estimator(name):
-            return build_estimator(cls, state)
-        return build_state(cls, state)
+        sizes = self._consistency.check(name, state)
+        value = build_estimator(cls, state) if is_estimator(name) else build_state(cls, state)
+        self._consistency.remember(name, value, sizes)
+        return value
 
 
 _DECODERS: dict[str, Callable[[ModelDecoder, Json], Any]] = {
@@ -206,6 +210,7 @@ def build_state(cls: type, state: dict[str, Any]) -> Any:
         for name in set(known) - set(state):
             state[name] = _default(known[name], cls)
     vars(value).update(state)
+    check_plain(value)
     for check in ("__post_init__", "_check_loaded"):
         if hasattr(value, check):
             getattr(value, check)()

@@ -8,7 +8,7 @@ import numpy as np
 
 from manifoldry.tables.assemble import Matrix, matrix_table
 from manifoldry.tables.column import Column, array_column
-from manifoldry.tables.refusals import UnreadableError, check_bytes, near_or_all, needs
+from manifoldry.tables.refusals import UnreadableError, check_bytes, check_shape, near_or_all, needs
 from manifoldry.tables.source import Source
 from manifoldry.tables.sparse import checked_csr
 from manifoldry.tables.table import ReadOptions, Table
@@ -32,11 +32,14 @@ def read_h5ad(source: Source, options: ReadOptions) -> Table:
     except ImportError:
         raise needs("anndata", "Reading AnnData files", "anndata") from None
     with source.open() as file, h5py.File(file, "r") as stored:
+        refuse_links_out(stored, source.name)
         key = options.key or "X"
         keys = matrix_keys(stored)
         if key not in keys:
             raise UnreadableError(f"{source.name} has no matrix {key!r}; {near_or_all(key, keys)}")
         check_bytes(2 * _declared_bytes(stored[key]) + 2 * _declared_bytes(stored["obs"]), source.name)
+        if "shape" in stored[key].attrs and "data" in stored[key]:  # sparse
+            check_shape(stored[key].attrs["shape"], stored[key]["data"].size, f"{key} of {source.name}")
         X, names = _matrix(read_elem(stored[key]), key)
         if names is None:
             names = [str(name) for name in read_elem(stored["raw/var" if key == "raw/X" else "var"]).index]
@@ -54,6 +57,39 @@ def read_h5ad(source: Source, options: ReadOptions) -> Table:
         )
     matrix = Matrix(X, names=names, beside=[ids, *beside], id=OBSERVATION_NAMES)
     return matrix_table(matrix, options, source.name, remarks)
+
+
+def refuse_links_out(stored: Any, name: str) -> None:
+    """Refuse a file any part of which lies in other files, before any part is read.
+
+    HDF5 follows links to other files, reads arrays stored in them, and maps parts of them into arrays. A file from
+    someone else could thus bring any file of this machine into coordinates and reports. Soft links lead to other parts
+    of the same file, and are looked at there.
+    """
+    import h5py
+
+    seen, waiting = set(), [stored]
+    while waiting:
+        group = waiting.pop()
+        for part in group:
+            where = f"{group.name.rstrip('/')}/{part}"
+            try:
+                kind = group.get(part, getlink=True)
+            except TypeError:  # a link of a kind that h5py does not know
+                kind = None
+            if isinstance(kind, h5py.SoftLink):
+                continue
+            node = group[part] if isinstance(kind, h5py.HardLink) else None
+            outside = isinstance(node, h5py.Dataset) and (node.external or node.is_virtual)
+            if node is None or outside:
+                raise UnreadableError(
+                    f"{name} is not read: {where!r} lies in another file, which could be any file of this machine; "
+                    "if you trust it, load it by anndata.read_h5ad and write it again, so that it holds all data."
+                )
+            address = h5py.h5o.get_info(node.id).addr
+            if isinstance(node, h5py.Group) and address not in seen:
+                seen.add(address)
+                waiting.append(node)
 
 
 def matrix_keys(stored: Any) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 from manifoldry.tables.assemble import Matrix, columns_table, matrix_table
 from manifoldry.tables.column import Column, array_column, as_texts
 from manifoldry.tables.named import with_names
-from manifoldry.tables.refusals import UnreadableError, check_bytes, listed, near_or_all
+from manifoldry.tables.refusals import UnreadableError, check_bytes, check_shape, listed, near_or_all
 from manifoldry.tables.source import Source
 from manifoldry.tables.sparse import checked_csr
 from manifoldry.tables.table import ReadOptions, Table
@@ -40,7 +40,8 @@ MOST_BESIDE = 3
 def read_npy(source: Source, options: ReadOptions) -> Table:
     """Return the table in a NumPy array: rows, images, or records with named fields."""
     with source.open() as file:
-        _check_header(file, source)
+        _check_header(file, source.size, source.name)
+        file.seek(0)
         array = np.load(file, allow_pickle=False)
     if array.dtype.names is not None:
         return _records(array, options, source)
@@ -55,9 +56,14 @@ def read_npz(source: Source, options: ReadOptions) -> Table:
             infos = archive.infolist()
             check_bytes(2 * sum(info.file_size for info in infos), source.name)
             keys = [info.filename.removesuffix(".npy") for info in infos]
+            for info in infos:
+                if info.filename.endswith(".npy"):
+                    with archive.open(info) as member:
+                        _check_header(member, info.file_size, f"{info.filename} of {source.name}")
         file.seek(0)
         with np.load(file, allow_pickle=False) as stored:
             if {*keys} >= SPARSE_KEYS:
+                check_shape(_declared_shape(stored["shape"], source), stored["data"].size, source.name)
                 return matrix_table(Matrix(_sparse(file)), options, source.name)
             arrays = {key: stored[key] for key in stored.files}
     strange = [key for key, array in arrays.items() if not isinstance(array, np.ndarray)]
@@ -78,22 +84,19 @@ def read_npz(source: Source, options: ReadOptions) -> Table:
     return matrix_table(matrix, options, source.name, remarks)
 
 
-def _check_header(file: Any, source: Source) -> None:
-    """Refuse an array whose header declares more bytes than the file has, or than fit into memory."""
+def _check_header(file: Any, size: int, name: str) -> None:
+    """Refuse an array whose header declares more bytes than there are, or than fit into memory."""
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(file)
     if dtype.hasobject:
         raise UnreadableError(
-            f"{source.name} holds Python objects, which may run any program and are never opened; save numbers only."
+            f"{name} holds Python objects, which may run any program and are never opened; save numbers only."
         )
     declared = dtype.itemsize * float(np.prod([float(length) for length in shape]))
-    if declared > source.size:
-        raise UnreadableError(
-            f"{source.name} is cut off: its header declares {declared:.0f} bytes, it has {source.size}."
-        )
-    check_bytes(declared * max(1.0, 8 / max(1, dtype.itemsize)), source.name)
-    file.seek(0)
+    if declared > size:
+        raise UnreadableError(f"{name} is cut off: its header declares {declared:.0f} bytes, it has {size}.")
+    check_bytes(declared * max(1.0, 8 / max(1, dtype.itemsize)), name)
 
 
 def _rows(array: Array, name: str) -> tuple[Array, Array | None, list[str]]:
@@ -117,6 +120,12 @@ def _records(array: Array, options: ReadOptions, source: Source) -> Table:
     names = array.dtype.names or ()
     flat = [name for name in names if array.dtype[name].shape == () and array.dtype[name].names is None]
     return columns_table([array_column(name, array[name]) for name in flat], options, source.name)
+
+
+def _declared_shape(array: Array, source: Source) -> tuple[int, int]:
+    if array.shape != (2,) or array.dtype.kind not in "iu":
+        raise UnreadableError(f"{source.name} has no two numbers as the shape of its sparse matrix; it is broken.")
+    return int(array[0]), int(array[1])
 
 
 def _sparse(file: Any) -> Any:

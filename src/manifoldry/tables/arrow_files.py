@@ -21,6 +21,9 @@ MEMORY_PER_BYTE = 2
 BYTES_PER_CELL = 1
 """The least memory that an entry of a Parquet file takes, however often it comes."""
 
+BYTES_PER_NUMBER, BYTES_PER_TEXT = 8, 56
+"""Memory that an entry takes among the features, and further that it takes as a Python object."""
+
 BATCH_ROWS = 2**17
 """Rows that are unpacked at once: some megabytes of usual columns."""
 
@@ -89,8 +92,13 @@ def _batches(reader: Any) -> Any:
 
 
 def _table(found: Any, options: ReadOptions, source: Source) -> Table:
+    import pyarrow.types as types
+
     names, repeated = unique(found.column_names)
     if found.num_rows == 0 or not names:
         raise UnreadableError(f"{source.name} holds no rows; a row for each point is needed.")
+    # Types without buffers, such as nulls and runs, declare any number of rows in a few bytes.
+    wide = sum(not types.is_primitive(kind) for kind in found.schema.types)
+    check_bytes(found.num_rows * (BYTES_PER_NUMBER * len(names) + BYTES_PER_TEXT * wide), source.name)
     remarks = [f"Names of columns that came twice were numbered: {listed(repeated)}."] if repeated else []
     return columns_table(arrow_columns(found.rename_columns(names)), options, source.name, remarks=remarks)

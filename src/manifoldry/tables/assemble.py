@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry.tables.column import Column, array_column
-from manifoldry.tables.refusals import UnreadableError, check_bytes, counted, listed
+from manifoldry.tables.collapse import EXACT, collapsed_integers
+from manifoldry.tables.column import Column, Part, array_column
+from manifoldry.tables.refusals import MOST_COLUMNS, UnreadableError, check_bytes, counted, listed
 from manifoldry.tables.roles import Roles, assign_roles, find_name
 from manifoldry.tables.table import ReadOptions, Table
 from manifoldry.values import Array
@@ -67,22 +68,54 @@ def columns_table(
         raise UnreadableError(_no_features(columns, options, source))
     width = sum(column.width for column in roles.features)
     single = all(column.dtype.kind == "f" and column.dtype.itemsize <= 4 for column in roles.features)
-    first = roles.features[0].load()
-    n = len(first)
-    dtype = np.float32 if single else np.float64
-    check_bytes(n * width * np.dtype(dtype).itemsize, f"The features of {source}")
-    X = np.empty((n, width), dtype)
-    place = 0
-    for column in roles.features:  # one at a time: no second copy of the whole
-        X[:, place : place + column.width] = column.load().reshape(n, -1)
-        place += column.width
+    X = _shared(roles.features)
+    if X is None:
+        n = len(roles.features[0].load())
+        dtype = np.float32 if single else np.float64
+        check_bytes(n * width * np.dtype(dtype).itemsize, f"The features of {source}")
+        X = np.empty((n, width), dtype)
+        place = 0
+        for column in roles.features:  # one at a time: no second copy of the whole
+            values = column.load()
+            _refuse_collapsed(values, column.features)
+            X[:, place : place + column.width] = values.reshape(n, -1)
+            place += column.width
     return _finish(
         X, [name for column in roles.features for name in column.features], roles, options, (source, *remarks)
     )
 
 
+def _refuse_collapsed(values: Any, names: Sequence[str]) -> None:
+    """Refuse integers that are the same number in double precision, or nearly so."""
+    if values.dtype.kind not in "iu" or values.dtype.itemsize < 8:
+        return
+    entries = values.data[:, None] if hasattr(values, "tocsr") else values.reshape(len(values), -1)
+    named = [f"columns {names[0]!r} to {names[-1]!r}"] if hasattr(values, "tocsr") else [f"column {n!r}" for n in names]
+    if entries.size == 0:
+        return
+    large = np.flatnonzero(np.maximum(entries.max(axis=0) > EXACT, entries.min(axis=0) < -EXACT))
+    for j in large:
+        flaw = collapsed_integers(named[j], entries[:, j])
+        if flaw:
+            raise UnreadableError(flaw)
+
+
+def _shared(columns: Sequence[Column]) -> Array | None:
+    """Return the matrix that all columns are parts of, or some of its columns; None if there is none."""
+    parts = [column.load for column in columns if isinstance(column.load, Part)]
+    if len(parts) < len(columns) or any(part.matrix is not parts[0].matrix for part in parts):
+        return None
+    whole, places = parts[0].matrix, [part.place for part in parts]
+    return whole if places == list(range(whole.shape[1])) else whole[:, places]
+
+
 def matrix_table(matrix: Matrix, options: ReadOptions, source: str, remarks: Sequence[str] = ()) -> Table:
     """Return the table that a matrix of features and the columns beside it make."""
+    if matrix.X.shape[1] > MOST_COLUMNS:
+        raise UnreadableError(
+            f"{source} has {matrix.X.shape[1]:,} columns; at most {MOST_COLUMNS:,} are read: leave out those without "
+            "entries, or project the matrix first."
+        )
     names = [f"x{j}" for j in range(matrix.X.shape[1])] if matrix.names is None else unique(matrix.names)[0]
     asked = replace(options, id=options.id or matrix.id, label=options.label or matrix.label)
     beside = {column.name: column for column in matrix.beside}
@@ -108,6 +141,7 @@ def matrix_table(matrix: Matrix, options: ReadOptions, source: str, remarks: Seq
         beside=[column(name) for name in dict.fromkeys(others) if name not in beside or beside[name].kind != "empty"],
     )
     X = matrix.X if kept == names else matrix.X[:, [numbers[name] for name in kept]]
+    _refuse_collapsed(X, kept)
     return _finish(_floats(X, source), kept, roles, options, (source, *remarks), matrix.thumbnails)
 
 
@@ -169,7 +203,7 @@ def _finish(
 
 
 def without_missing(table: Table, options: ReadOptions) -> Table:
-    """Refuse missing and infinite values with their counts, leave their rows out, or make all of them NaN."""
+    """Refuse infinite values, and missing ones with their counts; or leave their rows out, or keep them as NaN."""
     X = table.X
     sparse = hasattr(X, "tocsr")
     with np.errstate(all="ignore"):
@@ -178,6 +212,7 @@ def without_missing(table: Table, options: ReadOptions) -> Table:
     missing = ~np.isfinite(X.data if sparse else X)
     if not missing.any():
         return table
+    _refuse_infinite(table)
     rows, by_column = _count(X, missing)
     n = X.shape[0]
     worst = np.argsort(-by_column, kind="stable")[: np.count_nonzero(by_column)]
@@ -196,9 +231,32 @@ def without_missing(table: Table, options: ReadOptions) -> Table:
     gone = [table.features[j] for j in np.flatnonzero(by_column == n)]
     if gone:
         raise UnreadableError(f"Columns without any value cannot be imputed; drop them: {listed(gone)}.")
-    (X.data if sparse else X)[missing] = np.nan
     left = "to be imputed" if options.missing == "impute" else "kept for the method"
     return replace(table, remarks=(*table.remarks, f"{told}; {left}."))
+
+
+def _refuse_infinite(table: Table) -> None:
+    """Refuse an infinite value, or one beyond the largest number: it is not missing, so no median stands for it."""
+    X = table.X
+    if not hasattr(X, "tocsr"):
+        places = np.argwhere(np.isinf(X))
+    else:
+        at = np.flatnonzero(np.isinf(X.data))
+        places = np.stack([np.searchsorted(X.indptr, at, side="right") - 1, X.indices[at]], axis=1)
+    if len(places):
+        i, j = map(int, places[0])
+        raise infinite_value(i + 1, table.features[j], len(places) - 1, X.dtype)
+
+
+def infinite_value(row: int, name: str, others: int, dtype: np.dtype) -> UnreadableError:
+    """Return the error on an infinite value in a row, counted from 1."""
+    precision = "single" if dtype.itemsize == 4 else "double"
+    more = f" ({counted(others, 'other value')} {'is' if others == 1 else 'are'} too)" if others else ""
+    return UnreadableError(
+        f"Column {name!r} is infinite in row {row:,} (counted from 1){more}, or holds a number there beyond the "
+        f"largest one in {precision} precision, {np.finfo(dtype).max:.2g}. That is not a missing value: correct it, "
+        "write NA if the value is unknown, or leave the column out (drop)."
+    )
 
 
 def _count(X: Any, missing: Array) -> tuple[Array, Array]:

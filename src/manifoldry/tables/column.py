@@ -15,7 +15,19 @@ Kind = Literal["number", "text", "date", "vector", "empty"]
 """What a column holds; "vector" is a row of numbers in each entry, "empty" is nothing at all."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
+class Part:
+    """The values of a column that is one of a matrix: a small object, for a table may have very many columns."""
+
+    matrix: Array
+    place: int
+
+    def __call__(self) -> Array:
+        """Return the values."""
+        return np.asarray(self.matrix[:, self.place])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Column:
     """A column that is converted only when it is used, so that no file is in memory twice.
 

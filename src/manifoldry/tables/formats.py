@@ -122,6 +122,10 @@ def find_format(source: Source, asked: str | None) -> str:
         raise UnreadableError(
             f"{source.name} is compressed by gzip, and {FORMATS[found]} is not read so; unpack it first."
         )
+    if source.is_gzip():
+        with source.unpacked() as file:
+            if file.read(len(GZIP_MAGIC)) == GZIP_MAGIC:
+                raise UnreadableError(f"{source.name} is compressed twice by gzip; unpack it once before.")
     return found
 
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from manifoldry.tables.assemble import Matrix, matrix_table
 from manifoldry.tables.column import array_column
-from manifoldry.tables.refusals import UnreadableError, check_bytes, needs
+from manifoldry.tables.refusals import UnreadableError, check_bytes, check_shape, counted, needs
+from manifoldry.tables.sniffing import NUMBER
 from manifoldry.tables.source import Source
 from manifoldry.tables.sparse import checked_csr
 from manifoldry.tables.table import ReadOptions, Table
@@ -27,6 +28,9 @@ ROW_FILES = ("features.tsv", "features.tsv.gz", "genes.tsv", "genes.tsv.gz")
 
 COLUMN_FILES = ("barcodes.tsv", "barcodes.tsv.gz")
 """Files beside a matrix of counts that name its columns, which are cells."""
+
+BYTES_PER_LINE = 2
+"""Bytes of an entry of a dense matrix at the least: a digit and the end of the line."""
 
 LINE_LIMIT = 2**16
 """Bytes of a line before the entries at the most."""
@@ -53,6 +57,13 @@ def read_mtx(source: Source, options: ReadOptions) -> Table:
         raw: Any = packed
         file = io.BufferedReader(raw) if isinstance(raw, io.RawIOBase) else raw
         header = _header(file, source.name)
+        if not header.dense:
+            check_shape(header.shape, header.n_entries, source.name)
+        elif not source.is_gzip() and BYTES_PER_LINE * header.n_entries > source.size + 1:
+            raise UnreadableError(
+                f"{source.name} is cut off or broken: it declares {header.n_entries:,} entries, and has "
+                f"{source.size:,} bytes."
+            )
         needed = 8 * header.shape[0] * header.shape[1] if header.dense else BYTES_PER_TRIPLE * header.n_entries
         check_bytes(float(needed) + 16 * header.shape[0], source.name)
         values = _entries(file, header, source.name)
@@ -110,11 +121,8 @@ def _entries(file: IO[bytes], header: MarketHeader, name: str) -> list[Array]:
             parse_options=arrow_csv.ParseOptions(delimiter=" ", quote_char=False),
             convert_options=arrow_csv.ConvertOptions(column_types=kinds, null_values=["nan", "NaN", "NAN"]),
         )
-    except pa.ArrowInvalid as error:
-        reason = " ".join(str(error).split())[:100]
-        raise UnreadableError(
-            f"{name} has entries that are no numbers, or not {len(kinds)} of them: {reason}."
-        ) from None
+    except pa.ArrowInvalid:
+        raise UnreadableError(_bad_entry(body, len(kinds), name)) from None
     if found.num_rows != header.n_entries:
         raise UnreadableError(
             f"{name} is cut off or broken: it declares {header.n_entries:,} entries and has {found.num_rows:,}."
@@ -122,6 +130,15 @@ def _entries(file: IO[bytes], header: MarketHeader, name: str) -> list[Array]:
     if any(found[word].null_count for word in ("row", "column") if word in kinds):
         raise UnreadableError(f"{name} has entries without a row or a column.")
     return [column.to_numpy() for column in found.columns]
+
+
+def _bad_entry(body: bytes, width: int, name: str) -> str:
+    """Return the sentence on the first line of entries that has other fields than numbers."""
+    lines = [line.decode("latin-1").strip() for line in body.split(b"\n")]
+    for i, line in enumerate(line for line in lines if line):
+        if len(line.split()) != width or not all(NUMBER.fullmatch(word) for word in line.split()):
+            return f"{name}: entry {i + 1:,} is {line[:40]!r}, and each needs {counted(width, 'number')}."
+    return f"{name} has an entry whose row or column is not a whole number."
 
 
 def _dense(values: Array, header: MarketHeader) -> Array:

@@ -11,8 +11,26 @@ from manifoldry.memory import available_memory
 MOST_NAMES = 8
 """Names that a sentence lists before it only counts the rest: about one line."""
 
-MOST_WORDS = 200
-"""Characters of another library's message that a sentence repeats: enough for its reason, not for a dump."""
+UNKNOWN_PARTS = ("notimplemented", "not implemented", "unsupported", "not supported", "iospec", "no read method")
+"""Words by which other libraries say that they do not know a part of a format."""
+
+CUT_OFF = (
+    "truncated",
+    "eof",
+    "unexpected end",
+    "ended before",
+    "end of file",
+    "too small",
+    "smaller than",
+    "incomplete",
+)
+"""Words by which other libraries say that a file ends too early."""
+
+MOST_COLUMNS = 2**21
+"""Columns that are read at the most, as each gets a name: 0.5 GB of names. Hashed features have 2**20."""
+
+MOST_EMPTY = 100
+"""Rows or columns for each entry of a sparse matrix, above which a size beyond `MOST_COLUMNS` is not believed."""
 
 GIGABYTE = 1e9
 """Bytes in the unit that sentences give memory in; less is told in thousandths of it."""
@@ -43,8 +61,30 @@ def refusing(name: str, kind: str) -> Iterator[None]:
     except MemoryError:
         raise UnreadableError(f"{name} does not fit into memory; take fewer rows or columns.") from None
     except Exception as error:  # of libraries that parse what may be any bytes
-        reason = " ".join(str(error).split())[:MOST_WORDS].rstrip(".") or type(error).__name__
-        raise UnreadableError(f"{name} cannot be read as {kind}: {reason}.") from error
+        if _ours(error):
+            raise
+        raise UnreadableError(f"{name} cannot be read as {kind}: {_reason(error)}.") from error
+
+
+def _ours(error: Exception) -> bool:
+    """Tell whether an error is a sentence of this package."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    module = place.tb_frame.f_globals.get("__name__", "") if place is not None else ""
+    return module.startswith("manifoldry") and str(error).endswith((".", "?"))
+
+
+def _reason(error: Exception) -> str:
+    """Return what is wrong with a file, by the error of another library, whose words are for its developers."""
+    told = f"{type(error).__name__} {error}".lower()
+    if isinstance(error, OSError) and error.errno is not None and error.strerror and error.filename is not None:
+        return f"the system cannot read it ({error.strerror})"
+    if any(word in told for word in UNKNOWN_PARTS):
+        return "it uses a part of the format that is not read here; save it again with usual settings, or as CSV or NPY"
+    if any(word in told for word in CUT_OFF):
+        return "it is cut off; copy or save it again"
+    return "it is broken, or of another kind; save it again, or name its kind with format"
 
 
 def needs(library: str, what: str, extra: str = "app") -> ImportError:
@@ -69,6 +109,20 @@ def check_bytes(needed: float, what: str, cure: str = "take fewer rows or column
         raise UnreadableError(
             f"{what} takes {sized(needed)} once it is unpacked, and {sized(free)} of memory are free; {cure}."
         )
+
+
+def check_shape(shape: Sequence[int], n_entries: int, name: str) -> None:
+    """Refuse a sparse matrix that declares far more rows or columns than its entries can fill.
+
+    Its few bytes would take memory for each of them.
+    """
+    for length, what in zip(shape, ("row", "column"), strict=True):
+        if length > max(MOST_COLUMNS, MOST_EMPTY * n_entries):
+            entries = f"{n_entries:,} " + ("entry" if n_entries == 1 else "entries")
+            raise UnreadableError(
+                f"{name} declares {counted(int(length), what)} and holds {entries}; leave empty {what}s out, or "
+                "correct its size if it is broken."
+            )
 
 
 def sized(count: float) -> str:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import codecs
 import csv
-import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
+from manifoldry.tables.quotes import MOST_QUOTED_LINES
 from manifoldry.tables.refusals import UnreadableError, listed
 from manifoldry.tables.source import Source
 from manifoldry.tables.table import ReadOptions
+from manifoldry.tables.written import COMMAS, LONGEST_AMOUNT, POINTS, amount_of
 
 HEAD_BYTES = 2**20
-"""Bytes of the beginning that are looked at: some thousand lines, and the header of the widest files."""
+"""Bytes of the beginning that are looked at: some thousand lines of usual files."""
+
+WHOLE_LINES, LONGEST_HEAD = 3, 2**26
+"""Lines at the beginning that are looked at even if they are longer, such as the names of 60,000 genes; and bytes."""
 
 HEAD_LINES = 200
 """Lines of these that are split into fields."""
@@ -34,17 +39,23 @@ DELIMITER_WORDS = {
 }
 """Words for delimiters that are hard to type at a terminal."""
 
-NUMBER = re.compile(r" *[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf|infinity) *", re.IGNORECASE)
+NUMBER = re.compile(r" *[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf|infinity) *", re.IGNORECASE | re.ASCII)
 """A number with a decimal point."""
 
-DECIMAL_COMMA = re.compile(r" *[+-]?\d+,\d+(?:[eE][+-]?\d+)? *")
+DECIMAL_COMMA = re.compile(r" *[+-]?\d+,\d+(?:[eE][+-]?\d+)? *", re.ASCII)
 """A number with a decimal comma."""
 
-INTEGER = re.compile(r"[+-]?\d{1,18}")
-"""A whole number that has 64 bits."""
+INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+"""A whole number."""
+
+YEARS = (1500, 2200)
+"""Whole numbers that are years."""
 
 WORD = re.compile(r"(?!(?:true|false|inf|infinity)$)[^\W\d_]", re.IGNORECASE)
 """The beginning of what is neither a number nor a date nor a truth value."""
+
+GROUPED = re.compile(r" *[+-]?\d{1,3}(?:\.\d{3})+ *", re.ASCII)
+"""A number with a point that may set thousands apart."""
 
 NO_NAME = re.compile(r"[\d.,+\- ]*")
 """What names no column, such as an amount with points and commas."""
@@ -96,6 +107,8 @@ class Dialect:
         Arrow's types of the columns, as far as the beginning shows them; "" for what is to be found out.
     decimal : {".", ","}
         What precedes the fraction of a number.
+    pointed : bool
+        Whether a number has a decimal point that does not look like one that sets thousands apart.
     quoted : bool
         Whether there are quotes, within which lines may end.
     bytes_per_row : float
@@ -111,6 +124,7 @@ class Dialect:
     skip: int
     kinds: tuple[str, ...]
     decimal: Literal[".", ","]
+    pointed: bool
     quoted: bool
     bytes_per_row: float
     remarks: tuple[str, ...]
@@ -118,10 +132,9 @@ class Dialect:
 
 def sniff(source: Source, options: ReadOptions) -> Dialect:
     """Find out how a text file is written, as far as the options do not say."""
-    with source.unpacked() as file:
-        head = file.read(HEAD_BYTES) or b""
+    head, more = _head(source)
     encoding, remarks = find_encoding(head, source.name)
-    text = _whole_lines(head, encoding)
+    text = _whole_lines(head, encoding, more=more)
     if not text.strip():
         raise UnreadableError(f"{source.name} is empty; a table with a row for each point is needed.")
     lines: Sequence[str] = re.split(r"\r\n|\r|\n", text)  # splitlines() knows more ends than files have
@@ -137,6 +150,13 @@ def sniff(source: Source, options: ReadOptions) -> Dialect:
     decimal = _decimal(rows, delimiter)
     header = _looks_like_header(rows, decimal) if options.header is None else options.header
     names, more = _names(rows, header=header)
+    if header and last_lines[0] > MOST_QUOTED_LINES:
+        raise UnreadableError(
+            f"{source.name}: the quote opened in line {begin + 1} is not closed within {MOST_QUOTED_LINES} lines, and "
+            "names of columns are shorter; close or remove it."
+        )
+    if options.header is None:
+        more += _on_first_line(rows, decimal, header=header)
     if decimal == ",":
         more.append("Numbers are read with a decimal comma.")
     return Dialect(
@@ -147,6 +167,7 @@ def sniff(source: Source, options: ReadOptions) -> Dialect:
         skip=begin + (last_lines[0] if header else 0),
         kinds=_kinds(rows[1 if header else 0 :], len(names), decimal),
         decimal=decimal,
+        pointed=any(_has_point(field) for row in rows for field in row),
         quoted='"' in text,
         bytes_per_row=len(head) / max(1, head.count(b"\n")),
         remarks=(*remarks, *more),
@@ -173,10 +194,22 @@ def find_encoding(head: bytes, name: str) -> tuple[str, list[str]]:
         return latin, [f"{name} is not UTF-8 and was read as {shown}; save it as UTF-8 if names look wrong."]
 
 
-def _whole_lines(head: bytes, encoding: str) -> str:
+def _head(source: Source) -> tuple[bytes, bool]:
+    """Return the beginning of a file, with the first lines however long they are, and whether there is more."""
+    with source.unpacked() as file:
+        head = bytearray(file.read(HEAD_BYTES) or b"")
+        while len(head) % HEAD_BYTES == 0 and head.count(b"\n") < WHOLE_LINES and 0 < len(head) < LONGEST_HEAD:
+            part = file.read(HEAD_BYTES)
+            if not part:
+                return bytes(head), False
+            head += part
+        return bytes(head), bool(file.read(1))
+
+
+def _whole_lines(head: bytes, encoding: str, *, more: bool) -> str:
     text = codecs.getincrementaldecoder(encoding)(errors="replace").decode(head)
     cut = text.rfind("\n")
-    return text[: cut + 1] if len(head) == HEAD_BYTES and cut > 0 else text
+    return text[: cut + 1] if more and cut > 0 else text
 
 
 def _delimiter(given: str | None, lines: Sequence[str], source: Source, options: ReadOptions) -> str:
@@ -207,10 +240,9 @@ def _consistency(lines: Sequence[str], delimiter: str) -> tuple[float, ...]:
 
 def _split(lines: Sequence[str], delimiter: str) -> tuple[list[list[str]], list[int]]:
     """Return the fields of lines, and with each row the number of lines up to its end."""
-    texts = (line.strip(" \t") for line in lines) if delimiter == " " else lines
-    text = re.sub(r"[ \t]+", " ", "\n".join(texts)) if delimiter == " " else "\n".join(texts)
+    texts = (re.sub(r"[ \t]+", " ", line.strip(" \t")) for line in lines) if delimiter == " " else lines
     rows, ends = [], []
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    reader = csv.reader((f"{text}\n" for text in texts), delimiter=delimiter)
     try:
         for row in reader:
             if row:
@@ -245,10 +277,21 @@ def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> Literal[".", ","]
     fields = [field for row in rows for field in row]
     if len(rows[0]) == 1 and "," in rows[0][0] and not DECIMAL_COMMA.fullmatch(rows[0][0]):
         return "."  # names between commas: the delimiter is another one
+    if any(COMMAS.fullmatch(field) for field in fields):
+        return "."
+    if any(POINTS.fullmatch(field) for field in fields):
+        return ","
     if any(DECIMAL_COMMA.fullmatch(field) for field in fields):
         with_point = any("." in field and NUMBER.fullmatch(field) for field in fields)
         return "." if with_point else ","
     return "."
+
+
+def _has_point(field: str) -> bool:
+    """Tell whether a number has a decimal point, or commas between its thousands."""
+    if COMMAS.fullmatch(field):
+        return True
+    return "." in field and bool(NUMBER.fullmatch(field)) and not GROUPED.fullmatch(field)
 
 
 def _looks_like_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
@@ -261,7 +304,8 @@ def _looks_like_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
     if body and len(body[0]) == len(first) + 1 > 2:
         return True  # names of columns, and none for the names of rows
     numbers = [_is_number(field, decimal) for field in first]
-    words = [field.strip() not in MISSING_WORDS and not NO_NAME.fullmatch(field) for field in first]
+    words = [field.strip() not in MISSING_WORDS and amount_of(field) is None for field in first]
+    words = [word and not NO_NAME.fullmatch(field) for word, field in zip(words, first, strict=True)]
     words = [word and not number for word, number in zip(words, numbers, strict=True)]
     for j, word in enumerate(words):
         below = [row[j] for row in body if j < len(row) and row[j].strip() not in MISSING_WORDS]
@@ -270,7 +314,41 @@ def _looks_like_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
     counting = [field.strip() for field, number in zip(first, numbers, strict=True) if number]
     if len(counting) > 2 and counting in _countings(len(counting)):
         return True
+    if _numbers_above(rows, decimal) == "ascending":
+        return True
     return not any(numbers) and any(words)
+
+
+def _numbers_above(rows: Sequence[Sequence[str]], decimal: str) -> str:
+    """Return "ascending" or "other" if the first row holds whole numbers, and those below are other kinds of numbers.
+
+    Whole numbers above fractions; or years in equal steps above what are not years.
+    """
+    first, body = rows[0], rows[1:]
+    places = [j for j, field in enumerate(first) if INTEGER.fullmatch(field.strip())]
+    numbers = [int(first[j]) for j in places]
+    below = [row[j].strip() for row in body for j in places if j < len(row) and row[j].strip() not in MISSING_WORDS]
+    if len(places) < 3 or len(below) < 2 * len(places) or len({*numbers}) < len(numbers):
+        return ""
+    if not all(_is_number(field, decimal) for field in below):
+        return ""
+    low, high = YEARS
+    steps = {after - before for before, after in pairwise(numbers)}
+    years = low <= min(numbers) <= max(numbers) <= high and len(steps) == 1
+    if years and not any(INTEGER.fullmatch(field) and low <= int(field) <= high for field in below):
+        return "ascending"
+    if any(INTEGER.fullmatch(field) for field in below):
+        return ""
+    return "ascending" if min(steps) > 0 else "other"
+
+
+def _on_first_line(rows: Sequence[Sequence[str]], decimal: str, *, header: bool) -> list[str]:
+    """Return a remark on a first line of whole numbers above other numbers: whether it is names is a guess."""
+    if not _numbers_above(rows, decimal):
+        return []
+    shown = listed([field.strip() for field in rows[0]], 4)
+    what, other, option = ("names of columns", "a row", "False") if header else ("a row", "names of columns", "True")
+    return [f"The first line ({shown}) was read as {what}; header={option} reads it as {other}."]
 
 
 def _countings(length: int) -> tuple[list[str], list[str]]:
@@ -285,10 +363,13 @@ def _kinds(rows: Sequence[Sequence[str]], width: int, decimal: str) -> tuple[str
     """Return the types of columns that hold numbers or words only; dates and truth values are left to be found out."""
     kinds = []
     for j in range(width):
-        fields = [row[j].strip() for row in rows if j < len(row)]
+        fields = [row[j].strip(" \t") for row in rows if j < len(row)]
         known = [field for field in fields if field not in MISSING_WORDS]
         if known and all(_is_number(field, decimal) for field in known):
-            kinds.append("int64" if all(INTEGER.fullmatch(field) for field in known) else "float64")
+            whole = all(INTEGER.fullmatch(field) for field in known)
+            longest = max(map(len, known)) if whole else 0
+            large = longest > 18 and max(abs(int(field)) for field in known if len(field) < LONGEST_AMOUNT) >= 2**63
+            kinds.append(("string" if large else "int64") if whole else "float64")
         else:
             kinds.append("string" if any(WORD.match(field) for field in known) else "")
     return tuple(kinds)

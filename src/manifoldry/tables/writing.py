@@ -154,11 +154,14 @@ def _write_h5ad(
     try:
         import h5py
         from anndata.io import read_elem, write_elem
+
+        from manifoldry.tables.annotated import refuse_links_out
     except ImportError:
         raise needs("anndata", "Writing into an AnnData file", "anndata") from None
     with new_file(path, overwrite=overwrite) as part, refusing(source.name, "an AnnData file"):
         shutil.copyfile(source, part)
         with h5py.File(part, "r+") as file:
+            refuse_links_out(file, source.name)  # else the coordinates could be written to another file
             names = [str(name) for name in read_elem(file["obs"]).index]
             if "obsm" not in file:
                 write_elem(file, "obsm", {})

@@ -21,7 +21,9 @@ def demo(out: Path, n: int) -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise ImportError("The demo draws with matplotlib, which is not installed; install manifoldry[app].") from None
+        raise ImportError(
+            "The demo draws with matplotlib, which is not installed: run pip install 'manifoldry[app]'."
+        ) from None
     from manifoldry.apps.demo import demo as run_demo
 
     run_demo(out, n)

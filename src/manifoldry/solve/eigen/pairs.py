@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from scipy.sparse.csgraph import connected_components
 
+from manifoldry.csgraph import connected_components
 from manifoldry.run import Run
 from manifoldry.solve.eigen.davidson import Tolerance
 from manifoldry.solve.eigen.pencil import Pencil, product

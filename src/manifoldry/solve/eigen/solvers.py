@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from scipy.sparse.csgraph import breadth_first_order
 from scipy.sparse.linalg import splu
 
 from manifoldry.blas import blas_threads_for, one_blas_thread
+from manifoldry.csgraph import breadth_first_order
 from manifoldry.memory import available_memory
 from manifoldry.run import Run
 from manifoldry.solve.eigen.davidson import Ritz, Tolerance, davidson, rayleigh_ritz

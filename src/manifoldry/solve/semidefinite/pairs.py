@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from manifoldry.run import Run
 from manifoldry.solve.factor import definite_factor
 from manifoldry.solve.semidefinite.barrier import Bands
-from manifoldry.values import FloatArray, IntArray, NeighborGraph, Stop, Trace
+from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph, Spectrum, Stop, Trace
 
 MIN_LENGTH_SHARE = 1e-3
 """Shorter distances, as a share of the median, count as this: those of duplicates would have no relative error."""
@@ -44,6 +44,17 @@ class PairDistances:
 
     def __len__(self) -> int:
         return len(self.lengths)
+
+    def only(self, kept: Array) -> PairDistances:
+        """Return some of the pairs."""
+        return PairDistances(self.i[kept], self.j[kept], self.lengths[kept], self.n_points)
+
+    def dimensions(self, spectrum: Spectrum, lost: float) -> int:
+        """Return how many of the axes it takes that no squared relative length loses more than ``lost``."""
+        axes = spectrum.vectors * np.sqrt(np.maximum(spectrum.values, 0.0))
+        squares = np.square(self.of_points(axes))[:, ::-1]
+        without = np.cumsum(squares, axis=1).max(axis=0, initial=0.0)[::-1]  # axis k and those after it
+        return int((without > lost).sum())
 
     def of_points(self, Q: FloatArray) -> FloatArray:
         """Return the differences of the rows of Q, relative to the distances."""

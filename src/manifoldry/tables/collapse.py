@@ -1,0 +1,43 @@
+"""Integers that are not told from each other once they are numbers in double precision."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from manifoldry.tables.refusals import counted
+
+MAX_COLLAPSE = 0.01
+"""Spacing of numbers in double precision, as a share of the spread of integers, above which they are refused. From a
+hundredth of that on, a fit warns that distances are rounded."""
+
+EXACT = 2**53
+"""Integers up to here are exact in double precision."""
+
+
+def collapsed_integers(name: str, values: Any) -> str:
+    """Return a sentence if integers lose their differences in double precision; "" if they do not.
+
+    Parameters
+    ----------
+    name : str
+        Where they are: "column 'a'".
+    values : list of int or ndarray of integers
+        Its entries.
+    """
+    if len(values) == 0 or max(-int(min(values)), int(max(values))) <= EXACT:
+        return ""
+    different = list(dict.fromkeys(int(value) for value in np.asarray(values, dtype=object).tolist()))
+    size = max(map(abs, different))
+    rounding = float(np.spacing(float(size))) if size < sys.float_info.max else np.inf
+    spread = max(different) - min(different)
+    if rounding <= MAX_COLLAPSE * spread:
+        return ""
+    left = len({float(value) for value in different}) if np.isfinite(rounding) else 1
+    return (
+        f"The {len(different):,} different integers of {name} lie near {size:.2g} and differ by {spread:.2g} at "
+        f"the most, but numbers in double precision are {rounding:.0f} apart there, so that {counted(left, 'value')} "
+        f"would be left; subtract {min(different)} from them first, or name the column as id or drop it."
+    )

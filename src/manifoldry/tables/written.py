@@ -1,0 +1,90 @@
+"""Numbers as people write them: digits of any script, thousands set apart, currency and percent signs."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+LONGEST_AMOUNT = 400
+"""Characters beyond which a text is not looked at as a number."""
+
+WAYS = (("", "."), ("", ","), (",", "."), (".", ","), ("'", "."), ("'", ","), (" ", "."), (" ", ","), ("_", "."))
+"""What may set thousands apart, and what may precede the fraction then."""
+
+SPELLINGS = str.maketrans({0x2019: "'", 0x066C: "'", 0x066B: ".", 0x2212: "-", 0x066A: "%"})
+"""Signs that stand for others, in numbers of other scripts and of typesetters."""
+
+CURRENCY = re.compile(r"^(?:USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD)|(?:USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD)$")
+"""Currencies that are written as words."""
+
+POINTS, COMMAS = (
+    re.compile(rf" *[+-]?\d{{1,3}}(?:(?:{t}\d{{3}})+{d}\d+|(?:{t}\d{{3}}){{2,}}) *", re.ASCII)
+    for t, d in ((r"\.", ","), (",", r"\."))
+)
+"""Numbers whose thousands are certainly set apart by points, and by commas."""
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A number as it is written, taken apart.
+
+    Parameters
+    ----------
+    digits : str
+        Sign, digits and what separates them, in ASCII.
+    unit : str
+        Its currency or percent sign, "" if it has none.
+    """
+
+    digits: str
+    unit: str
+
+
+def amount_of(text: str) -> Amount | None:
+    """Return a text as an amount: digits of any script, separated in any way, with a sign and a unit; or None."""
+    if len(text) > LONGEST_AMOUNT or not any(letter.isdecimal() for letter in text):
+        return None
+    plain = "".join(_plain_letter(letter) for letter in text).translate(SPELLINGS).strip()
+    unit = next((letter for letter in plain if letter == "%" or unicodedata.category(letter) == "Sc"), "")
+    if not unit and (word := CURRENCY.search(plain)):
+        unit = word[0]
+    digits = plain.replace(unit, "", 1).strip() if unit else plain
+    if digits.startswith("(") and digits.endswith(")"):
+        digits = f"-{digits[1:-1].strip()}"  # how accounts write losses
+    digits = re.sub(r"^([+-]) +", r"\1", digits)
+    return Amount(digits, unit) if any(fits(digits, way) for way in WAYS) else None
+
+
+def _plain_letter(letter: str) -> str:
+    if letter.isascii():
+        return letter
+    if letter.isdecimal():
+        return str(unicodedata.decimal(letter))
+    if letter == "\ufeff" or unicodedata.category(letter) == "Cf":  # marks without width
+        return ""
+    if letter.isspace():
+        return " "
+    return unicodedata.normalize("NFKC", letter) if unicodedata.east_asian_width(letter) == "F" else letter
+
+
+def _pattern(thousands: str, decimal: str) -> re.Pattern[str]:
+    """Return what matches numbers that are written in some way."""
+    apart = re.escape(thousands)
+    whole = rf"(?:\d{{1,3}}(?:{apart}\d{{3}})+|\d+)" if thousands else r"\d+"
+    point = re.escape(decimal)
+    return re.compile(rf"[+-]?(?:{whole}(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+
+
+def plain_number(digits: str, thousands: str, decimal: str) -> str:
+    """Return a number that is written in some way as Python reads it."""
+    return (digits.replace(thousands, "") if thousands else digits).replace(decimal, ".").removeprefix("+")
+
+
+PATTERNS = {way: _pattern(*way) for way in WAYS}
+"""What matches numbers by the way in which they are written."""
+
+
+def fits(digits: str, way: tuple[str, str]) -> bool:
+    """Tell whether a number is written in some way."""
+    return bool(PATTERNS[way].fullmatch(digits))

@@ -9,25 +9,13 @@ from typing import Any, Literal
 import numpy as np
 
 from manifoldry.diagnosis import Diagnosis, Finding
-from manifoldry.diagnosis.columns import MAX_SAMPLED_ROWS, scales
 from manifoldry.diagnosis.finding import Severity
-from manifoldry.diagnosis.subject import Subject
-from manifoldry.run import Run
+from manifoldry.geometry.scales import dominating_columns
 from manifoldry.tables.preparation import Scale
-from manifoldry.values import Array, FloatArray
+from manifoldry.values import Array
 
 AskedScale = Scale | Literal["auto"]
 """What ``--scale`` may be: a way to scale, or "auto"."""
-
-SCALED_METRICS = ("euclidean", "l2", "sqeuclidean", "minkowski", "manhattan", "l1", "cityblock", "chebyshev")
-"""Metrics that add up differences of columns, each in its own unit. Others are not changed by units, or have none."""
-
-COMPONENT_ERRORS = 4.0
-"""Standard errors, 1 / sqrt(n), that correlations and deviations of principal components may be off: some of the rows
-that they were computed from may be missing. Measured columns are correlated (wine up to 0.86, breast cancer 0.998)."""
-
-MIN_COMPONENTS = 4
-"""Columns from which on a decreasing order of their deviations is not a coincidence (1 in 24)."""
 
 
 @dataclass(frozen=True)
@@ -87,33 +75,21 @@ def resolved_scale(
 def mixed_units(X: Any, names: Sequence[str], metric: Any = "euclidean") -> MixedUnits | None:
     """Return which columns dominate all distances because of their units; None if there are no such columns.
 
-    Counts, pixels, principal components, sparse matrices and metrics that do not depend on units have none.
+    Counts, pixels, principal components, sparse matrices and metrics that do not depend on units have none; see
+    `geometry.scales.dominating_columns`.
     """
-    if hasattr(X, "tocsr") or X.shape[0] < 2 or not isinstance(metric, str) or metric not in SCALED_METRICS:
+    if hasattr(X, "tocsr") or X.shape[0] < 2:
         return None
-    rows = _complete(X[:: -(-X.shape[0] // MAX_SAMPLED_ROWS)])
-    subject = Subject(rows, "euclidean", 0, tuple(f"column {name!r}" for name in names), None, Run(0))
-    found = next((each for each in scales(subject) if each.severity == "problem"), None)
-    return None if found is None or _are_components(rows) else MixedUnits(found.sentence, found.value)
+    found = dominating_columns(_complete(X), metric)
+    return None if found is None else MixedUnits(found.sentence([f"column {name!r}" for name in names]), found.share)
 
 
-def _complete(rows: Array) -> FloatArray:
+def _complete(rows: Array) -> Array:
     """Return the rows with medians in place of missing values, as an imputer has them."""
     missing = ~np.isfinite(rows)
     if not missing.any():
         return rows
     return np.where(missing, np.nanmedian(np.where(missing, np.nan, rows), axis=0), rows)
-
-
-def _are_components(rows: FloatArray) -> bool:
-    """Tell whether columns are principal components: uncorrelated, the widest first. Their widths are a result."""
-    slack = COMPONENT_ERRORS / np.sqrt(len(rows))
-    deviations = rows.std(axis=0, dtype=np.float64)
-    ordered = bool((deviations[1:] <= (1.0 + slack) * deviations[:-1]).all())
-    if rows.shape[1] < MIN_COMPONENTS or not deviations.all() or not ordered:
-        return False
-    correlations = np.atleast_2d(np.corrcoef(rows, rowvar=False))
-    return float(np.abs(correlations - np.diag(np.diag(correlations))).max()) <= slack
 
 
 def preparation_facts(scale: str, pca: int | None, units: MixedUnits | None) -> dict[str, Any]:

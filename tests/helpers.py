@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from manifoldry.base.look import CERTIFICATES
+from manifoldry.base.advice import problems  # noqa: F401, for tests
 from manifoldry.choosing.auto import AutoEmbedding
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.sample import Sample
@@ -131,13 +131,6 @@ def in_new_process(script, **variables):
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
-
-
-def problems(model):
-    """Return the sentences of a fitted model's advice that are not those of its certificates."""
-    certificates = [getattr(model, name) for name in CERTIFICATES if hasattr(model, name)]
-    proven = {certificate.sentence for certificate in certificates}
-    return tuple(sentence for sentence in model.diagnostics_["advice"] if sentence not in proven)
 
 
 def graph_of(n, edges):

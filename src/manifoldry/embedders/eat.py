@@ -218,10 +218,8 @@ class EAT(Embedder):
                 "components": 1,
                 "bridges": bridges,
                 "remarks": (NOTHING_TO_STRETCH,) if idle else (),
-                "advice": (
-                    *image.advice(i, j, lost),
-                    *lost_variance_advice(spectrum.values, self.n_components, run.stopped),
-                ),
+                "advice": tuple(image.advice(i, j, lost)),
+                "surface_advice": lost_variance_advice(spectrum.values, self.n_components, run.stopped),
             },
             fitted={
                 "error_": float(np.mean((solution.lengths - 1) ** 2)),
@@ -275,7 +273,9 @@ class EAT(Embedder):
         B = sp.csr_array((np.r_[kept, -kept], (np.r_[ends, ends], np.r_[i, j])), shape=(len(i), len(tau)))
         _refuse_unbounded(B, image.basis)
         weights = self._stretch_weights(tau, i, j)
-        W = np.diag(weights.sum(axis=1)) - weights
+        # With nothing to stretch, the variance is maximized: a form of zeros would lead nowhere.
+        pulled = weights if weights.any() else 1 - np.eye(len(tau))
+        W = np.diag(pulled.sum(axis=1)) - pulled
         fits = (image.full and self.distances is None) or image.keeps(i, j, tau[i, j], FITTING_SHARE * self.slack)
         try:
             found = unfold_gram(W, B, run, slack=self.slack, tol=self.tol, fits=fits, basis=image.basis)

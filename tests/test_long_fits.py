@@ -3,31 +3,48 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from helpers import bent_sheet
-from manifoldry import MVU, FastMVU, LandmarkMVU
+from manifoldry import EAT, MVU, FastMVU, LandmarkMVU
 from manifoldry import run as run_module
+from manifoldry.extend import unfolded
 from manifoldry.run import Run
 from manifoldry.solve.eigen import solvers
 from manifoldry.solve.eigen.solvers import announce_factor, predicted_fill
 
 
-def never(progress):
-    raise AssertionError(progress)
+def never(*args):
+    raise AssertionError(args)
 
 
-def test_mvu_of_200_000_points_is_refused_before_any_work():
+def test_mvu_of_200_000_points_is_refused_before_any_work(monkeypatch):
+    monkeypatch.setattr(MVU, "_sample", never)
     X = np.random.default_rng(0).standard_normal((200_000, 2))
-    sentence = r"^MVU of 200,000 points takes about 10 hours on a surface, .*: use FastMVU or IPA, or fit a sample"
+    sentence = r"^MVU of 200,000 points would take about 10 hours: use LandmarkMVU, FastMVU or IPA, or fit a sample"
     with pytest.raises(ValueError, match=sentence):
-        MVU(callback=never).fit(X)
+        MVU().fit(X)
 
 
-def test_mvu_warns_of_long_fits_and_is_silent_about_short_ones(recwarn):
-    with pytest.warns(UserWarning, match=r"^MVU of 50,000 points takes about 1.3 hours .* Ctrl-C ends it"):
-        MVU()._check_parameters(50_000)
-    MVU()._check_parameters(5_000)
-    assert len(recwarn) == 0
+def test_mvu_refuses_more_than_half_an_hour_unless_a_callback_can_end_it():
+    """A thousand points of a surface take 13 s, n of them 13 (n / 1000)^1.5: half an hour are 26,800."""
+    MVU()._check_parameters(26_000)
+    with pytest.raises(ValueError, match=r"^MVU of 27,000 points .* callback=lambda progress: progress.seconds > 3600"):
+        MVU()._check_parameters(27_000)
+    MVU(callback=lambda progress: progress.seconds > 3600)._check_parameters(27_000)
+
+
+@pytest.mark.parametrize("method", [MVU(constraints="at most", n_neighbors=5), EAT()])
+def test_a_program_is_refused_by_its_own_size(method, monkeypatch):
+    """Data of many dimensions take longer than a surface, and EAT by the cube of its pairs: known with the graph."""
+    X = np.random.default_rng(1).normal(size=(300, 8))
+    monkeypatch.setattr(unfolded, "MAX_SECONDS", 3.0 if isinstance(method, MVU) else 0.1)
+    with pytest.raises(ValueError, match=r"of 300 points would take about .* hours: use LandmarkMVU"):
+        method.fit(X)
+    if isinstance(method, MVU):  # a surface of 300 points takes 2.1 s, other data 4.3 s
+        assert clone(method).fit(X[:, :2]).embedding_.shape == (300, 2)
+    ended = clone(method).set_params(callback=lambda progress: progress.seconds > 0).fit(X)
+    assert ended.diagnostics_["stopped"]
 
 
 @pytest.mark.parametrize("method", [FastMVU, LandmarkMVU])

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from manifoldry import check
 from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.base.blockwise import BlockFit
-from manifoldry.extend.unfolded import distances_fit, embed_unfolded
-from manifoldry.geometry.isometry import MAX_UNFOLDED_PATH_ERROR, with_path_error
+from manifoldry.extend.unfolded import distances_fit, embed_unfolded, refuse_long
+from manifoldry.geometry.isometry import MAX_UNFOLDED_PATH_ERROR, is_surface, with_path_error
 from manifoldry.geometry.neighborhoods import gather
 from manifoldry.geometry.tangent import MAX_LENGTH_ERROR, length_error
 from manifoldry.neighbors.geodesic import geodesic_lengths
@@ -31,7 +31,6 @@ from manifoldry.solve.semidefinite import (
 )
 from manifoldry.solve.semidefinite.points import MAX_GRAM_PAIRS
 from manifoldry.values import Certificate, Embedding, FloatArray, NeighborGraph
-from manifoldry.warnings import warn
 
 N_START_LANDMARKS = 300
 """Landmarks of the Isomap that initializes the program, in well under a second."""
@@ -46,12 +45,12 @@ need five, and most data four."""
 MIN_VARIANCE_SHARE = 1e-8
 """Columns of the initialization with less than this share of the largest variance are left out."""
 
-SECONDS_PER_THOUSAND, TIME_GROWTH = 13.0, 1.5
+SURFACE_SECONDS, SURFACE_GROWTH = 13.0, 1.5
 """Seconds for a thousand points of a surface in low rank, and the power of the number of points by which they grow: 300
-points of a roll took 3 s, 1,000 13 s. Images take ten times as long: their graphs have no small separators."""
+points of a roll took 3 s, 1,000 13 s."""
 
-LONG_HOURS, MAX_HOURS = 0.5, 6.0
-"""Hours from which on a fit warns before it begins, and from which on it is refused."""
+OTHER_SECONDS, OTHER_GROWTH = 110.0, 2.7
+"""The same for other data, whose graphs have no small separators: 300 digits took 4 s, 500 images of a face 17 s."""
 
 MAX_GATHERED = 2_000_000
 """Numbers of rows fetched at a time for distances beyond the graph's."""
@@ -110,7 +109,8 @@ class MVU(GraphEmbedder):
         As in `Isomap`: distances between different classes are kept at their larger value. Where all targets are
         known, points with such distances exist, with the classes along axes of their own.
     random_state, n_jobs, verbose, callback
-        As in `Isomap`; a true answer of the callback stops the optimization.
+        As in `Isomap`; a true answer of the callback stops the optimization. A fit that would take more than half an
+        hour is refused unless there is a callback, which can end it.
 
     Attributes
     ----------
@@ -188,17 +188,7 @@ class MVU(GraphEmbedder):
                 f"'precomputed'; got {self.metric!r}."
             )
 
-        self._tell_hours(n_points)
-
-    def _tell_hours(self, n_points: int) -> None:
-        hours = SECONDS_PER_THOUSAND / 3600 * (n_points / 1000) ** TIME_GROWTH
-        told = f"MVU of {n_points:,} points takes about {hours:.2g} hours on a surface, and more on other data"
-        if hours > MAX_HOURS:
-            raise ValueError(f"{told}: use FastMVU or IPA, or fit a sample and transform the rest.")
-        if hours > LONG_HOURS:
-            warn(
-                f"{told}; FastMVU and IPA take minutes. A callback or Ctrl-C ends it with the layout reached.", now=True
-            )
+        refuse_long("MVU", n_points, SURFACE_SECONDS * (n_points / 1000) ** SURFACE_GROWTH, self.callback)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         graph = sample.graph
@@ -210,7 +200,7 @@ class MVU(GraphEmbedder):
             with run.stage("semidefinite program"), run.stoppable():
                 solution = unfold_points(pairs, run, slack=self.slack, tol=self.tol, fits=fits)
         else:
-            solution = self._in_low_rank(graph, pairs, n_components, run)
+            solution = self._in_low_rank(sample, pairs, n_components, run)
         embedding = embed_unfolded(sample, solution, n_components, run, n_constraints=len(pairs))
         # Equal distances keep holes open, around which paths are longer than distances: that is as it should be.
         kept = self.constraints == "equal" and length_error(graph, embedding.coordinates) <= MAX_LENGTH_ERROR
@@ -219,8 +209,10 @@ class MVU(GraphEmbedder):
         instead = "IPA, or constraints='equal'" if self.constraints == "at most" else "IPA"
         return with_path_error(embedding, sample, run, MAX_UNFOLDED_PATH_ERROR, instead)
 
-    def _in_low_rank(self, graph: NeighborGraph, pairs: PairDistances, n_components: int, run: Run) -> Stretched:
-        n = graph.n_points
+    def _in_low_rank(self, sample: Sample, pairs: PairDistances, n_components: int, run: Run) -> Stretched:
+        graph, n = sample.graph, sample.n_points
+        if not is_surface(sample, n_components):
+            refuse_long("MVU", n, OTHER_SECONDS * (n / 1000) ** OTHER_GROWTH, self.callback)
         rank = min(self._max_rank(n_components), n - 1)
         start = _landmark_isomap(graph, min(rank, n_components + EXTRA_DIMENSIONS), run)
         with run.stage("semidefinite program"), run.stoppable():

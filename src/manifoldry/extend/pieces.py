@@ -90,7 +90,7 @@ def _apart(sample: Sample, parts: list[IntArray], embed: EmbedConnected, width: 
     apart = Apart(sample.index, label, extensions, [shift for _, shift in placed]) if whole else None
     fitted = _joint_attributes(pieces, parts, sample.n_points)
     notes = dict(pieces[0].notes)
-    for kind in ("advice", "remarks"):
+    for kind in ("advice", "surface_advice", "remarks"):
         said = dict.fromkeys(sentence for piece in pieces for sentence in piece.notes.get(kind, ()))
         notes |= {kind: tuple(said)} if said else {}
     return replace(

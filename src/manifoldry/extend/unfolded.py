@@ -14,6 +14,10 @@ from manifoldry.solve.semidefinite.points import MAX_GRAM_PAIRS
 from manifoldry.solve.spectrum import lost_variance_advice
 from manifoldry.values import Embedding, Spectrum
 
+MAX_SECONDS = 1800.0
+"""Estimated seconds of a program beyond which it is not begun without a callback. Programs over all Gram matrices take
+about 2e-10 times the cube of their kept distances (3,500 in 9 s, 7,000 in 68 s), so up to 9,000 of them, the most that
+MVU, ColoredMVU and MVE solve, end within minutes, MVE's eight or so steps within 20; SPE has at most 600 points."""
 MAX_LOST_LENGTH = 1e-3
 """What a squared relative length may lose with the dimensions that are left out: a tenth of the default slack."""
 DUPLICATES_APART = "duplicates taken as a thousandth of the median distance apart"
@@ -23,6 +27,17 @@ def distances_fit(sample: Sample, pairs: PairDistances, method: Any) -> bool:
     """Tell whether points with these distances are known: rows, of which none were duplicates put apart."""
     of_rows = sample.X is not None and method.metric == "euclidean" and method.edge_lengths == "distance"
     return bool(of_rows and sample.graph.lengths.min() >= pairs.lengths.min())
+
+
+def refuse_long(method: str, n_points: int, seconds: float, callback: Any) -> None:
+    """Refuse a program that would take more than half an hour, unless a callback may end it before."""
+    if seconds > MAX_SECONDS and callback is None:
+        hours = seconds / 3600
+        raise ValueError(
+            f"{method} of {n_points:,} points would take about {hours:.2g} hours: use LandmarkMVU, FastMVU or IPA, or "
+            "fit a sample and transform the rest. A time limit also allows the fit, which then ends with the layout "
+            "reached: callback=lambda progress: progress.seconds > 3600."
+        )
 
 
 def refuse_many_pairs(method: str, pairs: PairDistances) -> None:

@@ -72,7 +72,7 @@ def with_path_error(
     if sample.targets is not None or n_components > MAX_STRAIGHT_DIMENSION or not is_surface(sample, n_components):
         return embedding
     error, advice = path_error(sample.graph, embedding.coordinates, run), embedding.notes.get("advice", ())
-    if error > limit * max(1.0, (DENSE_POINTS / n) ** 0.5) and not advice:
+    if error > limit * max(1.0, (DENSE_POINTS / n) ** 0.5) and not (advice or embedding.notes.get("surface_advice")):
         advice = (
             f"The layout changes the distances along the data by {error:.0%} (root mean square): the data has a hole, "
             f"a concave outline or short circuits, or cannot be laid flat. Use {instead}, which does not need them.",

@@ -1,4 +1,4 @@
-"""An attack on model files: every array of a file cut, extended, permuted, retyped and filled with wrong values.
+"""An attack on model files: every array cut, extended, permuted, retyped, filled with wrong values; other numbers.
 
 Run as a script (``python model_attack.py folder``), it attacks all files of a folder and writes one line per case. The
 line is begun before the case is tried, so that the one that ends the process is known.
@@ -86,6 +86,8 @@ def with_last(a, value):
 SOME = ("no rows", "one row less", "one row more", "three times as many rows", "one column", "flat", "as c16")
 SOME += ("shuffled", "large", "last negative", "last largest")
 """Changes that the tests of every day make: those that found something."""
+NUMBERS = (0, -1, 1, 10**9, -(10**18), 2.5, 1e300, {"float": "nan"}, {"float": "inf"}, "text")
+"""Numbers, and a text, that take the place of the numbers of objects."""
 UNUSED = (".diagnostics_", ".trace_", ".graph_", ".spectrum_", ".affinity_matrix_", ".comparison_", "certificate_")
 """Parts of a model that no map uses; the tests of every day leave them alone."""
 
@@ -110,6 +112,38 @@ def array_nodes(document):
         elif isinstance(node, list):
             left += [(f"{path}[{number}]", value) for number, value in enumerate(node)]
     return found
+
+
+def number_places(document):
+    """Return the numbers in the objects of a model but the parameters of the model itself: (path, holder, key)."""
+    found, left = [], [("", document["model"])]
+    while left:
+        path, node = left.pop()
+        if isinstance(node, dict):
+            state = node.get("state") if path else None
+            holders = [(path, state)] if "object" in node and state else []
+            holders += [(path, node["tuple"])] if path and isinstance(node.get("tuple"), list) else []
+            for where, holder in holders:
+                for key, value in holder.items() if isinstance(holder, dict) else enumerate(holder):
+                    if type(value) in (int, float):
+                        found.append((f"{where}.{key}", holder, key))
+            left += [(path if key == "state" else f"{path}.{key}", value) for key, value in node.items()]
+        elif isinstance(node, list):
+            left += [(f"{path}[{number}]", value) for number, value in enumerate(node)]
+    return [place for place in found if not any(part in place[0] for part in UNUSED)]
+
+
+def renumbered(members, document):
+    """Yield (name of the case, bytes of the file) for other numbers in the objects of a model."""
+    from model_files import sealed_archive
+
+    for path, holder, key in number_places(document):
+        kept = holder[key]
+        for value in NUMBERS:
+            holder[key] = value
+            parts = {**members, "manifoldry.json": json.dumps(document).encode()}
+            yield f"{path}: {value}", sealed_archive(parts, compression=zipfile.ZIP_STORED)
+        holder[key] = kept
 
 
 def npy_bytes(array):
@@ -146,6 +180,8 @@ def attacked(content, some):
             yield f"{path or 'model'}: axes in reverse", sealed_archive(parts, compression=zipfile.ZIP_STORED)
         node.clear()
         node.update(kept)
+    if not some:
+        yield from renumbered(members, document)
 
 
 def new_points(path):

@@ -52,6 +52,7 @@ BAD = {
     "negative column": lambda n=N: changed("csr", "indices", 0, -1, n),
     "row ends": lambda n=N: changed("csr", "indptr", 2, 10**6, n),
     "last end": lambda n=N: changed("csr", "indptr", -1, 10**6, n),
+    "no last end": lambda n=N: changed("csr", "indptr", -1, 0, n),  # which scipy's own check passes
     "falling ends": lambda n=N: changed("csr", "indptr", 2, -1, n),
     "first end": lambda n=N: changed("csr", "indptr", 0, -1, n),
     "csc": lambda n=N: changed("csc", "indices", 0, n, n),

@@ -329,6 +329,35 @@ def test_bombs_are_refused_before_they_are_unpacked(saved, tmp_path):
     assert "JSON document is longer" in told(path, read_metadata)
 
 
+def test_an_array_stands_for_one_value(saved, tmp_path):
+    """Each mention would be read anew: a small file would fill the memory."""
+    path = tmp_path / "model.mfy"
+    path.write_bytes(saved["pipeline"])
+
+    def edit(document):
+        node = next(node for node in nodes_of(document) if "array" in node)
+        objects(document, "Isomap")[0]["state"]["more_"] = {"list": [dict(node) for _ in range(5)]}
+
+    edited(path, edit)
+    assert "stands for two values" in told(path)
+
+
+@pytest.mark.parametrize("part", [{"list": []}, {"dict": {}}, [], {"scalar": "f8", "value": 1.0}])
+def test_documents_of_very_many_parts_are_refused_before_they_are_parsed(saved, tmp_path, monkeypatch, part):
+    path = tmp_path / "model.mfy"
+    path.write_bytes(saved["pipeline"])
+    edited(path, lambda document: document["model"]["state"].update(more_={"list": [part] * container.MAX_PARTS}))
+    monkeypatch.setattr(container.json, "loads", lambda *_, **__: pytest.fail("The document was parsed."))
+    assert "parts, more than any saved model has" in told(path)
+
+
+def test_a_model_of_very_many_parts_is_not_saved(tmp_path):
+    model = manifoldry.PCA()
+    model.extra_ = [[] for _ in range(container.MAX_PARTS)]
+    with pytest.raises(ValueError, match="room for 400,000"):
+        save_model(model, tmp_path / "model.mfy")
+
+
 def test_sizes_that_lie_are_found(saved, tmp_path):
     """The directory of the archive says that an array is larger, or smaller, than it is."""
     content, path = saved["pipeline"], tmp_path / "model.mfy"

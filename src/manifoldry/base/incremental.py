@@ -56,6 +56,7 @@ class Growth:
         n = None if self.graph is None else self.graph.n_points
         matrix, lists = self.computed if isinstance(self.computed, tuple) else (self.computed, None)
         sound = getattr(matrix, "shape", None) == (None if n is None else (n, n))
+        sound &= matrix is None or matrix.dtype.kind == "f"
         if lists is not None:
             sound &= isinstance(lists, NeighborGraph) and lists.n_points == n and lists.n_edges == matrix.nnz
         if not sound:

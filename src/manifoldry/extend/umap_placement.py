@@ -16,6 +16,8 @@ from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 NEW_ROWS_PER_TASK = 512
 N_SWEEPS, LEARNING_RATE_SHARE = 30, 0.25
 """Sweeps of a new point, and the share of the learning rate with which they begin."""
+MAX_SAMPLE_RATE = 10_000
+"""Negative samples per edge in a model file; 5 are usual, and with these a point takes about a second."""
 MAX_EXTENT = 1e15
 """Coordinates of a loaded layout: the squares of their differences are finite in single precision."""
 
@@ -63,7 +65,9 @@ class UMAPPlacement:
         tables = np.concatenate([np.ravel(table) for table in self.parameters.tables()])
         extent = float(np.abs(self.layout).max(initial=0.0))
         steps = (self.parameters.learning_rate, self.parameters.negative_sample_rate, self.mean)
-        if not (np.isfinite(tables).all() and extent < MAX_EXTENT and all(0 <= step < MAX_EXTENT for step in steps)):
+        counts = 0 <= self.first_sweep < 2**32 and self.parameters.negative_sample_rate <= MAX_SAMPLE_RATE
+        sound = counts and all(0 <= step < MAX_EXTENT for step in steps)
+        if not (sound and np.isfinite(tables).all() and extent < MAX_EXTENT):
             raise ValueError("A layout of UMAP has finite places and parameters; got others.")
 
     def __call__(self, X: Array, run: Run) -> FloatArray:

@@ -81,8 +81,9 @@ class FaissIVF:
         centers = state.pop("centers")
         self.__dict__.update(state)
         Z = self._project(self.X, self.basis)
-        if centers.ndim != 2 or centers.shape[1] != Z.shape[1] or not 0 < len(centers) <= len(Z):
-            raise ValueError(f"Cells need centers in {Z.shape[1]} columns; got shape {centers.shape}.")
+        cells, width = self.effort
+        if not 0 < len(centers) <= len(Z) or type(cells) is not int or width < 1:
+            raise ValueError(f"A search over {len(Z)} rows has no {len(centers)} cells, or its effort is not possible.")
         self.index = faiss.IndexIVFFlat(faiss.IndexFlatL2(Z.shape[1]), Z.shape[1], len(centers))
         self.index.quantizer.add(centers)
         self.index.is_trained = True

@@ -122,7 +122,13 @@ class NeighborIndex:
     def _check_loaded(self) -> None:
         """Refuse a rule that the number of points does not allow: compiled loops check no index."""
         k, radius = self.rule.n_neighbors, self.rule.radius
-        counted = k is None or (type(k) is int and k >= 1 and (self.engine is None or k <= self.n_points))
+        engine = self.engine
+        while hasattr(engine, "engine"):  # of mapped rows
+            engine = engine.engine
+        if k is None:
+            counted = engine is None or (radius is not None and hasattr(engine, "within"))
+        else:
+            counted = type(k) is int and k >= 1 and (engine is None or k <= self.n_points)
         if not counted or not (radius is None or (isinstance(radius, numbers.Real) and radius > 0)):
             raise ValueError(f"{self.n_points} points have no {k} neighbors within {radius}.")
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry import check
 from manifoldry.storage.consistency import Consistency, check_plain
 from manifoldry.storage.encode import ARRAY_TYPES, MAX_NESTED_OBJECTS, NOT_STORED, Json
 from manifoldry.storage.layout import SpacingBudget, laid_out
@@ -103,7 +104,7 @@ class ModelDecoder:
             raise ValueError("it has a sparse matrix whose parts are no arrays")
         build = getattr(importlib.import_module("scipy.sparse"), encoded["sparse"])
         matrix = build(parts, shape=tuple(encoded["shape"]))
-        matrix.check_format(full_check=True)  # scipy's loops do not check indices
+        check.sparse_format("a part of the model", matrix)  # scipy's loops do not check indices
         return matrix
 
     def _dtype(self, encoded: Json) -> Any:
@@ -211,9 +212,9 @@ def build_state(cls: type, state: dict[str, Any]) -> Any:
             state[name] = _default(known[name], cls)
     vars(value).update(state)
     check_plain(value)
-    for check in ("__post_init__", "_check_loaded"):
-        if hasattr(value, check):
-            getattr(value, check)()
+    for name in ("__post_init__", "_check_loaded"):
+        if hasattr(value, name):
+            getattr(value, name)()
     return value
 
 

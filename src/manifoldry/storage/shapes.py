@@ -11,7 +11,8 @@ entry. The attributes follow, separated by semicolons:
   coordinates have NaN.
 - ``NeighborIndex(n, d)`` is an object of this class with these sizes; ``map(d, q)`` is any object that has the
   attribute in `ROLES`.
-- ``int(n)`` is the number itself; ``list(m) of f(q)`` is a list or tuple of m such values.
+- ``int(n)`` is the number itself; ``number()`` is a finite number that is not too large, ``positive()`` one above 0.
+- ``list(m) of f(q)`` is a list or tuple of m such values.
 - A question mark at the end allows None, and that the attribute is absent.
 
 ``d|f`` is d, or f where d is not known.
@@ -44,7 +45,8 @@ SEARCHES = {
     "Brute(n, d)": "X: rows(n, d)",
     "Precomputed(n, d)": "",
     "PyNNDescent(n, d)": "exact: Brute(n, d)",
-    "FaissIVF(n, d)": "X: bounded(n, d); mean: f(d); basis: f(d, p)?; centers: f4(c, p|d)",
+    "FaissIVF(n, d)": "X: bounded(n, d); mean: f(d); unit: positive(); basis: f(d, p)?; centers: f4(c, p|d); "
+    "effort: list(2) of positive()",
     "NNDescent(n, d)": "X: bounded(n, d); center: f(d); basis: f(d, p)?; Z: f4(n, p|d); order: i4(n) < n; "
     "lists: i4(n, k) <~ n; search_graph: i4(n, g) <~ n; search_trees: list(t) of ProjectionTree(n)",
     "ProjectionTree(n)": "nodes: i4(m, 4); starts: i8(l+1); members: i4(n) < n",
@@ -71,8 +73,9 @@ MAPS = {
     "DivergencePlacement(d, q)": "index: NeighborIndex(n, d); layout: f(n, q); potential: map(n, q); "
     "kernel: LayoutKernel()",
     "ExactPotential(n, q)": "columns: f8(q, n); charges: f8(n); kernel: LayoutKernel()",
+    "Mesh()": "corner: list(2) of number(); spacing: positive(); halves: list(2) of int(_)",
     "FFTPotential(n, q)": "mesh: Mesh(); nodes: f4(_, _); layout: ExactPotential(n, q)",
-    "BarnesHutPotential(n, q)": "layout: f8(n, 4); kernel: LayoutKernel()",
+    "BarnesHutPotential(n, q)": "layout: f8(n, 4); angle: positive(); kernel: LayoutKernel()",
     "UMAPPlacement(d, q)": "index: NeighborIndex(n, d); layout: f4(n, q); parameters: LayoutParameters(); seeds: u8(s)",
     "FittedDistances(n, d)": "X: rows(n, d)?",
     "GramPlacement(n, q)": "scaling: Scaling(n, q)",
@@ -92,17 +95,17 @@ MAPS = {
     "DistanceFeatures(n, n)": "",
     "GramFeatures(n, n)": "half_norms: f(n)",
     "KernelFeatures(d|n, n)": "distances: FittedDistances(n, d); means: f(n); kernel: Kernel()",
-    "MonomialFeatures": "mean: f(d)",
+    "MonomialFeatures": "mean: f(d); unit: positive()",
     "KernelProjection(d|n, q)": "anchors: rows(n, d)?; weights: f(n, q); shift: f(q); kernel: Kernel()",
     "ShiftedProjection(d, q)": "origin: bounded(d); projection: KernelProjection(d, q)",
-    "LocalPreimage(q, d)": "scores: bounded(n, q); X: f(n, d)",
+    "LocalPreimage(q, d)": "n_neighbors: positive(); scores: bounded(n, q); X: f(n, d)",
     "LocalInverse(q, d)": "X: rows(n, d); coordinates: places(n, q); _rule: LocalReconstruction(q, d)?",
     "LocalReconstruction(d, q)": "index: NeighborIndex(n, d); source: rows(n, d); target: rows(n, q)",
     "NetworkMap(d, q)": "mean: f(d); network: Network(d, q)",
     "NetworkInverse(q, d)": "mean: f(d); network: Network(q, d)",
     "Network": "parameters: f(m)",
     "RobustProjection(d, q)": "mean: f(d); directions: f(r, d); sizes: f(r); n_components: int(q)",
-    "ThinPlate(q, d)": "knots: f(m, q); weights: f(m, d); affine: f(q+1, d)",
+    "ThinPlate(q, d)": "unit: positive(); knots: f(m, q); weights: f(m, d); affine: f(q+1, d)",
     "SurfaceProjection(d, q)": "surface: ThinPlate(q, d); candidates: f(k, q); origin: bounded(d)",
     "SurfacePoint(q, d)": "surface: ThinPlate(q, d); origin: bounded(d)",
     "Polyline(d)": "knots: f(m, d)",
@@ -159,7 +162,7 @@ RECORDS = {
 }
 
 NO_ARRAYS = (
-    *("Certificate", "Criterion", "IntrinsicDimension", "Kernel", "LayoutKernel", "LayoutParameters", "Mesh"),
+    *("Certificate", "Criterion", "IntrinsicDimension", "Kernel", "LayoutKernel", "LayoutParameters"),
     *("NeighborRule", "Purpose", "SkippedMethod", "Stop"),
 )
 """Classes without arrays."""
@@ -187,7 +190,7 @@ ESTIMATORS = {
     "NMF(d, q)": PROJECTION,
     "GaussianRandomProjection(d, q)": PROJECTION,
     "SparseRandomProjection(d, q)": "n_features_in_: int(d)?; embedding_: rows(n, q)?; components_: rows(q, d)?",
-    "KNeighborsTransformer(d)": "n_features_in_: int(d)?; _index: NeighborIndex(n, d)?",
+    "KNeighborsTransformer(d)": "n_features_in_: int(d)?; n_samples_fit_: int(n)?; _index: NeighborIndex(n, d)?",
     "sklearn.PCA(d, q)": "n_features_in_: int(d)?; components_: f(q, d)?; mean_: f(d)?; explained_variance_: f(q)?",
     "sklearn.TruncatedSVD(d, q)": "n_features_in_: int(d)?; components_: f(q, d)?",
     "sklearn.StandardScaler(d, d)": "n_features_in_: int(d)?; mean_: f(d)?; var_: f(d)?; scale_: f(d)?",

@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry.check import EXACT
 from manifoldry.tables.refusals import counted
 
 MAX_COLLAPSE = 0.01
 """Spacing of numbers in double precision, as a share of the spread of integers, above which they are refused. From a
 hundredth of that on, a fit warns that distances are rounded."""
-
-EXACT = 2**53
-"""Integers up to here are exact in double precision."""
 
 
 def collapsed_integers(name: str, values: Any) -> str:

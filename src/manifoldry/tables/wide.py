@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry.check import EXACT
 from manifoldry.tables.amounts import checked_column
 from manifoldry.tables.arrow_columns import arrow_columns
 from manifoldry.tables.column import Column, Part
@@ -24,9 +25,6 @@ one is faster."""
 
 MOST_TEXTS = 20
 """Columns of text up to which a table is read so: they are split by a loop over rows."""
-
-EXACT = 2.0**53
-"""Whole numbers from here on are not exact in double precision."""
 
 
 def wide_columns(rows: WholeRows, dialect: Dialect, names: Sequence[str]) -> list[Column] | None:

@@ -16,7 +16,8 @@ from manifoldry.tables.amounts import checked_column
 from manifoldry.tables.arrow_columns import arrow_columns
 from manifoldry.tables.column import Column, Part
 from manifoldry.tables.quotes import NEWLINE, QUOTE, RETURN, WholeRows
-from manifoldry.tables.sniffing import MISSING_WORDS, Dialect
+from manifoldry.tables.sniffing import Dialect
+from manifoldry.tables.written import MISSING_WORDS
 from manifoldry.values import Array, IntArray
 
 MIN_COLUMNS = 500

@@ -19,6 +19,9 @@ MAX_SCALE = 1e60
 rounding errors are computed, stay in the range of double precision."""
 MAX_SINGLE_SCALE = 1e15
 """The same for squares that are summed in single precision, as scikit-learn does: over 1e8 entries."""
+EXACT = 2.0**53
+"""Integers below are exact in double precision."""
+
 MAX_ROUNDING_SHARE = 1e-4
 """Spacing of floating-point numbers at the data, as a share of their spread, above which distances have lost digits."""
 
@@ -166,6 +169,25 @@ def distinct_points(X: Any) -> None:
     if same:
         raise ValueError(
             f"All {X.shape[0]} points are identical, so there is no shape to embed; check the columns of X."
+        )
+
+
+def integers_kept(table: Any, X: Any) -> None:
+    """Refuse integers that differ, in a table as it was given, and are all the same as floating-point numbers in ``X``.
+
+    Where only some of their digits are lost, `rounded_away` says so.
+    """
+    if hasattr(X, "tocsr") or not X.size or max(float(X.max()), -float(X.min())) < EXACT or np.any(X != X[:1]):
+        return
+    given = np.asarray(table, dtype=object)
+    lowest, highest = given.min(axis=0), given.max(axis=0)
+    spread = max(int(high) - int(low) for low, high in zip(lowest, highest, strict=True))
+    if spread:
+        size = float(X.max()) if X.max() > -X.min() else float(X.min())
+        raise ValueError(
+            f"The integers of X differ by {spread:.2g} at the most and lie near {size:.2g}, where numbers in double "
+            f"precision are {np.spacing(abs(size)):.2g} apart, so that all rows become identical: subtract the offset "
+            f"before ({int(lowest[0])} in the first column)."
         )
 
 

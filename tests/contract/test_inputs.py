@@ -8,6 +8,7 @@ user in either case.
 import inspect
 import re
 import warnings
+from decimal import Decimal
 from functools import partial
 
 import numpy as np
@@ -38,6 +39,10 @@ INSIDE = (
 def sheet(n=N, seed=0):
     """Return a bent sheet of positive numbers, which every method takes."""
     return bent_sheet(n, seed=seed) + 2.0
+
+
+def decimals(X):
+    return [[Decimal(entry) for entry in row] for row in X.tolist()]
 
 
 def with_entry(entry, dtype=object):
@@ -117,6 +122,7 @@ KINDS = {
 SAME = {
     "lists": lambda: sheet().tolist(),
     "objects": lambda: sheet().astype(object),
+    "decimals": lambda: decimals(sheet()),
     "other byte order": lambda: sheet().astype(sheet().dtype.newbyteorder()),
     "nothing masked": masked,
 }
@@ -158,6 +164,7 @@ NEW = {
     "too near": (lambda Q: 1e-200 * Q, ANSWER),
     "single precision": (lambda Q: Q.astype(np.float32), ANSWER),
     "lists": (lambda Q: Q.tolist(), ANSWER),
+    "decimals": (lambda Q: decimals(Q), ANSWER),
 }
 """New points, or places to be led back."""
 

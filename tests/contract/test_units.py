@@ -277,6 +277,28 @@ def test_rounded_rows_are_said():
         assert any("double precision" in sentence for sentence in advice) == said
 
 
+SMALL_INTEGERS = np.random.default_rng(0).integers(0, 10_000, size=(60, 3)) + 30_000 * (np.arange(60) % 3)[:, None]
+
+
+@among(CLUSTERINGS.values())
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_rounded_integers_are_said_by_clusterings(card, dtype):
+    """Numbers at 2**60 are 256 apart."""
+    with pytest.warns(UserWarning, match="distances are rounded: subtract the offset"):
+        make(card).fit((SMALL_INTEGERS + 2**60).astype(dtype))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "(?s).*distances are rounded")
+        make(card).fit((SMALL_INTEGERS + 2**30).astype(dtype))
+
+
+@among([*METHODS.values(), *CLUSTERINGS.values()])
+def test_integers_that_become_one_number_are_not_called_identical(card):
+    X = np.arange(180).reshape(60, 3) % 100
+    for rows in (X + 2**60, (X.astype(object) + 2**66).tolist()):
+        with pytest.raises(ValueError, match=r"integers of X differ by 99 at the most .* all rows become identical"):
+            make(card).fit(rows)
+
+
 @among([card for card in METHODS.values() if card.wrapped])
 def test_whole_numbers_have_no_rounding(card):
     X = np.random.default_rng(0).integers(0, 9, size=(40, 5))

@@ -329,3 +329,13 @@ def test_infinity_is_not_missing(tmp_path, missing, value, dtype):
     for name in ("data.npy", "data.npz"):
         match = rf"Column 'x1' is infinite in row 4 \(counted from 1\), .* largest one in {precision} precision"
         refused(tmp_path / name, match, missing=missing)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_integers_that_collapse_in_double_precision_are_refused(tmp_path, dtype):
+    array = (np.arange(20).reshape(10, 2) * [1, 2**50] + 2**60).astype(dtype)
+    np.save(tmp_path / "data.npy", array)
+    refused(tmp_path / "data.npy", "10 different integers of column 'x0' lie near")
+    assert read_table(tmp_path / "data.npy", drop=["0"]).X[:, 0].tolist() == [float(value) for value in array[:, 1]]
+    sparse.save_npz(tmp_path / "data.npz", sparse.csr_array(array[:, :1]))
+    refused(tmp_path / "data.npz", "10 different integers of columns 'x0' to 'x0' lie near")

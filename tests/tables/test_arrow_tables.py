@@ -136,3 +136,14 @@ def test_rows_without_bytes_are_not_believed(tmp_path, monkeypatch):
     monkeypatch.setattr("manifoldry.tables.refusals.available_memory", lambda: 10**10)
     with pytest.raises(ValueError, match=r"runs.arrow takes 64.0 GB once it is unpacked"):
         read_table(tmp_path / "runs.arrow")
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.uint64()])
+def test_integers_that_collapse_in_double_precision_are_refused(save, kind):
+    close = pa.array([2**60 + i for i in range(N)], kind)
+    far = pa.array([2**60 + 2**45 * i for i in range(N)], kind)
+    with pytest.raises(ValueError, match=r"12 different integers of column 'a' .* subtract 1152921504606846976"):
+        read_table(save(pa.table({"a": close, "b": far})))
+    table = read_table(save(pa.table({"id": close, "b": far})))
+    assert table.ids.tolist() == [2**60 + i for i in range(N)]
+    assert table.X[:, 0].tolist() == [float(2**60 + 2**45 * i) for i in range(N)]

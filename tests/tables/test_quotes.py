@@ -37,7 +37,7 @@ def blocks_of(path):
 def test_an_unclosed_quote_is_refused_with_its_line(save, monkeypatch, encoding, late):
     if late:
         monkeypatch.setattr("manifoldry.tables.sniffing.HEAD_BYTES", 200)
-        monkeypatch.setattr("manifoldry.tables.quotes.CHUNK_BYTES", 64)
+        monkeypatch.setattr("manifoldry.tables.quotes.TEXT_CHUNK", 64)
     path = save(table({30: '"ü'}), encoding=encoding)
     with pytest.raises(ValueError, match="the quote opened in line 32 is never closed"):
         read_table(path)
@@ -117,7 +117,7 @@ def test_quotes_are_followed_as_by_the_csv_module(text):
 def test_blocks_are_whole_and_do_not_depend_on_chunks(text, size):
     def blocks(chunk):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(quotes, "CHUNK_BYTES", chunk)
+            patch.setattr(quotes, "TEXT_CHUNK", chunk)
             try:
                 return [*WholeRows(io.BytesIO(text.encode()), "n", ",", 3, "utf-8", 0).blocks()]
             except ValueError as error:

@@ -117,6 +117,11 @@ REFUSED = {
         column("1", HUGE),
         "Column 'a' .* row 2 .* beyond the largest one in double precision",
     ),
+    "5,000 digits everywhere": (
+        column("7" * 5000),
+        "Column 'a' .* row 1 .* beyond the largest one in double precision",
+    ),
+    "5,000 digits in three columns": (f"{'7' * 5000};8;9\n" * 5, "Column 'x0' .* row 1 .* beyond the largest one"),
     "overflow with a sign": (
         column("$1.5", "$1e999"),
         "Column 'a' .* row 2 .* beyond the largest one in double precision",

@@ -39,7 +39,7 @@ def test_wide_tables_are_read_like_others(tmp_path_factory, rows, end, named, ch
     lines = [("a", "kind", "id", "c")] * named + rows
     path.write_bytes((end.join(map(",".join, lines)) + end * (chunk > 1)).encode())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("manifoldry.tables.quotes.CHUNK_BYTES", chunk)
+        patch.setattr("manifoldry.tables.quotes.TEXT_CHUNK", chunk)
         np.testing.assert_equal(outcome(path, 2), outcome(path, 10_000))
 
 

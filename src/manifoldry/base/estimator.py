@@ -85,7 +85,9 @@ def validated_rows(
             "entries that are missing: put it in their place."
         )
     _refuse_not_finite(entries, "X", type(model).__name__)
-    if not reset:  # of new points it does not matter how close they are
+    if reset:
+        check.integers_kept(table, rows)
+    else:  # of new points it does not matter how close they are
         check.representable_scale(entries, spread=0.0)
     return owned(rows, X) if own else rows
 

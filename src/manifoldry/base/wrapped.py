@@ -102,6 +102,7 @@ class Wrapped(TransformerMixin):
             return self._fit_blocks(blocks, y)
         X = on_host(X)
         rows = self._checked(X)
+        X = rows if isinstance(X, (list, tuple)) else X  # scikit-learn does not convert entries such as Decimal there
         began = time.perf_counter()
         with self._computing(), self._iterating(), blas_threads_for(min(rows.shape), max(rows.shape)):
             super().fit(X)
@@ -166,9 +167,9 @@ class Wrapped(TransformerMixin):
         if blocks is not None:
             return map_blocks(self, "transform", blocks)
         X = on_host(X)
-        self._validated(X, reset=False)
+        rows = self._validated(X, reset=False)
         with self._computing():
-            return super().transform(X)
+            return super().transform(rows if isinstance(X, (list, tuple)) else X)
 
     @available_if(_has_inverse)
     def inverse_transform(self, X: Any) -> Any:

@@ -15,9 +15,10 @@ from manifoldry.tables.assemble import unique
 from manifoldry.tables.delimited import BLOCK_BYTES, irregular, watched
 from manifoldry.tables.formats import FORMATS, SUFFIXES, find_format
 from manifoldry.tables.refusals import UnreadableError, listed, near_or_all, needs, refusing
-from manifoldry.tables.sniffing import MISSING_WORDS, sniff
+from manifoldry.tables.sniffing import sniff
 from manifoldry.tables.source import Source, find_source
 from manifoldry.tables.table import ReadOptions
+from manifoldry.tables.written import MISSING_WORDS
 
 BUFFER_BYTES = 2**20
 """Bytes of a column of a Parquet file that are read at once; without this a whole row group is."""

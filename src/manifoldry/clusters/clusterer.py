@@ -27,7 +27,7 @@ from manifoldry.parameters import PositiveInt, check_parameters
 from manifoldry.run import Run
 from manifoldry.storage import save_estimator
 from manifoldry.values import FloatArray, IntArray, NeighborGraph, Trace
-from manifoldry.warnings import collects, take_collected
+from manifoldry.warnings import EmbeddingWarning, collects, take_collected, warn
 
 Assign = Callable[[FloatArray, Run], IntArray]
 """New points (n_new, n_features) to labels (n_new,); picklable."""
@@ -113,7 +113,12 @@ class Clusterer(ClusterMixin, BaseEstimator, ABC):
         self.__dict__.pop("sampled_rows_", None)  # of an earlier fit
         points = self._validated(X, reset=True)
         check.distinct_points(points)
-        check.representable_scale(points, spread=check.column_spread(points))
+        spread = check.column_spread(points)
+        check.representable_scale(points, spread=spread)
+        if getattr(self, "metric", "") not in ("precomputed", "gram", "affinity"):
+            rounded = check.rounded_away(points, spread)
+            if rounded:
+                warn(rounded, EmbeddingWarning)
         self._check_parameters(len(points))
         with one_blas_thread(openmp=False):
             clustering = self._cluster(points, run)

@@ -12,8 +12,8 @@ import numpy as np
 from manifoldry.tables.arrow_columns import text_values
 from manifoldry.tables.collapse import collapsed_integers
 from manifoldry.tables.column import Column
-from manifoldry.tables.sniffing import MISSING_WORDS, NUMBER, Dialect
-from manifoldry.tables.written import WAYS, Amount, amount_of, fits, plain_number
+from manifoldry.tables.sniffing import Dialect
+from manifoldry.tables.written import MISSING_WORDS, NUMBER, WAYS, Amount, amount_of, fits, plain_number
 from manifoldry.values import Array
 
 MOSTLY = 0.5
@@ -95,7 +95,9 @@ def _flaw(name: str, values: Any, dialect: Dialect) -> str:
     if not _meant_as_numbers(values, dialect):
         return ""
     strange = [(i, text) for i, text in enumerate(text_values(values)) if not _number(text, dialect.decimal)]
-    i, text = next((each for each in strange if amount_of(each[1]) is None), strange[0] if strange else (0, ""))
+    if not strange:
+        return ""
+    i, text = next((each for each in strange if amount_of(each[1]) is None), strange[0])
     if amount_of(text) is not None:
         cure = "write numbers in the form 1234.5, without signs for thousands, currency or percent"
     else:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry.tables.collapse import EXACT, collapsed_integers
+from manifoldry.check import EXACT
+from manifoldry.tables.collapse import collapsed_integers
 from manifoldry.tables.column import Column, Part, array_column
 from manifoldry.tables.refusals import MOST_COLUMNS, UnreadableError, check_bytes, counted, listed
 from manifoldry.tables.roles import Roles, assign_roles, find_name

@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry.check import EXACT
 from manifoldry.tables.refusals import counted
 
 MAX_COLLAPSE = 0.01
 """Spacing of numbers in double precision, as a share of the spread of integers, above which they are refused. From a
 hundredth of that on, a fit warns that distances are rounded."""
-
-EXACT = 2**53
-"""Integers up to here are exact in double precision."""
 
 
 def collapsed_integers(name: str, values: Any) -> str:
@@ -30,12 +28,13 @@ def collapsed_integers(name: str, values: Any) -> str:
     if len(values) == 0 or max(-int(min(values)), int(max(values))) <= EXACT:
         return ""
     different = list(dict.fromkeys(int(value) for value in np.asarray(values, dtype=object).tolist()))
-    size = max(map(abs, different))
-    rounding = float(np.spacing(float(size))) if size < sys.float_info.max else np.inf
-    spread = max(different) - min(different)
-    if rounding <= MAX_COLLAPSE * spread:
+    size, spread = max(map(abs, different)), max(different) - min(different)
+    if size > sys.float_info.max:
+        return ""  # infinite, which is told otherwise
+    rounding = float(np.spacing(float(size)))
+    if rounding <= MAX_COLLAPSE * spread or spread == 0:
         return ""
-    left = len({float(value) for value in different}) if np.isfinite(rounding) else 1
+    left = len({float(value) for value in different})
     return (
         f"The {len(different):,} different integers of {name} lie near {size:.2g} and differ by {spread:.2g} at "
         f"the most, but numbers in double precision are {rounding:.0f} apart there, so that {counted(left, 'value')} "

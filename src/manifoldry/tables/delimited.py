@@ -14,10 +14,11 @@ from manifoldry.tables.assemble import columns_table, unique
 from manifoldry.tables.column import Column
 from manifoldry.tables.quotes import WholeRows
 from manifoldry.tables.refusals import UnreadableError, check_bytes, listed, needs, refusing
-from manifoldry.tables.sniffing import MISSING_WORDS, Dialect, sniff
+from manifoldry.tables.sniffing import Dialect, sniff
 from manifoldry.tables.source import Source
 from manifoldry.tables.table import ReadOptions, Table
 from manifoldry.tables.wide import MIN_COLUMNS, wide_columns
+from manifoldry.tables.written import MISSING_WORDS
 
 BLOCK_BYTES = (2**22, 2**27)
 """Bytes that are parsed at once, and then for files with longer lines; a line beyond the second is refused."""

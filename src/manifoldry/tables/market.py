@@ -14,10 +14,10 @@ import numpy as np
 from manifoldry.tables.assemble import Matrix, matrix_table
 from manifoldry.tables.column import array_column
 from manifoldry.tables.refusals import UnreadableError, check_bytes, check_shape, counted, needs
-from manifoldry.tables.sniffing import NUMBER
 from manifoldry.tables.source import Source
 from manifoldry.tables.sparse import checked_csr
 from manifoldry.tables.table import ReadOptions, Table
+from manifoldry.tables.written import NUMBER
 from manifoldry.values import Array
 
 BYTES_PER_TRIPLE = 60

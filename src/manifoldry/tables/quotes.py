@@ -12,7 +12,7 @@ import numpy as np
 from manifoldry.tables.refusals import UnreadableError
 from manifoldry.values import Array, IntArray
 
-CHUNK_BYTES = 2**21
+TEXT_CHUNK = 2**21
 """Bytes that are read and looked at together."""
 
 MOST_QUOTED_BYTES = 2**22
@@ -79,12 +79,12 @@ class WholeRows(io.RawIOBase):
             yield block + rest
 
     def _chunk(self) -> bytes:
-        data = self.file.read(CHUNK_BYTES) or b""
+        data = self.file.read(TEXT_CHUNK) or b""
         if self._decoder is None:
             return data
         text = self._decoder.decode(data, final=not data)
         while data and not text:
-            data = self.file.read(CHUNK_BYTES) or b""
+            data = self.file.read(TEXT_CHUNK) or b""
             text = self._decoder.decode(data, final=not data)
         return text.encode("utf-8", errors="replace")
 
@@ -176,7 +176,9 @@ def quoted_fields(body: bytes, delimiter: bytes) -> tuple[IntArray, IntArray, in
 def _followed(body: bytes, delimiter: bytes) -> tuple[IntArray, IntArray, int]:
     """Return the same by following the quotes one by one."""
     starts = (delimiter, NEWLINE, RETURN, b"")
-    opens, closes, place = [], [], 0
+    opens: list[int] = []
+    closes: list[int] = []
+    place = 0
     while (begin := body.find(QUOTE, place)) >= 0:
         if body[max(0, begin - 1) : begin] not in starts:
             place = begin + 1

@@ -7,14 +7,23 @@ import csv
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal
 
+from manifoldry.tables.headers import column_names, looks_like_header, on_first_line
 from manifoldry.tables.quotes import MOST_QUOTED_LINES
 from manifoldry.tables.refusals import UnreadableError, listed
 from manifoldry.tables.source import Source
 from manifoldry.tables.table import ReadOptions
-from manifoldry.tables.written import COMMAS, LONGEST_AMOUNT, POINTS, amount_of
+from manifoldry.tables.written import (
+    COMMAS,
+    DECIMAL_COMMA,
+    INTEGER,
+    LONGEST_AMOUNT,
+    MISSING_WORDS,
+    NUMBER,
+    POINTS,
+    is_number,
+)
 
 HEAD_BYTES = 2**20
 """Bytes of the beginning that are looked at: some thousand lines of usual files."""
@@ -39,46 +48,11 @@ DELIMITER_WORDS = {
 }
 """Words for delimiters that are hard to type at a terminal."""
 
-NUMBER = re.compile(r" *[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf|infinity) *", re.IGNORECASE | re.ASCII)
-"""A number with a decimal point."""
-
-DECIMAL_COMMA = re.compile(r" *[+-]?\d+,\d+(?:[eE][+-]?\d+)? *", re.ASCII)
-"""A number with a decimal comma."""
-
-INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
-"""A whole number."""
-
-YEARS = (1500, 2200)
-"""Whole numbers that are years."""
-
 WORD = re.compile(r"(?!(?:true|false|inf|infinity)$)[^\W\d_]", re.IGNORECASE)
 """The beginning of what is neither a number nor a date nor a truth value."""
 
 GROUPED = re.compile(r" *[+-]?\d{1,3}(?:\.\d{3})+ *", re.ASCII)
 """A number with a point that may set thousands apart."""
-
-NO_NAME = re.compile(r"[\d.,+\- ]*")
-"""What names no column, such as an amount with points and commas."""
-
-MISSING_WORDS = (
-    "",
-    "NA",
-    "N/A",
-    "n/a",
-    "<NA>",
-    "#N/A",
-    "NaN",
-    "nan",
-    "-NaN",
-    "-nan",
-    "NULL",
-    "Null",
-    "null",
-    "None",
-    "none",
-    "?",
-)
-"""What stands for a missing number; in a column of text, these are texts like others."""
 
 UNDEFINED_1252 = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])
 """Bytes that mean nothing in Windows-1252, so that a file with them is read as Latin-1."""
@@ -132,9 +106,9 @@ class Dialect:
 
 def sniff(source: Source, options: ReadOptions) -> Dialect:
     """Find out how a text file is written, as far as the options do not say."""
-    head, more = _head(source)
+    head, goes_on = _head(source)
     encoding, remarks = find_encoding(head, source.name)
-    text = _whole_lines(head, encoding, more=more)
+    text = _whole_lines(head, encoding, goes_on=goes_on)
     if not text.strip():
         raise UnreadableError(f"{source.name} is empty; a table with a row for each point is needed.")
     lines: Sequence[str] = re.split(r"\r\n|\r|\n", text)  # splitlines() knows more ends than files have
@@ -148,15 +122,15 @@ def sniff(source: Source, options: ReadOptions) -> Dialect:
     if not rows:
         raise UnreadableError(f"{source.name} holds comments only; a table with a row for each point is needed.")
     decimal = _decimal(rows, delimiter)
-    header = _looks_like_header(rows, decimal) if options.header is None else options.header
-    names, more = _names(rows, header=header)
+    header = looks_like_header(rows, decimal) if options.header is None else options.header
+    names, more = column_names(rows, header=header)
     if header and last_lines[0] > MOST_QUOTED_LINES:
         raise UnreadableError(
             f"{source.name}: the quote opened in line {begin + 1} is not closed within {MOST_QUOTED_LINES} lines, and "
             "names of columns are shorter; close or remove it."
         )
     if options.header is None:
-        more += _on_first_line(rows, decimal, header=header)
+        more += on_first_line(rows, decimal, header=header)
     if decimal == ",":
         more.append("Numbers are read with a decimal comma.")
     return Dialect(
@@ -206,10 +180,10 @@ def _head(source: Source) -> tuple[bytes, bool]:
         return bytes(head), bool(file.read(1))
 
 
-def _whole_lines(head: bytes, encoding: str, *, more: bool) -> str:
+def _whole_lines(head: bytes, encoding: str, *, goes_on: bool) -> str:
     text = codecs.getincrementaldecoder(encoding)(errors="replace").decode(head)
     cut = text.rfind("\n")
-    return text[: cut + 1] if more and cut > 0 else text
+    return text[: cut + 1] if goes_on and cut > 0 else text
 
 
 def _delimiter(given: str | None, lines: Sequence[str], source: Source, options: ReadOptions) -> str:
@@ -294,95 +268,16 @@ def _has_point(field: str) -> bool:
     return "." in field and bool(NUMBER.fullmatch(field)) and not GROUPED.fullmatch(field)
 
 
-def _looks_like_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
-    """Tell whether the first row holds names.
-
-    It does if a word stands above numbers, if it counts the columns from 0 or 1 as programs do that have no names, or
-    if it holds no number at all.
-    """
-    first, body = rows[0], rows[1:]
-    if body and len(body[0]) == len(first) + 1 > 2:
-        return True  # names of columns, and none for the names of rows
-    numbers = [_is_number(field, decimal) for field in first]
-    words = [field.strip() not in MISSING_WORDS and amount_of(field) is None for field in first]
-    words = [word and not NO_NAME.fullmatch(field) for word, field in zip(words, first, strict=True)]
-    words = [word and not number for word, number in zip(words, numbers, strict=True)]
-    for j, word in enumerate(words):
-        below = [row[j] for row in body if j < len(row) and row[j].strip() not in MISSING_WORDS]
-        if word and below and all(_is_number(field, decimal) for field in below):
-            return True
-    counting = [field.strip() for field, number in zip(first, numbers, strict=True) if number]
-    if len(counting) > 2 and counting in _countings(len(counting)):
-        return True
-    if _numbers_above(rows, decimal) == "ascending":
-        return True
-    return not any(numbers) and any(words)
-
-
-def _numbers_above(rows: Sequence[Sequence[str]], decimal: str) -> str:
-    """Return "ascending" or "other" if the first row holds whole numbers, and those below are other kinds of numbers.
-
-    Whole numbers above fractions; or years in equal steps above what are not years.
-    """
-    first, body = rows[0], rows[1:]
-    places = [j for j, field in enumerate(first) if INTEGER.fullmatch(field.strip())]
-    numbers = [int(first[j]) for j in places]
-    below = [row[j].strip() for row in body for j in places if j < len(row) and row[j].strip() not in MISSING_WORDS]
-    if len(places) < 3 or len(below) < 2 * len(places) or len({*numbers}) < len(numbers):
-        return ""
-    if not all(_is_number(field, decimal) for field in below):
-        return ""
-    low, high = YEARS
-    steps = {after - before for before, after in pairwise(numbers)}
-    years = low <= min(numbers) <= max(numbers) <= high and len(steps) == 1
-    if years and not any(INTEGER.fullmatch(field) and low <= int(field) <= high for field in below):
-        return "ascending"
-    if any(INTEGER.fullmatch(field) for field in below):
-        return ""
-    return "ascending" if min(steps) > 0 else "other"
-
-
-def _on_first_line(rows: Sequence[Sequence[str]], decimal: str, *, header: bool) -> list[str]:
-    """Return a remark on a first line of whole numbers above other numbers: whether it is names is a guess."""
-    if not _numbers_above(rows, decimal):
-        return []
-    shown = listed([field.strip() for field in rows[0]], 4)
-    what, other, option = ("names of columns", "a row", "False") if header else ("a row", "names of columns", "True")
-    return [f"The first line ({shown}) was read as {what}; header={option} reads it as {other}."]
-
-
-def _countings(length: int) -> tuple[list[str], list[str]]:
-    return [str(j) for j in range(length)], [str(j + 1) for j in range(length)]
-
-
-def _is_number(field: str, decimal: str) -> bool:
-    return bool(NUMBER.fullmatch(field.replace(",", ".") if decimal == "," else field))
-
-
 def _kinds(rows: Sequence[Sequence[str]], width: int, decimal: str) -> tuple[str, ...]:
     """Return the types of columns that hold numbers or words only; dates and truth values are left to be found out."""
     kinds = []
     for j in range(width):
         fields = [row[j].strip(" \t") for row in rows if j < len(row)]
         known = [field for field in fields if field not in MISSING_WORDS]
-        if known and all(_is_number(field, decimal) for field in known):
-            whole = all(INTEGER.fullmatch(field) for field in known)
-            longest = max(map(len, known)) if whole else 0
-            large = longest > 18 and max(abs(int(field)) for field in known if len(field) < LONGEST_AMOUNT) >= 2**63
+        if known and all(is_number(field, decimal) for field in known):
+            whole = all(INTEGER.fullmatch(field) and len(field) <= LONGEST_AMOUNT for field in known)
+            large = whole and any(abs(int(field)) >= 2**63 for field in known)
             kinds.append(("string" if large else "int64") if whole else "float64")
         else:
             kinds.append("string" if any(WORD.match(field) for field in known) else "")
     return tuple(kinds)
-
-
-def _names(rows: Sequence[Sequence[str]], *, header: bool) -> tuple[tuple[str, ...], list[str]]:
-    """Return the names of the columns, x0, x1, ... if there are none, with remarks on names that were made up."""
-    if not header:
-        return tuple(f"x{j}" for j in range(len(rows[0]))), []
-    names = [" ".join(name.split()) for name in rows[0]]
-    if len(rows) > 1 and len(rows[1]) == len(names) + 1 > 2:
-        if all(len(row) == len(names) + 1 and not row[-1].strip() for row in rows[1:]):
-            names.append("")  # every row ends with a delimiter
-        else:
-            names.insert(0, "row names")
-    return tuple(name or f"Unnamed: {j}" for j, name in enumerate(names)), []

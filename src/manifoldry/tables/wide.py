@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry.check import EXACT
 from manifoldry.tables.amounts import checked_column
 from manifoldry.tables.arrow_columns import arrow_columns
 from manifoldry.tables.column import Column, Part
 from manifoldry.tables.quotes import NEWLINE, QUOTE, RETURN, WholeRows
-from manifoldry.tables.sniffing import MISSING_WORDS, Dialect
+from manifoldry.tables.sniffing import Dialect
+from manifoldry.tables.written import MISSING_WORDS
 from manifoldry.values import Array, IntArray
 
 MIN_COLUMNS = 500
@@ -24,9 +26,6 @@ one is faster."""
 
 MOST_TEXTS = 20
 """Columns of text up to which a table is read so: they are split by a loop over rows."""
-
-EXACT = 2.0**53
-"""Whole numbers from here on are not exact in double precision."""
 
 
 def wide_columns(rows: WholeRows, dialect: Dialect, names: Sequence[str]) -> list[Column] | None:

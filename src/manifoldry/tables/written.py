@@ -12,6 +12,35 @@ LONGEST_AMOUNT = 400
 WAYS = (("", "."), ("", ","), (",", "."), (".", ","), ("'", "."), ("'", ","), (" ", "."), (" ", ","), ("_", "."))
 """What may set thousands apart, and what may precede the fraction then."""
 
+NUMBER = re.compile(r" *[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf|infinity) *", re.IGNORECASE | re.ASCII)
+"""A number with a decimal point."""
+
+DECIMAL_COMMA = re.compile(r" *[+-]?\d+,\d+(?:[eE][+-]?\d+)? *", re.ASCII)
+"""A number with a decimal comma."""
+
+INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+"""A whole number."""
+
+MISSING_WORDS = (
+    "",
+    "NA",
+    "N/A",
+    "n/a",
+    "<NA>",
+    "#N/A",
+    "NaN",
+    "nan",
+    "-NaN",
+    "-nan",
+    "NULL",
+    "Null",
+    "null",
+    "None",
+    "none",
+    "?",
+)
+"""What stands for a missing number; in a column of text, these are texts like others."""
+
 SPELLINGS = str.maketrans({0x2019: "'", 0x066C: "'", 0x066B: ".", 0x2212: "-", 0x066A: "%"})
 """Signs that stand for others, in numbers of other scripts and of typesetters."""
 
@@ -74,6 +103,11 @@ def _pattern(thousands: str, decimal: str) -> re.Pattern[str]:
     whole = rf"(?:\d{{1,3}}(?:{apart}\d{{3}})+|\d+)" if thousands else r"\d+"
     point = re.escape(decimal)
     return re.compile(rf"[+-]?(?:{whole}(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+
+
+def is_number(field: str, decimal: str) -> bool:
+    """Tell whether a field is a number, with a decimal point or comma as the file has it."""
+    return bool(NUMBER.fullmatch(field.replace(",", ".") if decimal == "," else field))
 
 
 def plain_number(digits: str, thousands: str, decimal: str) -> str:

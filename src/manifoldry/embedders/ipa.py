@@ -19,7 +19,7 @@ from manifoldry.neighbors.search import NeighborRule
 from manifoldry.neighbors.targets import Targets
 from manifoldry.parameters import ClusterEstimator, Described, Fraction, Positive, PositiveInt
 from manifoldry.patches.atlas import Atlas, ChartOptions, History, PatchRule
-from manifoldry.patches.found import FoundLayout
+from manifoldry.patches.found import FoundLayout, agrees, coordinates_of
 from manifoldry.patches.growth import PatchGrowth, can_grow, cell_radii, grown_layout
 from manifoldry.patches.layout import (
     BlockOverlaps,
@@ -120,8 +120,7 @@ class IPA(Embedder):
         Maximum number of fits, "auto" for 16 of up to 5,000 points and 1 of more. A layout is contradicted where it
         brings points closer together than they are in the data, tears neighbors apart, or changes the lengths that
         neighbors have in their patch; then patches are sought again without the graph's short circuits, from other
-        centers and in other numbers, until a layout is not, and else the least contradicted is returned. Given patches,
-        and data that is not a surface, are laid out once.
+        centers and in other numbers. Given patches, and data that is not a surface, are laid out once.
     tol : float
         Gap, relative to the matching error, up to which the placement of the patches counts as proven optimal.
     n_neighbors : int, "auto" or None
@@ -302,16 +301,7 @@ class IPA(Embedder):
         if no_surface and rule.free and self.patch_components is None:
             first = self._wider(rows, graph, dimension, first, run, whole=targets is None)
         n_init = 1 if no_surface or rule.given else resolve_n_init(self.n_init, n_points)
-        chosen = least_contradicted(
-            (first, history),
-            make,
-            lambda made: made[0].unfolded.coordinates,
-            rows,
-            graph,
-            n_init,
-            run,
-            lambda made, cut: made[0].agrees_with(cut),
-        )
+        chosen = least_contradicted((first, history), make, coordinates_of, rows, graph, n_init, run, agrees)
         return FoundLayout(graph, dimension, chosen, origin)
 
     def _wider(

@@ -15,6 +15,16 @@ from manifoldry.run import Run
 from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph
 
 
+def coordinates_of(made: tuple[PatchLayout, History]) -> FloatArray:
+    """Return the coordinates of a layout, made with its history."""
+    return made[0].unfolded.coordinates
+
+
+def agrees(made: tuple[PatchLayout, History], graph: NeighborGraph) -> bool:
+    """Tell whether the patches of a layout agree with each other."""
+    return made[0].agrees_with(graph)
+
+
 @dataclass(frozen=True)
 class FoundLayout:
     """The layout of a sample that its points contradict least, their graph and their measured dimension.

@@ -6,7 +6,8 @@ import scipy.sparse as sp
 
 import manifoldry
 from helpers import problems, rigid_error, tilted
-from manifoldry import IPA, datasets, quality
+from manifoldry import IPA, PCA, datasets, quality
+from surfaces import cut_cone, helicoid
 
 
 def test_a_flat_sheet_comes_back_to_rounding():
@@ -181,8 +182,9 @@ def test_the_unit_of_the_data_is_that_of_the_layout(scale):
     one, other = IPA().fit(X), IPA().fit(scale * X)
     assert rigid_error(other.embedding_ / scale, one.embedding_) < 1e-9
     assert other.certificate_.optimal
-    assert np.isclose(other.certificate_.gap, one.certificate_.gap, rtol=0, atol=1e-11)
-    assert other.diagnostics_["advice"] == one.diagnostics_["advice"]
+    # The descent ends where its objective does not fall any more, so a gap is that of the root of the rounding.
+    assert np.isclose(other.certificate_.gap, one.certificate_.gap, rtol=0, atol=10 * np.sqrt(np.finfo(float).eps))
+    assert problems(other) == problems(one)
 
 
 def test_sparse_rows_are_placed_like_dense_ones():
@@ -266,3 +268,30 @@ def test_patches_given_hardly_any_overlap_are_widened_until_they_hold():
     ipa = IPA(n_patches=90, overlap=0.02).fit(tilted(flat, 3))
     assert ipa.diagnostics_["components"] == 1
     assert rigid_error(ipa.embedding_, flat) < 1e-9
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_patches_that_disagree_are_sought_again_or_said(seed):
+    """Neighbors are joined across the cut of a cone: the first patches of both are bent, and hardly contradicted."""
+    X, flat = cut_cone(600, seed)
+    ipa = IPA().fit(X)
+    assert len(ipa.diagnostics_["contradictions"]) > 1
+    wrong = rigid_error(ipa.embedding_, flat) > 0.1
+    assert any("do not agree with each other" in found for found in problems(ipa)) == wrong
+
+
+def test_a_surface_that_is_curved_in_every_direction_is_said():
+    assert any("do not agree" in found or "not unfolded" in found for found in problems(IPA().fit(helicoid(600, 0))))
+
+
+def test_one_patch_is_said_to_be_pca_and_proves_nothing():
+    """The only cloud whose neighbors no division keeps better: as wide in every direction."""
+    X = np.random.default_rng(0).normal(size=(300, 4))
+    ipa = IPA().fit(X)
+    assert ipa.n_patches_ == 1
+    scores = PCA(n_components=2).fit_transform(X)
+    # Distances are those of the scores, but for rounding of sums of 300 products.
+    assert rigid_error(ipa.embedding_, scores) < 300 * np.finfo(float).eps
+    assert any("so the layout is that of PCA" in found for found in problems(ipa))
+    assert not hasattr(ipa, "certificate_")
+    assert not any("roven" in sentence for sentence in ipa.diagnostics_["advice"])

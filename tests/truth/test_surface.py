@@ -8,10 +8,11 @@ import pytest
 from scipy.interpolate import RBFInterpolator
 from sklearn.decomposition import PCA
 
-from helpers import tilted, up_to_sign
+from helpers import problems, rigid_error, tilted, up_to_sign
 from manifoldry import PrincipalSurface, datasets, quality
 from manifoldry.solve.thin_plate import PlateProblem
 from manifoldry.values import Stop
+from surfaces import cut_cone, helicoid
 
 
 def half_cylinder(n, noise=0.0, seed=0):
@@ -175,3 +176,28 @@ def test_stopping_keeps_the_sheet_reached():
         model = PrincipalSurface(init="pca", n_knots=25, callback=lambda *_: True).fit(X)
     assert model.trace_.n_iter == 1
     assert model.trace_.stop is Stop.ASKED
+
+
+def test_a_start_whose_patches_disagree_is_said():
+    """Neighbors are joined across the cut of a cone, and the sheet begins with its ends bent towards each other."""
+    X, flat = cut_cone(600, 3)
+    model = PrincipalSurface().fit(X)
+    assert model.diagnostics_["init"] == "ipa"
+    assert rigid_error(model.embedding_, flat) > 0.1
+    assert any("do not agree with each other" in sentence for sentence in problems(model))
+
+
+@pytest.mark.parametrize(
+    ("X", "said"),
+    [
+        (datasets.swiss_roll(300, random_state=1000).X, "are not unrolled"),
+        (datasets.half_globe(500).X, "are not unrolled"),
+        (helicoid(500, 0), "are not unrolled"),
+        (datasets.s_curve(500).X, None),
+        (datasets.swiss_roll(500, noise=0.4, random_state=1000).X, None),
+    ],
+    ids=["folded roll", "half globe", "helicoid", "S-curve", "noisy roll"],
+)
+def test_coordinates_that_are_not_those_along_the_surface_are_said(X, said):
+    found = problems(PrincipalSurface().fit(X))
+    assert found == () if said is None else any(said in sentence for sentence in found)

@@ -234,8 +234,9 @@ class TesseraMap(Embedder):
         return NeighborRule(self.n_neighbors, self.radius, search=self.search).resolve(n_points)
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
-        unit, n = root_mean_square(sample.X), sample.n_points
-        X, joined = sample.X / unit, replace(sample.graph, lengths=sample.graph.lengths / unit)
+        centered, n = sample.X - sample.X.mean(axis=0), sample.n_points
+        unit = root_mean_square(centered)
+        X, joined = centered / unit, replace(sample.graph, lengths=sample.graph.lengths / unit)
         dimension, options = intrinsic_dimension(X), self._options(n_components, n)
         n_init = resolve_n_init(self.n_init, n) if self._patches_are_found else 1
         graph = without_crossings(X, joined, n_components, run) if n_init > 1 else joined

@@ -15,6 +15,7 @@ from manifoldry.patches.affine import AlignedCharts
 from manifoldry.patches.atlas import MAX_SURFACE_RESIDUAL, Atlas
 from manifoldry.patches.layout import PatchLayout
 from manifoldry.patches.overlaps import MIN_TIGHTNESS
+from manifoldry.patches.restarts import edge_ratios
 from manifoldry.patches.tessellation import Tessellation
 from manifoldry.solve.spectrum import MAX_LOST_VARIANCE
 from manifoldry.values import FloatArray, NeighborGraph, Spectrum
@@ -268,3 +269,17 @@ def _dimensions(spectrum: Spectrum, lost: float = MAX_LOST_VARIANCE) -> int:
     """Return how many dimensions hold all but that share of the variance."""
     held = np.cumsum(spectrum.values) / spectrum.values.sum()
     return int(np.argmax(held >= 1 - lost)) + 1
+
+
+MIN_TESSERA_CONTRADICTION = 0.015
+"""Contradiction (see `patches.restarts`) from which tesserae pass for not unfolded: it is up to 0.014 where eleven
+surfaces and a noisy S-curve are, and 0.017 and more on sectors of cones that are not."""
+
+
+def folded_tesserae(found: Tessellation, n_components: int, contradiction: float) -> tuple[str, ...]:
+    """Say that a tessellation of a surface is contradicted by its points, if it is."""
+    several = len(found.residuals) > 1 and np.median(found.residuals) <= MAX_SURFACE_RESIDUAL
+    if not several or contradiction < MIN_TESSERA_CONTRADICTION:
+        return ()
+    changes = edge_ratios(found.graph, found.coordinates(n_components)) - 1
+    return (_folded(False, changes),)

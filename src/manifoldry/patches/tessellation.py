@@ -33,6 +33,9 @@ MAX_GRAM_LENGTHS = 3000
 """Border distances and entries of frames up to which all Gram matrices are searched: the work of a step is a dense
 factorization of that order. 100 tesserae of a surface have 1,300."""
 
+MAX_LENGTH_RATIO = 1e7
+"""Maximum ratio of two border distances: the square of a ratio beyond 1e8 is lost to rounding."""
+
 INNER_SLACK_SHARE = 0.998
 """Share of the slack that the program is solved with: when frames are made orthonormal to rounding every border
 distance is then still within the whole slack, for which the bound is."""
@@ -126,6 +129,7 @@ def place_tesserae(
     borders = border_pairs(X, graph, labels, options.pairs_per_border(graph, labels))
     far = far_pairs(X, graph, labels, options.n_pairs, run)
     rank = max(options.n_components, tesserae.f.shape[1])
+    _refuse_unlike(borders)
     few = count_lengths(tesserae, borders) <= MAX_GRAM_LENGTHS and options.max_rank is None
     limits = StretchOptions(options.tol, options.slack, options.max_rank or rank + N_EXTRA_DIMENSIONS)
     with run.stoppable():
@@ -163,6 +167,17 @@ def laid_flat(
         flat = replace(found, flat=tessellate_in_low_rank(found.tesserae, borders, far, start, limits, run))
     fits = flat.placed.error <= max(MAX_FLAT_ERROR_RATIO * found.stretched.error, options.slack**2)
     return flat if fits and measure(flat.coordinates(r)) < measure(found.coordinates(r)) else found
+
+
+def _refuse_unlike(borders: PairDistances) -> None:
+    """Refuse distances so different that the squares of the short ones are lost to rounding next to the long ones."""
+    least, largest = borders.lengths.min(initial=np.inf), borders.lengths.max(initial=0.0)
+    if largest > MAX_LENGTH_RATIO * least:
+        raise ValueError(
+            f"The distances between neighbors in different patches differ by a factor of {largest / least:.1g}; expected "
+            f"at most {MAX_LENGTH_RATIO:.0g}, for rounding hides the short ones. Leave out the rows that are far from all "
+            "others, or scale the columns."
+        )
 
 
 def count_lengths(pieces: RigidPatches, borders: PairDistances) -> int:

@@ -11,7 +11,8 @@ from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.patches.advice import MAX_CHART_RESIDUAL as RESIDUAL
 from manifoldry.patches.advice import MAX_LOST_VARIANCE as LOST
-from manifoldry.patches.advice import MAX_TORN_SHARE, advice, is_loop
+from manifoldry.patches.advice import MAX_TORN_SHARE, advice, flatness_remarks, is_loop
+from manifoldry.patches.atlas import MAX_SURFACE_RESIDUAL as SURFACE
 from manifoldry.patches.atlas import ChartOptions, voronoi_atlas
 from manifoldry.patches.layout import PatchLayout
 from manifoldry.patches.stitch import Stitched
@@ -19,10 +20,11 @@ from manifoldry.patches.unfold import UnfoldedPatches
 from manifoldry.run import Run
 from manifoldry.values import Spectrum
 
-NOT_FLAT_ENOUGH, TOO_LITTLE, IN_PIECES = "are not flat enough", "share too little", "The patch graph is in"
+NOT_FLAT_ENOUGH, TOO_LITTLE, IN_PIECES = "are not flat enough", "too little with any other", "The patch graph is in"
 TORN_APART, LARGER = "are torn apart", "intrinsic dimension looks larger"
 LOOP, CLOSED, AROUND = "curve is a closed loop", "surface is closed", "points form a closed loop"
 NO_SURFACE, AS_PCA = "This is no surface of", "is that of PCA"
+NOT_UNFOLDED, DISAGREE = "surface is not unfolded", "do not agree with each other"
 SHARED = "are kept less well than by PCA"
 SENTENCES = (
     NOT_FLAT_ENOUGH,
@@ -35,6 +37,8 @@ SENTENCES = (
     AROUND,
     NO_SURFACE,
     AS_PCA,
+    NOT_UNFOLDED,
+    DISAGREE,
 )
 
 
@@ -112,12 +116,12 @@ def ring():
     [
         (sheet, set()),
         (lambda: arch(0.3), set()),
-        (lambda: arch(0.9), {NOT_FLAT_ENOUGH}),
+        (lambda: arch(0.9), {NOT_UNFOLDED}),
         (hinge, {TOO_LITTLE, IN_PIECES}),
         (two_pairs, {IN_PIECES}),
         (two_sheets, {IN_PIECES}),
         (torn, {IN_PIECES, TORN_APART}),
-        (squashed, {NOT_FLAT_ENOUGH, TORN_APART}),
+        (squashed, {NOT_UNFOLDED}),
         (ring, {LOOP}),
     ],
 )
@@ -157,14 +161,10 @@ def test_flat_firm_whole_patches_need_no_word():
 @pytest.mark.parametrize(
     ("told", "sentence", "numbers"),
     [
-        (
-            {"residuals": [0.0, 1.001 * RESIDUAL, 0.25, RESIDUAL]},
-            NOT_FLAT_ENOUGH,
-            ("2 of 4", "25%"),
-        ),
+        ({"residuals": [0.0, 1.01 * SURFACE, 0.5, 1.01 * SURFACE]}, NOT_FLAT_ENOUGH, ("3 of 4", "50%")),
         ({"parts": 2}, IN_PIECES, ("2 pieces",)),
         ({"distortions": np.repeat([0.0, 1.0], [9, 1])}, TORN_APART, ("10%",)),
-        ({"distortions": np.repeat([0.0, -0.51, np.nan], [6, 3, 1])}, TORN_APART, ("30%",)),
+        ({"distortions": np.repeat([0.0, 0.51, np.nan], [6, 3, 1])}, TORN_APART, ("30%",)),
         ({"values": [5.0, 3.0, 1.5, 0.5]}, LARGER, ("need 3 dimensions", "2 lose 20%")),
         (
             {"values": [0.5, 0.5 - 1.01 * LOST, 1.01 * LOST]},
@@ -182,7 +182,8 @@ def test_sentences_count_what_is_wrong(told, sentence, numbers):
 @pytest.mark.parametrize(
     "told",
     [
-        {"residuals": RESIDUAL},
+        {"residuals": SURFACE},
+        {"distortions": np.repeat([0.0, -0.9], [1, 9])},  # noise across the surface is not torn
         {"distortions": np.repeat([0.0, 1.0], [round(1 / MAX_TORN_SHARE) - 1, 1])},
         {"distortions": [0.5, -0.5, np.nan, np.nan]},  # without a common patch, but in patches that overlap
         {"distortions": []},
@@ -192,6 +193,15 @@ def test_sentences_count_what_is_wrong(told, sentence, numbers):
 )
 def test_what_is_within_its_limit_is_not_worth_a_word(told):
     assert consulted(**told)[0] == ()
+
+
+def test_single_patches_that_are_not_flat_are_recorded_and_not_warned_of():
+    one, two = (flatness_remarks(np.array([0.0, 0.0, rough, 0.25])) for rough in (RESIDUAL, 1.01 * RESIDUAL))
+    assert "1 of 4 patches is not flat enough" in one[0]
+    assert "2 of 4 patches are not flat enough" in two[0]
+    assert "25%" in two[0]
+    assert flatness_remarks(np.full(4, RESIDUAL)) == ()
+    assert flatness_remarks(np.full(4, 1.01 * SURFACE)) == ()  # worth a warning, which says the same
 
 
 def test_only_patches_without_any_firm_overlap_hang_loose():

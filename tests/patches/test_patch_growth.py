@@ -63,7 +63,7 @@ def test_old_charts_stay_bit_for_bit_and_overlaps_are_sums_over_all_rows():
     assert atlas.charts.n_patches > c
     for name in ("means", "frames", "second_forms", "offsets", "residuals"):
         np.testing.assert_array_equal(getattr(atlas.charts, name)[:c], getattr(old, name))
-    work = BlockOverlaps(atlas.cover, atlas.charts)
+    work = BlockOverlaps(atlas.cover, atlas.charts, model.mean_)
     parts = [work(rows, 0, Run(0, 1)) for rows in np.array_split(X, 4)]
     total = parts[0]
     for part in parts[1:]:
@@ -79,7 +79,7 @@ def test_a_placement_starts_where_it_ends():
     X, _ = ordered_roll()
     model = grown((X[:800], X[800:]))
     overlaps, sizes = model.patches_.overlaps, model.patches_.charts.sizes
-    stitched = model._extension.stitched
+    stitched = model._extension.place.stitched
     c = len(sizes)
     start = placement_start(stitched, overlaps, sizes)
     np.testing.assert_array_equal(start[-c:], stitched.shifts)

@@ -13,7 +13,7 @@ from manifoldry.geometry.dimension import intrinsic_dimension
 from manifoldry.geometry.neighborhoods import dense_rows
 from manifoldry.neighbors.search import NeighborRule
 from manifoldry.parameters import Fraction, Positive, PositiveInt
-from manifoldry.patches.advice import charting_advice
+from manifoldry.patches.advice import charting_advice, flatness_remarks
 from manifoldry.patches.affine import AlignedCharts, AlignmentOptions, align_charts
 from manifoldry.patches.atlas import Atlas, ChartOptions, PatchRule
 from manifoldry.patches.overlaps import refuse_apart
@@ -187,7 +187,8 @@ class ManifoldCharting(Embedder):
                 "components": placed.n_components,
                 "memberships": members.mean_number(),
                 "contradictions": chosen.scores,
-                "advice": charting_advice(aligned, chosen.graph, dimension),
+                "advice": charting_advice(aligned, chosen.graph, dimension, chosen.score),
+                "remarks": flatness_remarks(charts.residuals),
             },
             fitted={
                 "patches_": aligned.atlas,

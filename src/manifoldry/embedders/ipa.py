@@ -78,10 +78,10 @@ class IPA(Embedder):
     value bounds the distance from the global optimum. The embedding of a point is the mean of its images.
 
     What is proven is that no other placement of these patches matches better, not that the surface is unfolded: patches
-    that hold points of two sheets match best where the layout is folded. That is judged by the points: no two may come
-    closer together than they are, and neighbors stay neighbors. If not, other patches are tried; see ``n_init``.
-    Overlaps too thin to tell one side of a hinge from the other are left out of the sum where others hold both patches,
-    which departs from the paper; patches that nothing holds are widened, or left to their neighbors.
+    that hold points of two sheets match best where the layout is folded. If the points contradict the layout, other
+    patches are tried; see ``n_init``. Overlaps too thin to tell one side of a hinge from the other are left out of the
+    sum where others hold both patches, which departs from the paper; patches that nothing holds are widened, or left to
+    their neighbors.
 
     Of more than 20,000 points (50 per patch, if so many patches are asked for) patches, charts, axes and spectrum come
     from a random sample, the overlaps that place the patches from all points. Rows in blocks, of a stream or a Dask
@@ -118,9 +118,10 @@ class IPA(Embedder):
         equal, as in the paper.
     n_init : int or "auto"
         Maximum number of fits, "auto" for 16 of up to 5,000 points and 1 of more. A layout is contradicted where it
-        brings points closer together than they are in the data, or tears neighbors apart; then the patches are sought
-        again without the neighbor graph's short circuits, from other centers and in other numbers, until a layout is
-        not, and else the least contradicted is taken. Given patches, and data that is no surface, are laid out once.
+        brings points closer together than they are in the data, tears neighbors apart, or changes the lengths that
+        neighbors have in their patch; then patches are sought again without the graph's short circuits, from other
+        centers and in other numbers, until a layout is not, and else the least contradicted is returned. Given patches,
+        and data that is not a surface, are laid out once.
     tol : float
         Gap, relative to the matching error, up to which the placement of the patches counts as proven optimal.
     n_neighbors : int, "auto" or None
@@ -141,13 +142,15 @@ class IPA(Embedder):
         The coordinates, at the scale of the data; of rows in blocks those of the sample.
     certificate_ : Certificate
         Of the matching error: no placement of these patches has a smaller one, if ``optimal``. It does not say that
-        the surface is unfolded, which depends on the patches.
+        the surface is unfolded, which depends on the patches. Missing with one patch: there is nothing to place.
     trace_ : Trace
         Matching error per iteration, of the largest component of the patch graph.
     spectrum_ : Spectrum
         Of the unfolded sample in all dimensions of the alignment; those beyond the first n_components are lost.
     patches_ : Atlas
-        Cover, charts and overlaps.
+        Cover, charts and overlaps, of the rows about ``mean_``.
+    mean_ : ndarray of shape (n_features,)
+        Mean of the rows that patches were fitted to.
     disagreement_ : ndarray of shape (n_samples,)
         Root mean square distance of a point's images from their mean; of rows in blocks those of the sample.
     residuals_ : ndarray of shape (n_patches_,)
@@ -196,6 +199,7 @@ class IPA(Embedder):
     target_weight: Fraction = 0.0
 
     patches_: Atlas = fitted()
+    mean_: FloatArray = fitted()
     n_patches_: int = fitted()
     sample_: IntArray = fitted()
     residuals_: FloatArray = fitted()
@@ -222,7 +226,7 @@ class IPA(Embedder):
         if len(sample) == len(X):
             return self._pack(sample, found, targets)
         with run.stage("charts"):
-            charted, overlaps = chart_points(X, found.atlas, run)
+            charted, overlaps = chart_points(X, found.atlas, found.origin, run)
         found = found.stitched_by(overlaps, self.n_components, run)
         with run.stage("unfolding"):
             places, disagreement = place_points(charted, found.layout.unfolded.stitched, run)
@@ -254,11 +258,12 @@ class IPA(Embedder):
         found = None
         small = not self._patch_rule.given and len(rows) <= bounded_size(self._sample_size(), rows.shape[1])
         if before is not None and small and can_grow(self.patches_, options) and not self.diagnostics_["cut_edges"]:
-            graph, _ = sample_graph(rows, self._neighbor_rule(len(rows)), None, run)
-            found = grown_layout(self, before, rows, graph, options, run)
+            centered = rows - self.mean_
+            graph, _ = sample_graph(centered, self._neighbor_rule(len(rows)), None, run)
+            found = grown_layout(self, before, centered, graph, options, run)
         if found is None:
             embedding = self._embed(X, run)
-            radii = cell_radii(rows, embedding.fitted["patches_"].cover, run)
+            radii = cell_radii(rows - embedding.fitted["mean_"], embedding.fitted["patches_"].cover, run)
         else:
             embedding, radii = self._pack(np.arange(len(rows)), found[0]), found[1]
         growth = PatchGrowth(rows, radii, settings_of(self))
@@ -268,7 +273,7 @@ class IPA(Embedder):
         targets = given_targets(self, sample.targets, len(sample.numbers))
         found = self._search(dense(sample.rows), targets, sample.n_rows, run)
         with run.stage("charts"):
-            work = BlockOverlaps(found.atlas.cover, found.atlas.charts)
+            work = BlockOverlaps(found.atlas.cover, found.atlas.charts, found.origin)
             overlaps = blocks.reduce(work, merged_overlaps, run)
         return self._pack(np.arange(len(sample.numbers)), found.stitched_by(overlaps, self.n_components, run), targets)
 
@@ -280,6 +285,8 @@ class IPA(Embedder):
 
     def _search(self, rows: FloatArray, targets: Targets | None, n_points: int, run: Run) -> FoundLayout:
         """Return the patches of the sample that its points contradict least, laid out by themselves."""
+        origin = rows.mean(axis=0)
+        rows = rows - origin  # far from zero, distances to centers would lose their digits
         with run.stage("patches"):
             graph, index = sample_graph(rows, self._neighbor_rule(len(rows)), targets, run)
             dimension = intrinsic_dimension(rows)
@@ -296,9 +303,16 @@ class IPA(Embedder):
             first = self._wider(rows, graph, dimension, first, run, whole=targets is None)
         n_init = 1 if no_surface or rule.given else resolve_n_init(self.n_init, n_points)
         chosen = least_contradicted(
-            (first, history), make, lambda made: made[0].unfolded.coordinates, rows, graph, n_init, run
+            (first, history),
+            make,
+            lambda made: made[0].unfolded.coordinates,
+            rows,
+            graph,
+            n_init,
+            run,
+            lambda made, cut: made[0].agrees_with(cut),
         )
-        return FoundLayout(graph, dimension, chosen)
+        return FoundLayout(graph, dimension, chosen, origin)
 
     def _wider(
         self,

@@ -5,23 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from manifoldry.geometry.dimension import IntrinsicDimension
-from manifoldry.patches.advice import advice
+from manifoldry.patches.advice import advice, flatness_remarks
 from manifoldry.patches.atlas import Atlas, History
 from manifoldry.patches.layout import PatchLayout, lay_out
 from manifoldry.patches.overlaps import Overlaps
 from manifoldry.patches.restarts import Chosen, edge_ratios
-from manifoldry.patches.unfold import PatchInverse, PatchMap
+from manifoldry.patches.unfold import CenteredPatchInverse, CenteredPatchMap, PatchInverse, PatchMap
 from manifoldry.run import Run
-from manifoldry.values import Embedding, IntArray, NeighborGraph
+from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph
 
 
 @dataclass(frozen=True)
 class FoundLayout:
-    """The layout of a sample that its points contradict least, their graph and their measured dimension."""
+    """The layout of a sample that its points contradict least, their graph and their measured dimension.
+
+    Patches and charts are those of the rows about the ``origin``.
+    """
 
     graph: NeighborGraph
     dimension: IntrinsicDimension
     chosen: Chosen[tuple[PatchLayout, History]]
+    origin: FloatArray
 
     @property
     def layout(self) -> PatchLayout:
@@ -49,9 +53,9 @@ class FoundLayout:
             graph=chosen.graph,
             spectrum=unfolded.spectrum,
             trace=stitched.trace,
-            certificate=replace(stitched.certificate, tol=tol),
-            extension=PatchMap(layout.atlas.cover, charts, stitched),
-            inverse=PatchInverse.of(charts, stitched, holding, overlap),
+            certificate=replace(stitched.certificate, tol=tol) if charts.n_patches > 1 else None,
+            extension=CenteredPatchMap(self.origin, PatchMap(layout.atlas.cover, charts, stitched)),
+            inverse=CenteredPatchInverse(self.origin, PatchInverse.of(charts, stitched, holding, overlap)),
             notes={
                 "n_patches": charts.n_patches,
                 "patch_components": charts.width,
@@ -62,10 +66,14 @@ class FoundLayout:
                 "cut_edges": (self.graph.n_edges - chosen.graph.n_edges) // 2,
                 "overlaps": len(layout.overlaps),
                 "thin_overlaps": int((~layout.firm).sum()),
-                "advice": advice(layout, n_components, self.dimension, chosen.graph, chosen.score, changes),
+                "advice": advice(
+                    layout, n_components, self.dimension, chosen.graph, chosen.score, changes, chosen.agreed
+                ),
+                "remarks": flatness_remarks(charts.residuals),
             },
             fitted={
                 "patches_": layout.atlas,
+                "mean_": self.origin,
                 "sample_": sample,
                 "residuals_": charts.residuals,
                 "disagreement_": unfolded.disagreement,

@@ -57,21 +57,23 @@ def can_grow(atlas: Atlas, options: ChartOptions) -> bool:
 def grown_layout(
     model: Any, growth: PatchGrowth, rows: FloatArray, graph: NeighborGraph, options: ChartOptions, run: Run
 ) -> tuple[FoundLayout, FloatArray] | None:
-    """Return the fitted model's patches grown by rows, laid out from where they were, and the radii of their cells.
+    """Return the fitted model's patches grown by rows about its mean, and the radii of their cells.
 
-    None if the points contradict the layout much more than they did before: patches do not hold together.
+    They are laid out from where they were. None if the points contradict the layout much more than they did before:
+    patches do not hold together.
     """
     with run.stage("patches"):
         dimension = intrinsic_dimension(rows)
         atlas, radii = grown_atlas(model.patches_, growth, rows, graph, options, run)
-    start = placement_start(model._extension.stitched, atlas.overlaps, atlas.charts.sizes)
+    start = placement_start(model._extension.place.stitched, atlas.overlaps, atlas.charts.sizes)
     layout = lay_out(atlas, model.n_components, run, start=start)
     score = Contradiction.of(rows, graph, run)(layout.unfolded.coordinates)
     if score > max(MIN_RAISED_CONTRADICTION, MAX_RAISE * min(model.diagnostics_["contradictions"])):
         return None
     history = [*model.diagnostics_["edge_changes"], (atlas.charts.n_patches, atlas.distortion)]
-    chosen = Chosen((layout, history), graph, score, (round(score, SCORE_DIGITS),))
-    return FoundLayout(graph, dimension, chosen), radii
+    agreed = layout.agrees_with(graph)
+    chosen = Chosen((layout, history), graph, score, (round(score, SCORE_DIGITS),), agreed)
+    return FoundLayout(graph, dimension, chosen, model.mean_), radii
 
 
 def cell_radii(rows: FloatArray, cover: VoronoiCover | ListedCover, run: Run) -> FloatArray:

@@ -36,6 +36,10 @@ class PatchLayout:
     holding: Array
     unfolded: UnfoldedPatches
 
+    def agrees_with(self, graph: NeighborGraph) -> bool:
+        """Tell whether edges of the sample's graph keep the lengths that they have in the charts."""
+        return self.atlas.agrees_with(graph, self.unfolded.coordinates)
+
 
 def lay_out(
     atlas: Atlas,
@@ -88,6 +92,7 @@ class BlockOverlaps:
 
     cover: VoronoiCover | ListedCover
     charts: Charts
+    origin: FloatArray | float = 0.0  # of the rows that these are of
 
     def __call__(self, rows: Array, start: int, run: Run) -> Overlaps:  # noqa: ARG002
         """Return the overlaps by the rows of a block."""
@@ -95,7 +100,7 @@ class BlockOverlaps:
 
     def chart(self, rows: Array, run: Run) -> ChartedRows:
         """Return rows in the charts of their patches."""
-        rows = dense(rows)
+        rows = dense(rows) - self.origin
         members = self.cover.members(rows, run)
         return ChartedRows(members, self.charts.coordinates(rows, members, run))
 
@@ -104,12 +109,12 @@ class BlockOverlaps:
         return find_overlaps(charted.members, charted.coordinates, self.charts.n_patches)
 
 
-def chart_points(X: Array, atlas: Atlas, run: Run) -> tuple[list[ChartedRows], Overlaps]:
-    """Return all points, in blocks, in the charts of an atlas of some of them, and the overlaps by all.
+def chart_points(X: Array, atlas: Atlas, origin: FloatArray, run: Run) -> tuple[list[ChartedRows], Overlaps]:
+    """Return all points, in blocks, in the charts of an atlas of some of them about the ``origin``, and the overlaps.
 
     Blocks are those of `RowBlocks`, and merged in the same order: the overlaps have the bits that a stream gives.
     """
-    work = BlockOverlaps(atlas.cover, atlas.charts)
+    work = BlockOverlaps(atlas.cover, atlas.charts, origin)
 
     def block(lo: int, hi: int) -> tuple[ChartedRows, Overlaps]:
         charted = work.chart(X[lo:hi], Run(run.seed, 1))

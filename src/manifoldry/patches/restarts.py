@@ -63,12 +63,21 @@ class Trial:
 
 @dataclass(frozen=True)
 class Chosen(Generic[T]):
-    """The layout chosen, the graph it was made on, its contradiction, and those of all layouts tried, in order."""
+    """The layout chosen, the graph it was made on, its contradiction, and those of all layouts tried, in order.
+
+    ``agreed`` is whether its patches agree with each other.
+    """
 
     layout: T
     graph: NeighborGraph
     score: float
     scores: tuple[float, ...] = ()
+    agreed: bool = True
+
+    @property
+    def unfolded(self) -> bool:
+        """Whether the layout passes for unfolded."""
+        return self.agreed and self.score <= MAX_CONTRADICTION
 
 
 def resolve_n_init(n_init: int | Literal["auto"], n_points: int) -> int:
@@ -78,7 +87,7 @@ def resolve_n_init(n_init: int | Literal["auto"], n_points: int) -> int:
     return n_init
 
 
-def least_contradicted(
+def least_contradicted(  # noqa: PLR0913 -- two questions about a layout
     first: T,
     make: Callable[[Trial], T],
     coordinates: Callable[[T], FloatArray],
@@ -86,21 +95,23 @@ def least_contradicted(
     graph: NeighborGraph,
     n_init: int,
     run: Run,
+    agrees: Callable[[T, NeighborGraph], bool] = lambda *_: True,
 ) -> Chosen[T]:
     """Return the first of at most ``n_init`` layouts that the points do not contradict, or the least contradicted.
 
     The ``first`` was made on the ``graph`` as it is. The others are without its short circuits, in turn also without
-    the edges that the best layout so far tears, or with fewer neighbors. ``coordinates`` are those of a layout.
+    the edges that the best layout so far tears, or with fewer neighbors. ``coordinates`` are those of a layout, and
+    ``agrees`` tells whether its patches agree with each other: if not, it is contradicted, however little.
     """
     whole = short_circuits(graph, run).removed_from(graph) if n_init > 1 else graph
     measure = Contradiction.of(X, whole, run)
     scores = [measure(coordinates(first))]
-    best = Chosen(first, graph, scores[0])
+    best = Chosen(first, graph, scores[0], agreed=agrees(first, graph))
     wanted = MAX_CONTRADICTION_RATIO * scores[0]
-    if n_init == 1 or scores[0] <= MAX_CONTRADICTION:
+    if n_init == 1 or best.unfolded:
         return _listing(best, scores)
     with run.stage("restarts"), run.stoppable():
-        while best.score > MAX_CONTRADICTION and len(scores) < n_init and run.step(len(scores), n_init):
+        while not best.unfolded and len(scores) < n_init and run.step(len(scores), n_init):
             if len(scores) == N_HOPELESS_INIT and best.score > wanted:
                 break
             number = len(scores)
@@ -108,9 +119,9 @@ def least_contradicted(
             found = make(Trial(number, cut, SCALES[(number - 1) % len(SCALES)]))
             scores.append(measure(coordinates(found)))
             if scores[-1] < best.score:
-                best = Chosen(found, cut, scores[-1])
-    if best.score > max(wanted, MAX_CONTRADICTION):
-        best = Chosen(first, graph, scores[0])
+                best = Chosen(found, cut, scores[-1], agreed=agrees(found, cut))
+    if best.score > wanted and not best.unfolded:
+        best = Chosen(first, graph, scores[0], agreed=agrees(first, graph))
     return _listing(best, scores)
 
 
@@ -183,3 +194,13 @@ class Contradiction:
         shrunk = np.maximum(0.0, 1 - pdist(Y[self.points])[kept] / self.distances[kept])
         stretched = np.clip(edge_ratios(self.graph, Y) - 1, 0.0, 1.0)
         return sum(float(part.mean()) for part in (shrunk, stretched) if len(part))
+
+
+def shrinkage(X: Array, Y: FloatArray, run: Run) -> float:
+    """Return the mean share by which pairs of points are closer together in Y than they are: see `Contradiction`."""
+    points = np.sort(run.rng("contradictions").permutation(len(X))[:N_CONTRADICTION_POINTS])
+    distances = pdist(np.asarray(X[points], dtype=float))
+    apart = distances > 0
+    if not apart.any():
+        return 0.0
+    return float(np.maximum(0.0, 1 - pdist(Y[points])[apart] / distances[apart]).mean())

@@ -109,6 +109,12 @@ def patch_places(X: Array, n_components: int, run: Run, only_surfaces: bool = Fa
     A flat surface has n_components dimensions, as measured; its patches have charts of so many dimensions and are
     connected; they fit together in n_components dimensions, and points laid next to each other are neighbors.
     """
+    found = agreed_places(X, n_components, run, only_surfaces)
+    return None if found is None else found[0]
+
+
+def agreed_places(X: Array, n_components: int, run: Run, only_surfaces: bool = False) -> tuple[FloatArray, bool] | None:
+    """Return what `patch_places` does, and whether the patches agree with each other."""
     with run.stage("patches"):
         sample = np.arange(len(X))
         if len(X) > MAX_START_SAMPLE:
@@ -116,17 +122,18 @@ def patch_places(X: Array, n_components: int, run: Run, only_surfaces: bool = Fa
         rows = np.asarray(X[sample], dtype=float)
         if only_surfaces and not _has_dimension(rows, n_components):
             return None
-        atlases = _rough_atlases(rows, n_components, run)
+        graph, atlases = _rough_atlases(rows, n_components, run)
     for atlas in atlases:
         if only_surfaces and not _is_sheet(atlas):
             continue
         layout = lay_out(atlas, n_components, run, max_rank=n_components + 1)
         if only_surfaces and not _fits(rows, layout, n_components, run):
             continue
+        agreed = layout.agrees_with(graph)
         if len(rows) == len(X):
-            return layout.unfolded.coordinates
+            return layout.unfolded.coordinates, agreed
         with run.stage("unfolding"):
-            return PatchMap(atlas.cover, atlas.charts, layout.unfolded.stitched)(X, run)
+            return PatchMap(atlas.cover, atlas.charts, layout.unfolded.stitched)(X, run), agreed
     return None
 
 
@@ -136,8 +143,8 @@ def _has_dimension(rows: FloatArray, n_components: int) -> bool:
     return abs(intrinsic_dimension(rows).value - n_components) <= MAX_DIMENSION_ERROR
 
 
-def _rough_atlases(rows: FloatArray, n_components: int, run: Run) -> list[Atlas]:
-    """Return the atlas of as few patches as distort little, or not clearly more than twice as many do.
+def _rough_atlases(rows: FloatArray, n_components: int, run: Run) -> tuple[NeighborGraph, list[Atlas]]:
+    """Return the graph, and the atlas of as few patches as distort little, or not clearly more than twice as many do.
 
     That of twice as many, if it was tried, comes second: smaller patches keep sheets apart that noise brings together.
     """
@@ -151,7 +158,7 @@ def _rough_atlases(rows: FloatArray, n_components: int, run: Run) -> list[Atlas]
         n_cells *= 2
         tried.append(voronoi_atlas(rows, graph, n_cells, options, run))
         best = len(tried) - 1 if tried[-1].distortion <= MAX_DISTORTION_RATIO * tried[best].distortion else best
-    return tried[best : best + 2]
+    return graph, tried[best : best + 2]
 
 
 def _is_sheet(atlas: Atlas) -> bool:

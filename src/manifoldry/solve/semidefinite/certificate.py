@@ -87,7 +87,7 @@ def certify_placement(lagrangian: AugmentedLagrangian, layout: FrameLayout, V: F
         first = EIGENVALUE_MARGIN * max(float(-lowest[0]), PLACEMENT_SHIFTS[-1] * unit) if len(lowest) else np.inf
         shift = least_proven_shift(grounded, on_frames, (first * 2.0**k for k in range(1000)))
     bound, violation = float(of_frames.trace()) - shift * count, 0.0
-    noise = max(PLACEMENT_NOISE * unit * count, _form_rounding(lagrangian.quadratic, V))
+    noise = PLACEMENT_NOISE * unit * count + _form_rounding(lagrangian.quadratic, V)
     if lagrangian.distances is not None:
         bound -= float(multipliers @ (lagrangian.distances.squares / lagrangian.distances.units))
         violation = lagrangian.distances.violation(V)

@@ -21,14 +21,18 @@ from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.parameters import ClusterEstimator, Described, NonNegative, Positive, PositiveInt
-from manifoldry.patches.advice import MIN_TESSERA_CONTRADICTION, folded_tesserae, tessera_advice
+from manifoldry.patches.advice import MIN_TESSERA_CONTRADICTION, flatness_remarks, folded_tesserae, tessera_advice
 from manifoldry.patches.atlas import MAX_SURFACE_RESIDUAL
 from manifoldry.patches.cells import find_cells
-from manifoldry.patches.layout import MAX_PATCH_DIMENSION
 from manifoldry.patches.restarts import Contradiction, Trial, least_contradicted, resolve_n_init
-from manifoldry.patches.tessellation import Tessellation, TessellationOptions, laid_flat, place_tesserae
-from manifoldry.patches.tesserae import held_together, root_mean_square, whole_tesserae, wide_labels
-from manifoldry.quality.comparison import most_trusted
+from manifoldry.patches.tessellation import (
+    Tessellation,
+    TessellationOptions,
+    laid_flat,
+    place_tesserae,
+    wider_tessellation,
+)
+from manifoldry.patches.tesserae import held_together, root_mean_square, whole_tesserae
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import principal_scaling
@@ -262,7 +266,7 @@ class TesseraMap(Embedder):
             n_init = 1
             if self._patches_are_free:
                 with run.stage("unfolding"):
-                    first = self._wider(X, graph, int(dimension), options, run)
+                    first = wider_tessellation(X, graph, int(dimension), options, run)
         elif first.flat is not None and measure(first.coordinates(n_components)) < MIN_TESSERA_CONTRADICTION:
             n_init = 1  # what noise contradicts, other tesserae do not mend
         chosen = least_contradicted(first, make, lambda found: found.coordinates(n_components), X, graph, n_init, run)
@@ -271,15 +275,9 @@ class TesseraMap(Embedder):
         return self._pack(sample, unit, n_components, chosen.layout, notes, run)
 
     def _options(self, n_components: int, n_points: int) -> TessellationOptions:
+        width, most = min(self.patch_components or n_components, n_points - 1), self.max_rank
         return TessellationOptions(
-            n_components,
-            min(self.patch_components or n_components, n_points - 1),
-            self.chart,
-            self.n_border_pairs,
-            self.n_pairs,
-            self.slack,
-            self.tol,
-            self.max_rank,
+            n_components, width, self.chart, self.n_border_pairs, self.n_pairs, self.slack, self.tol, most
         )
 
     def _pack(
@@ -308,11 +306,9 @@ class TesseraMap(Embedder):
                 "residuals": found.residuals,
                 "patch_components": found.tesserae.f.shape[1],
                 "gamma": extension.projection.kernel.gamma,
+                "remarks": flatness_remarks(found.residuals),
                 "flattened": found.flat is not None,
-                "advice": (
-                    *tessera_advice(found, graph, n_components, notes["dimension"], spectrum),
-                    *notes["advice"],
-                ),
+                "advice": tessera_advice(found, graph, n_components, notes["dimension"], spectrum) + notes["advice"],
             },
             fitted={
                 "labels_": found.labels,
@@ -334,17 +330,6 @@ class TesseraMap(Embedder):
         """Whether neither the tesserae nor their number and dimension are given."""
         free = isinstance(self.n_patches, str) and self.patch_components is None and self.max_rank is None
         return free and self._patches_are_found
-
-    def _wider(
-        self, X: FloatArray, graph: NeighborGraph, dimension: int, options: TessellationOptions, run: Run
-    ) -> Tessellation:
-        """Return tesserae of the data's own dimension, or one of all points if that keeps neighbors as well."""
-        r, n = options.n_components, len(X)
-        width = min(max(dimension, r), MAX_PATCH_DIMENSION, X.shape[1], n - 1)
-        wide = replace(options, width=width, chart="flat")
-        labels = np.zeros(n, dtype=np.int64), wide_labels(X, graph, width, run)
-        found = [place_tesserae(X, graph, these, wide, run) for these in labels]
-        return found[most_trusted(X, [these.coordinates(r) for these in found], run)]
 
     def _tesserae(self, X: FloatArray, graph: NeighborGraph, n_components: int, trial: Trial, run: Run) -> IntArray:
         """Return the tessera of each point, 0, 1, ..."""

@@ -10,9 +10,18 @@ import scipy.sparse as sp
 from manifoldry.blas import one_blas_thread
 from manifoldry.patches.atlas import MAX_SURFACE_RESIDUAL
 from manifoldry.patches.charts import Charts
+from manifoldry.patches.layout import MAX_PATCH_DIMENSION
 from manifoldry.patches.restarts import Contradiction
 from manifoldry.patches.rigid import RigidPatches
-from manifoldry.patches.tesserae import border_pairs, far_pairs, geodesic_start, lay_tesserae, stitched_start
+from manifoldry.patches.tesserae import (
+    border_pairs,
+    far_pairs,
+    geodesic_start,
+    lay_tesserae,
+    stitched_start,
+    wide_labels,
+)
+from manifoldry.quality.comparison import most_trusted
 from manifoldry.run import Run
 from manifoldry.solve.scaling import principal_turn
 from manifoldry.solve.semidefinite import FrameLayout, PairDistances, PairStretch, StretchOptions, stretch_out
@@ -48,8 +57,8 @@ N_EXTRA_DIMENSIONS = 2
 84 tesserae of cities take 7 s in one more, 9 in two and 17 in three. Fewer are used where the dual asks for no more."""
 
 MAX_FLAT_ERROR_RATIO = 5.0
-"""Maximum error of the border distances of tesserae laid flat, relative to that in all dimensions: 2 to 4 on noisy rolls
-and S-curves that are unfolded, 100 and more on a cone where the descent in two dimensions ends at a wrong layout."""
+"""Maximum error of the border distances of tesserae laid flat, relative to that in all dimensions: 2 to 4 on noisy
+rolls that are unfolded, 100 and more on a cone where the descent in two dimensions ends at a wrong layout."""
 
 MIN_VARIANCE_USED = 1e-4
 """Share of the variance from which on a dimension counts in the rank: the central path leaves every one a little, in
@@ -60,8 +69,8 @@ proportion to the gap."""
 class Tessellation:
     """Tesserae of given labels and charts, placed by ``stretched``; and how many pairs were kept and stretched.
 
-    The ``graph`` is that whose edges across borders were kept. ``flat`` are frames and shifts in n_components dimensions
-    that replace those of ``stretched``, if there are any: see `laid_flat`.
+    The ``graph`` is that whose edges across borders were kept. ``flat`` has frames and shifts in n_components
+    dimensions, which replace those of ``stretched`` if there are any: see `laid_flat`.
     """
 
     graph: NeighborGraph
@@ -144,6 +153,18 @@ def place_tesserae(
     return Tessellation(graph, labels, tesserae, charts, stretched, len(borders), len(far))
 
 
+def wider_tessellation(
+    X: FloatArray, graph: NeighborGraph, dimension: int, options: TessellationOptions, run: Run
+) -> Tessellation:
+    """Return tesserae of the data's own dimension, or one of all points if that keeps neighbors as well."""
+    r, n = options.n_components, len(X)
+    width = min(max(dimension, r), MAX_PATCH_DIMENSION, X.shape[1], n - 1)
+    wide = replace(options, width=width, chart="flat")
+    labels = np.zeros(n, dtype=np.int64), wide_labels(X, graph, width, run)
+    found = [place_tesserae(X, graph, these, wide, run) for these in labels]
+    return found[most_trusted(X, [these.coordinates(r) for these in found], run)]
+
+
 def laid_flat(
     X: FloatArray, found: Tessellation, options: TessellationOptions, measure: Contradiction, run: Run
 ) -> Tessellation:
@@ -174,9 +195,9 @@ def _refuse_unlike(borders: PairDistances) -> None:
     least, largest = borders.lengths.min(initial=np.inf), borders.lengths.max(initial=0.0)
     if largest > MAX_LENGTH_RATIO * least:
         raise ValueError(
-            f"The distances between neighbors in different patches differ by a factor of {largest / least:.1g}; expected "
-            f"at most {MAX_LENGTH_RATIO:.0g}, for rounding hides the short ones. Leave out the rows that are far from all "
-            "others, or scale the columns."
+            f"The distances between neighbors in different patches differ by a factor of {largest / least:.1g}; "
+            f"expected at most {MAX_LENGTH_RATIO:.0g}, for rounding hides the short ones. Leave out the rows that are "
+            "far from all others, or scale the columns."
         )
 
 

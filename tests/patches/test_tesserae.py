@@ -116,12 +116,12 @@ def test_tiles_of_flat_points_have_their_distances_however_they_are_placed():
     flat = rng.uniform(size=(60, 2))
     X = flat @ np.linalg.qr(rng.standard_normal((5, 5)))[0][:2]
     labels = strips(flat, 4)
-    pieces, residuals = lay_tesserae(X, labels, 2, "flat", Run(0, 1))
+    pieces, charts = lay_tesserae(X, labels, 2, "flat", Run(0, 1))
     V = pieces.layout.orthonormal(rng.standard_normal((pieces.layout.n_rows, 3)))
     Y = pieces.images @ V
     for label in range(4):
         np.testing.assert_allclose(pdist(Y[labels == label]), pdist(X[labels == label]), rtol=1e-10)
-    assert residuals.max() < 1e-7
+    assert charts.residuals.max() < 1e-7
 
 
 class Twin:

@@ -9,6 +9,7 @@ from helpers import rigid_error, tilted
 from manifoldry import Isomap, TesseraMap, datasets
 from manifoldry.quality import procrustes, trustworthiness
 from manifoldry.values import Certificate
+from manifoldry.warnings import EmbeddingWarning
 
 
 def test_a_flat_sheet_comes_back():
@@ -94,6 +95,51 @@ def test_edges_between_sheets_are_cut():
     assert once.diagnostics_["cut_edges"] == 0
     assert len(once.diagnostics_["contradictions"]) == 1
     assert often.graph_.n_edges == once.graph_.n_edges - 2 * often.diagnostics_["cut_edges"]
+
+
+def cone_sector(n_points, seed):
+    """Return a sector of 288 degrees between the radii 1 and 6, bent to 320 degrees around a cone, and flat."""
+    rng = np.random.default_rng(seed)
+    radius, angle = np.sqrt(rng.uniform(1, 36, n_points)), np.deg2rad(288) * rng.uniform(size=n_points)
+    flat = radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+    around = 0.9 * radius[:, None] * np.column_stack([np.cos(angle / 0.9), np.sin(angle / 0.9)])
+    return np.column_stack([around, np.sqrt(1 - 0.9**2) * radius]), flat
+
+
+def test_the_sector_of_a_cone_is_not_opened():
+    """With r squared distances between tesserae and a slack of 1e-2 rigid errors are 0.035 and 0.091."""
+    for seed in (11, 12):
+        X, flat = cone_sector(600, seed)
+        assert rigid_error(TesseraMap().fit_transform(X), flat) < 0.02
+
+
+def test_a_noisy_roll_is_laid_flat_at_its_true_scale():
+    """In all dimensions tesserae crumple: the layout projected from there is a tenth too short."""
+    roll = datasets.swiss_roll(500, noise=0.4, random_state=1000)
+    model = TesseraMap().fit(roll.X)
+    assert model.diagnostics_["flattened"]
+    assert model.spectrum_.values[2:].sum() == pytest.approx(0, abs=1e-9 * model.spectrum_.values.sum())
+    assert rigid_error(model.embedding_, roll.truth) < 0.04
+    # The certificate is of the stretch in all dimensions.
+    assert model.certificate_.rank > 2
+    assert model.certificate_.optimal
+
+
+def test_a_surface_that_is_not_developable_is_reported():
+    rng = np.random.default_rng(1)
+    u, v = rng.uniform(0.3, 2, 600), rng.uniform(0, 4, 600)
+    with pytest.warns(EmbeddingWarning, match="not unfolded"):
+        TesseraMap().fit(np.column_stack([u * np.cos(v), u * np.sin(v), v]))
+
+
+def test_one_tessera_is_called_pca_and_nothing_is_proven():
+    X = np.random.default_rng(0).normal(size=(60, 3)) * [3.0, 2.0, 0.5]
+    model = TesseraMap(n_patches=1).fit(X)
+    assert model.n_patches_ == 1
+    assert any("PCA" in word for word in model.diagnostics_["advice"])
+    assert not any("roven" in word for word in model.diagnostics_["advice"])
+    assert not hasattr(model, "certificate_")
+    assert np.isnan(model.stretch_)
 
 
 def test_new_points_of_a_roll_go_to_their_places():
@@ -212,6 +258,14 @@ def test_components_apart_have_each_a_map():
 def test_bad_settings_are_refused_in_a_sentence(settings, match):
     with pytest.raises(ValueError, match=match):
         TesseraMap(**settings).fit(np.random.default_rng(6).uniform(size=(30, 3)))
+
+
+@pytest.mark.parametrize("far", [1e9, 1e12])
+def test_a_row_out_of_reach_of_double_precision_is_refused_in_a_sentence(far):
+    X = np.random.default_rng(0).normal(size=(40, 5))
+    X[3, 2] = far
+    with pytest.raises(ValueError, match=r"differ by a factor of .* Leave out the rows that are far from all others"):
+        TesseraMap().fit(X)
 
 
 @pytest.mark.parametrize(

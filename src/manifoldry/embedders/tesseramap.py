@@ -21,14 +21,18 @@ from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.parameters import ClusterEstimator, Described, NonNegative, Positive, PositiveInt
-from manifoldry.patches.advice import tessera_advice
+from manifoldry.patches.advice import MIN_TESSERA_CONTRADICTION, flatness_remarks, folded_tesserae, tessera_advice
 from manifoldry.patches.atlas import MAX_SURFACE_RESIDUAL
 from manifoldry.patches.cells import find_cells
-from manifoldry.patches.layout import MAX_PATCH_DIMENSION
-from manifoldry.patches.restarts import Trial, least_contradicted, resolve_n_init
-from manifoldry.patches.tessellation import Tessellation, TessellationOptions, place_tesserae
-from manifoldry.patches.tesserae import held_together, root_mean_square, whole_tesserae, wide_labels
-from manifoldry.quality.comparison import most_trusted
+from manifoldry.patches.restarts import Contradiction, Trial, least_contradicted, resolve_n_init
+from manifoldry.patches.tessellation import (
+    Tessellation,
+    TessellationOptions,
+    laid_flat,
+    place_tesserae,
+    wider_tessellation,
+)
+from manifoldry.patches.tesserae import held_together, root_mean_square, whole_tesserae
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.solve.scaling import principal_scaling
@@ -69,7 +73,10 @@ class TesseraMap(Embedder):
     where :math:`\tau` are distances of the data and O are pairs that are not neighbors. If the distances across borders
     cannot all be kept, their squared relative error is minimized first. Both are semidefinite programs in
     :math:`[R\; t]^\top [R\; t]`, solved in any number of dimensions and proven by their duals; 200 tesserae or more in
-    few dimensions. The tessellation is projected to its principal axes, and new points are mapped by
+    few dimensions. The tessellation is projected to its principal axes; if a surface needs more than n_components of
+    them, as noisy ones do, the program is solved in n_components dimensions too, from tesserae stitched at their
+    borders, and that layout is returned if the points contradict it less (``diagnostics_["flattened"]``). The
+    certificate is then of the stretch in all dimensions. New points are mapped by
 
     .. math:: y(x) = Y^\top K^\dagger \kappa(X, x), \qquad K \text{ and } \kappa \text{ centered.}
 
@@ -92,8 +99,9 @@ class TesseraMap(Embedder):
     chart : {"curved", "flat", "geodesic"}
         As in `IPA`.
     n_border_pairs : int, optional
-        Maximum number of distances kept between two tesserae, of neighbors spread out along their border; None for r
-        squared. With many, tesserae cannot rotate against each other.
+        Maximum number of distances kept between two tesserae, of neighbors spread out along their border. None is three
+        times r squared, or fewer, at least r squared, where that would be more than 1,500 in all. With the r squared of
+        the paper tesserae are hinges, and the stretch may open what they should hold together.
     n_pairs : int
         Number of pairs O, drawn at random where there are more.
     n_init : int or "auto"
@@ -136,7 +144,8 @@ class TesseraMap(Embedder):
     n_patches_ : int
         Number of tesserae.
     stretch_ : float
-        The mean over O of :math:`|y_i - y_j|^2/\tau_{ij}^2` before the projection.
+        The mean over O of :math:`|y_i - y_j|^2/\tau_{ij}^2` in all dimensions, before the projection; NaN with one
+        tessera.
     error_ : float
         Mean squared relative error of the squared distances kept across borders.
     map_error_ : float
@@ -144,8 +153,9 @@ class TesseraMap(Embedder):
         kernel matrix of full rank with all points as landmarks and no regularization.
     certificate_ : Certificate
         Objective and bound are of minus the stretch; ``rank`` is the number of dimensions used before the projection.
+        Missing with one tessera: there is nothing to stretch.
     error_certificate_ : Certificate
-        Of the least mean squared error, before the stretch.
+        Of the least mean squared error in all dimensions, before the stretch; missing with one tessera.
     trace_ : Trace
         Minus the stretch from stage to stage.
     spectrum_ : Spectrum
@@ -155,7 +165,8 @@ class TesseraMap(Embedder):
     diagnostics_ : dict
         Seconds, memory, components, bridges, numbers of ``border_pairs`` and ``pairs``, ``gamma``, ``residuals``: the
         distance of each tessera's points from its chart relative to its spread; ``dimension``: that of the data, as
-        measured; ``contradictions`` of all fits and ``cut_edges``, as in `IPA`; and ``advice``.
+        measured; ``contradictions`` of all fits and ``cut_edges``, as in `IPA`; ``flattened``: whether the layout was
+        solved in n_components dimensions; and ``advice``.
 
     Notes
     -----
@@ -180,7 +191,7 @@ class TesseraMap(Embedder):
     n_border_pairs: PositiveInt | None = None
     n_pairs: PositiveInt = 50_000
     n_init: PositiveInt | Literal["auto"] = "auto"
-    slack: Positive = 1e-2
+    slack: Positive = 1e-3
     tol: Positive = 1e-3
     max_rank: PositiveInt | None = None
     kernel: Literal["rbf", "linear", "poly"] | Callable[[Any, Any], Any] = "rbf"
@@ -240,6 +251,7 @@ class TesseraMap(Embedder):
         dimension, options = intrinsic_dimension(X), self._options(n_components, n)
         n_init = resolve_n_init(self.n_init, n) if self._patches_are_found else 1
         graph = without_crossings(X, joined, n_components, run) if n_init > 1 else joined
+        measure = Contradiction.of(X, graph, run)
 
         def make(trial: Trial) -> Tessellation:
             sine = TRIAL_SINES.get(trial.number % 4) if trial.number else None
@@ -248,35 +260,31 @@ class TesseraMap(Embedder):
             with run.stage("tesserae"):
                 labels = self._tesserae(X, held, n_components, trial, run)
             with run.stage("unfolding"):
-                return place_tesserae(X, held, labels, options, run)
+                return laid_flat(X, place_tesserae(X, held, labels, options, run), options, measure, run)
 
         first = make(Trial(0, graph))
         if np.median(first.residuals) > MAX_SURFACE_RESIDUAL:
             n_init = 1
             if self._patches_are_free:
                 with run.stage("unfolding"):
-                    first = self._wider(X, graph, int(dimension), options, run)
+                    first = wider_tessellation(X, graph, int(dimension), options, run)
+        elif first.flat is not None and measure(first.coordinates(n_components)) < MIN_TESSERA_CONTRADICTION:
+            n_init = 1  # what noise contradicts, other tesserae do not mend
         chosen = least_contradicted(first, make, lambda found: found.coordinates(n_components), X, graph, n_init, run)
-        notes = {"dimension": dimension, "contradictions": chosen.scores}
+        folded = folded_tesserae(chosen.layout, n_components, chosen.score)
+        notes = {"dimension": dimension, "contradictions": chosen.scores, "advice": folded}
         return self._pack(sample, unit, n_components, chosen.layout, notes, run)
 
     def _options(self, n_components: int, n_points: int) -> TessellationOptions:
-        width, n_border_pairs = self.patch_components or n_components, self.n_border_pairs or n_components**2
+        width, most = min(self.patch_components or n_components, n_points - 1), self.max_rank
         return TessellationOptions(
-            n_components,
-            min(width, n_points - 1),
-            self.chart,
-            n_border_pairs,
-            self.n_pairs,
-            self.slack,
-            self.tol,
-            self.max_rank,
+            n_components, width, self.chart, self.n_border_pairs, self.n_pairs, self.slack, self.tol, most
         )
 
     def _pack(
         self, sample: Sample, unit: float, n_components: int, found: Tessellation, notes: dict[str, Any], run: Run
     ) -> Embedding:
-        images = found.images(n_components)
+        images, several = found.images(n_components), found.tesserae.n_patches > 1
         spectrum = principal_scaling(unit * images, images.shape[1], run)[0].spectrum
         Y = spectrum.scaled(0.5)[:, :n_components]
         graph = replace(found.graph, lengths=unit * found.graph.lengths)
@@ -289,7 +297,7 @@ class TesseraMap(Embedder):
             graph=graph,
             spectrum=spectrum,
             trace=found.stretched.trace,
-            certificate=found.stretched.certificate,
+            certificate=found.stretched.certificate if several else None,
             extension=extension,
             notes={
                 **notes,
@@ -299,15 +307,17 @@ class TesseraMap(Embedder):
                 "residuals": found.residuals,
                 "patch_components": found.tesserae.f.shape[1],
                 "gamma": extension.projection.kernel.gamma,
-                "advice": tessera_advice(found, graph, n_components, notes["dimension"], spectrum),
+                "remarks": flatness_remarks(found.residuals),
+                "flattened": found.flat is not None,
+                "advice": tessera_advice(found, graph, n_components, notes["dimension"], spectrum) + notes["advice"],
             },
             fitted={
                 "labels_": found.labels,
                 "n_patches_": found.tesserae.n_patches,
-                "stretch_": -found.stretched.certificate.objective,
-                "error_": found.stretched.error,
-                "error_certificate_": found.stretched.error_certificate,
+                "stretch_": -found.stretched.certificate.objective if several else np.nan,
+                "error_": found.placed.error,
                 "map_error_": map_error,
+                **({"error_certificate_": found.stretched.error_certificate} if several else {}),
             },
         )
 
@@ -321,17 +331,6 @@ class TesseraMap(Embedder):
         """Whether neither the tesserae nor their number and dimension are given."""
         free = isinstance(self.n_patches, str) and self.patch_components is None and self.max_rank is None
         return free and self._patches_are_found
-
-    def _wider(
-        self, X: FloatArray, graph: NeighborGraph, dimension: int, options: TessellationOptions, run: Run
-    ) -> Tessellation:
-        """Return tesserae of the data's own dimension, or one of all points if that keeps neighbors as well."""
-        r, n = options.n_components, len(X)
-        width = min(max(dimension, r), MAX_PATCH_DIMENSION, X.shape[1], n - 1)
-        wide = replace(options, width=width, chart="flat")
-        labels = np.zeros(n, dtype=np.int64), wide_labels(X, graph, width, run)
-        found = [place_tesserae(X, graph, these, wide, run) for these in labels]
-        return found[most_trusted(X, [these.coordinates(r) for these in found], run)]
 
     def _tesserae(self, X: FloatArray, graph: NeighborGraph, n_components: int, trial: Trial, run: Run) -> IntArray:
         """Return the tessera of each point, 0, 1, ..."""

@@ -304,3 +304,17 @@ def _dimensions(spectrum: Spectrum, lost: float = MAX_LOST_VARIANCE) -> int:
     """Return how many dimensions hold all but that share of the variance."""
     held = np.cumsum(spectrum.values) / spectrum.values.sum()
     return int(np.argmax(held >= 1 - lost)) + 1
+
+
+MIN_TESSERA_CONTRADICTION = 0.015
+"""Contradiction (see `patches.restarts`) from which tesserae pass for not unfolded: it is up to 0.014 where eleven
+surfaces and a noisy S-curve are, and 0.017 and more on sectors of cones that are not."""
+
+
+def folded_tesserae(found: Tessellation, n_components: int, contradiction: float) -> tuple[str, ...]:
+    """Say that a tessellation of a surface is contradicted by its points, if it is."""
+    several = len(found.residuals) > 1 and np.median(found.residuals) <= MAX_SURFACE_RESIDUAL
+    if not several or contradiction < MIN_TESSERA_CONTRADICTION:
+        return ()
+    changes = edge_ratios(found.graph, found.coordinates(n_components)) - 1
+    return (_folded(False, changes),)

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
 
 from manifoldry.blas import one_blas_thread
+from manifoldry.patches.atlas import MAX_SURFACE_RESIDUAL
+from manifoldry.patches.charts import Charts
+from manifoldry.patches.layout import MAX_PATCH_DIMENSION
+from manifoldry.patches.restarts import Contradiction
 from manifoldry.patches.rigid import RigidPatches
-from manifoldry.patches.tesserae import border_pairs, far_pairs, geodesic_start, lay_tesserae
+from manifoldry.patches.tesserae import (
+    border_pairs,
+    far_pairs,
+    geodesic_start,
+    lay_tesserae,
+    stitched_start,
+    wide_labels,
+)
+from manifoldry.quality.comparison import most_trusted
 from manifoldry.run import Run
 from manifoldry.solve.scaling import principal_turn
 from manifoldry.solve.semidefinite import FrameLayout, PairDistances, PairStretch, StretchOptions, stretch_out
@@ -18,9 +30,20 @@ from manifoldry.solve.semidefinite.certificate import ERROR_CLAIM, STRETCH_CLAIM
 from manifoldry.solve.semidefinite.interior import GramSolution, unfold_gram
 from manifoldry.values import Certificate, FloatArray, IntArray, NeighborGraph, Stop, Trace
 
+BORDER_PAIR_FACTOR = 3
+"""Distances kept between two tesserae, as a multiple of r squared. With r squared of them tesserae are hinges: the
+stretch opens a sector of a cone, with rigid errors of 0.03 to 0.19 instead of 0.01."""
+
+MAX_BORDER_PAIRS = 1500
+"""Maximum number of border distances with the default number of each border: 12 of each of 100 tesserae would be 3,000
+and take ten times as long. Fewer hold tesserae as hinges do, which matters less where they are many."""
+
 MAX_GRAM_LENGTHS = 3000
 """Border distances and entries of frames up to which all Gram matrices are searched: the work of a step is a dense
 factorization of that order. 100 tesserae of a surface have 1,300."""
+
+MAX_LENGTH_RATIO = 1e7
+"""Maximum ratio of two border distances: the square of a ratio beyond 1e8 is lost to rounding."""
 
 INNER_SLACK_SHARE = 0.998
 """Share of the slack that the program is solved with: when frames are made orthonormal to rounding every border
@@ -33,6 +56,10 @@ N_EXTRA_DIMENSIONS = 2
 """Dimensions beyond those of the tesserae in which more of them are placed at the most, where `max_rank` says nothing:
 84 tesserae of cities take 7 s in one more, 9 in two and 17 in three. Fewer are used where the dual asks for no more."""
 
+MAX_FLAT_ERROR_RATIO = 5.0
+"""Maximum error of the border distances of tesserae laid flat, relative to that in all dimensions: 2 to 4 on noisy
+rolls that are unfolded, 100 and more on a cone where the descent in two dimensions ends at a wrong layout."""
+
 MIN_VARIANCE_USED = 1e-4
 """Share of the variance from which on a dimension counts in the rank: the central path leaves every one a little, in
 proportion to the gap."""
@@ -40,22 +67,34 @@ proportion to the gap."""
 
 @dataclass(frozen=True)
 class Tessellation:
-    """Tesserae of given labels and residuals, placed by ``stretched``; and how many pairs were kept and stretched.
+    """Tesserae of given labels and charts, placed by ``stretched``; and how many pairs were kept and stretched.
 
-    The ``graph`` is that whose edges across borders were kept.
+    The ``graph`` is that whose edges across borders were kept. ``flat`` has frames and shifts in n_components
+    dimensions, which replace those of ``stretched`` if there are any: see `laid_flat`.
     """
 
     graph: NeighborGraph
     labels: IntArray
     tesserae: RigidPatches
-    residuals: FloatArray
+    charts: Charts
     stretched: Stretched
     n_border_pairs: int
     n_far_pairs: int
+    flat: Stretched | None = None
+
+    @property
+    def residuals(self) -> FloatArray:
+        """Distance of each tessera's points from its chart, relative to its spread."""
+        return self.charts.residuals
+
+    @property
+    def placed(self) -> Stretched:
+        """The tesserae as they are returned: laid flat, or in all dimensions of the largest stretch."""
+        return self.flat or self.stretched
 
     def images(self, n_components: int) -> FloatArray:
         """Return the points in all dimensions used, and at least so many."""
-        placed = np.asarray(self.tesserae.images @ self.stretched.V)
+        placed = np.asarray(self.tesserae.images @ self.placed.V)
         return np.pad(placed, ((0, 0), (0, max(n_components - placed.shape[1], 0))))
 
     def coordinates(self, n_components: int) -> FloatArray:
@@ -75,21 +114,31 @@ class TessellationOptions:
     n_components: int
     width: int
     chart: str
-    n_border_pairs: int
+    n_border_pairs: int | None
     n_pairs: int
     slack: float
     tol: float
     max_rank: int | None
+
+    def pairs_per_border(self, graph: NeighborGraph, labels: IntArray) -> int:
+        """Return how many distances between two tesserae are kept at the most."""
+        if self.n_border_pairs is not None:
+            return self.n_border_pairs
+        i, j = labels[graph.rows()], labels[graph.indices]
+        borders = len(np.unique((i * len(labels) + j)[i < j]))
+        least = self.n_components**2
+        return max(least, min(BORDER_PAIR_FACTOR * least, MAX_BORDER_PAIRS // max(borders, 1)))
 
 
 def place_tesserae(
     X: FloatArray, graph: NeighborGraph, labels: IntArray, options: TessellationOptions, run: Run
 ) -> Tessellation:
     """Return the tesserae of given labels, placed with the largest stretch."""
-    tesserae, residuals = lay_tesserae(X, labels, options.width, options.chart, run)
-    borders = border_pairs(X, graph, labels, options.n_border_pairs)
+    tesserae, charts = lay_tesserae(X, labels, options.width, options.chart, run)
+    borders = border_pairs(X, graph, labels, options.pairs_per_border(graph, labels))
     far = far_pairs(X, graph, labels, options.n_pairs, run)
     rank = max(options.n_components, tesserae.f.shape[1])
+    _refuse_unlike(borders)
     few = count_lengths(tesserae, borders) <= MAX_GRAM_LENGTHS and options.max_rank is None
     limits = StretchOptions(options.tol, options.slack, options.max_rank or rank + N_EXTRA_DIMENSIONS)
     with run.stoppable():
@@ -101,7 +150,55 @@ def place_tesserae(
         if len(borders) and not run.stopped and (not few or stretched.certificate.verdict == "bound only"):
             start = geodesic_start(tesserae, graph, rank, run)
             stretched = tessellate_in_low_rank(tesserae, borders, far, start, limits, run)
-    return Tessellation(graph, labels, tesserae, residuals, stretched, len(borders), len(far))
+    return Tessellation(graph, labels, tesserae, charts, stretched, len(borders), len(far))
+
+
+def wider_tessellation(
+    X: FloatArray, graph: NeighborGraph, dimension: int, options: TessellationOptions, run: Run
+) -> Tessellation:
+    """Return tesserae of the data's own dimension, or one of all points if that keeps neighbors as well."""
+    r, n = options.n_components, len(X)
+    width = min(max(dimension, r), MAX_PATCH_DIMENSION, X.shape[1], n - 1)
+    wide = replace(options, width=width, chart="flat")
+    labels = np.zeros(n, dtype=np.int64), wide_labels(X, graph, width, run)
+    found = [place_tesserae(X, graph, these, wide, run) for these in labels]
+    return found[most_trusted(X, [these.coordinates(r) for these in found], run)]
+
+
+def laid_flat(
+    X: FloatArray, found: Tessellation, options: TessellationOptions, measure: Contradiction, run: Run
+) -> Tessellation:
+    """Return the tessellation in n_components dimensions, if it uses more and is contradicted less when laid flat.
+
+    Distances across borders contradict each other where points are noisy. In more dimensions they are kept better by
+    tesserae that are tilted against each other, whose projection is too short: by a tenth to a third on noisy rolls.
+    Here the same program is solved in n_components dimensions, from tesserae stitched at their borders.
+    """
+    r = options.n_components
+    surface = found.tesserae.f.shape[1] <= r and np.median(found.residuals) <= MAX_SURFACE_RESIDUAL
+    if not surface or options.max_rank is not None or found.stretched.certificate.rank <= r or run.stopped:
+        return found
+    borders = border_pairs(X, found.graph, found.labels, options.pairs_per_border(found.graph, found.labels))
+    far = far_pairs(X, found.graph, found.labels, options.n_pairs, run)
+    start = stitched_start(X, found.tesserae, found.charts, found.graph, r, run)
+    if start is None:
+        return found
+    limits = StretchOptions(options.tol, options.slack, r, near=True)
+    with run.stoppable():
+        flat = replace(found, flat=tessellate_in_low_rank(found.tesserae, borders, far, start, limits, run))
+    fits = flat.placed.error <= max(MAX_FLAT_ERROR_RATIO * found.stretched.error, options.slack**2)
+    return flat if fits and measure(flat.coordinates(r)) < measure(found.coordinates(r)) else found
+
+
+def _refuse_unlike(borders: PairDistances) -> None:
+    """Refuse distances so different that the squares of the short ones are lost to rounding next to the long ones."""
+    least, largest = borders.lengths.min(initial=np.inf), borders.lengths.max(initial=0.0)
+    if largest > MAX_LENGTH_RATIO * least:
+        raise ValueError(
+            f"The distances between neighbors in different patches differ by a factor of {largest / least:.1g}; "
+            f"expected at most {MAX_LENGTH_RATIO:.0g}, for rounding hides the short ones. Leave out the rows that are "
+            "far from all others, or scale the columns."
+        )
 
 
 def count_lengths(pieces: RigidPatches, borders: PairDistances) -> int:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 from manifoldry.csgraph import connected_components
 from manifoldry.neighbors.geodesic import geodesic_lengths
 from manifoldry.neighbors.graph import label_pieces
 from manifoldry.patches.cells import find_cells
-from manifoldry.patches.charts import fit_charts
+from manifoldry.patches.charts import Charts, fit_charts
 from manifoldry.patches.cover import Membership
+from manifoldry.patches.overlaps import find_overlaps
 from manifoldry.patches.rigid import RigidPatches
+from manifoldry.patches.stitch import stitch
 from manifoldry.run import Run
 from manifoldry.solve.scaling import landmark_scaling, place_columns
 from manifoldry.solve.semidefinite import FrameLayout, PairDistances
@@ -69,8 +72,8 @@ def wide_labels(X: FloatArray, graph: NeighborGraph, width: int, run: Run) -> In
     return whole_tesserae(find_cells(X, graph, count, width, run).labels, graph, width + 2)
 
 
-def lay_tesserae(X: Array, labels: IntArray, width: int, kind: str, run: Run) -> tuple[RigidPatches, FloatArray]:
-    r"""Return every tessera in local coordinates :math:`P_\ell`, at most ``width`` of them, and the residuals.
+def lay_tesserae(X: Array, labels: IntArray, width: int, kind: str, run: Run) -> tuple[RigidPatches, Charts]:
+    r"""Return every tessera in local coordinates :math:`P_\ell`, at most ``width`` of them, and the charts.
 
     The homogeneous coordinates of all points are the rows of ``RigidPatches.images``, U' of (3.9). The tesserae are
     labeled 0 to c - 1; the ``kind`` of chart is one of `fit_charts`.
@@ -80,7 +83,7 @@ def lay_tesserae(X: Array, labels: IntArray, width: int, kind: str, run: Run) ->
     charts = fit_charts(X, members, c, min(width, X.shape[1]), run, kind=kind)
     f = charts.coordinates(X, members, run)
     axes = np.zeros((c, 0, f.shape[1]))
-    return RigidPatches(members, f, FrameLayout(charts.sizes), axes, np.zeros((c, 0))), charts.residuals
+    return RigidPatches(members, f, FrameLayout(charts.sizes), axes, np.zeros((c, 0))), charts
 
 
 def border_pairs(X: Array, graph: NeighborGraph, labels: IntArray, most: int) -> PairDistances:
@@ -145,3 +148,23 @@ def geodesic_start(pieces: RigidPatches, graph: NeighborGraph, n_components: int
     lengths, landmarks = geodesic_lengths(graph, run, drawn, at_least=n_components + 2)
     scaling = landmark_scaling(lengths, landmarks, n_components, run)
     return pieces.fitted(place_columns(scaling, lengths, run), proper=False)
+
+
+def stitched_start(
+    X: Array, pieces: RigidPatches, charts: Charts, graph: NeighborGraph, n_components: int, run: Run
+) -> FloatArray | None:
+    """Return frames and shifts in n_components dimensions of tesserae that share the points at their borders.
+
+    Each end of an edge across a border is a point of both tesserae, in both charts, and these are stitched as the
+    patches of `IPA` are. None if that leaves several components.
+    """
+    rows, columns, labels = graph.rows(), graph.indices, pieces.members.patches
+    shared = sp.csr_array((np.ones(len(rows)), (rows, labels[columns])), shape=(len(X), pieces.n_patches))
+    own = sp.csr_array((np.ones(len(X)), (np.arange(len(X)), labels)), shape=shared.shape)
+    members = Membership.of_matrix(shared + own)
+    overlaps = find_overlaps(members, charts.coordinates(X, members, run), pieces.n_patches)
+    stitched = stitch(overlaps[overlaps.holding(charts.sizes)], charts.sizes, run, max_rank=n_components)
+    if stitched.n_components > 1:
+        return None
+    Y = stitched.images(labels, pieces.f)
+    return pieces.fitted(np.pad(Y, ((0, 0), (0, max(n_components - Y.shape[1], 0)))), proper=False)

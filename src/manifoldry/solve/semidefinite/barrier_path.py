@@ -68,13 +68,15 @@ class StretchOptions:
     """Tolerances and limits of `stretch_out`.
 
     The relative gap at which to stop, the half-width of the bands where lengths are kept, and the maximum numbers of
-    dimensions and of Newton steps at one barrier parameter.
+    dimensions and of Newton steps at one barrier parameter. ``near`` says that the start is near the optimum: then the
+    bands have their final width from the first step, and wider ones do not lead away from it.
     """
 
     tol: float = 1e-6
     slack: float = 1e-3
     max_rank: int = 5
     max_iter: int = 60
+    near: bool = False
 
 
 def stretch_out(
@@ -90,7 +92,7 @@ def stretch_out(
     width = start.shape[1]
     V = layout.orthonormal(_widened(start, min(width + 1, options.max_rank) if kept else width, layout, run))
     objective, nearest = [-stretch.total(V)], V
-    slacks = _slacks(options.slack) if kept else [1.0]
+    slacks = (_slacks(options.slack) if not options.near else [options.slack]) if kept else [1.0]
     fitting, stretching = (Newton(layout, BARRIER_DAMPING, MAX_HALVINGS, run) for _ in range(2))
     for slack in slacks:
         if kept:

@@ -1,6 +1,6 @@
 """How often default fits warn on real data, and of what: all methods and clusterings on all real sets.
 
-    MANIFOLDRY_DATA=FOLDER python benchmarks/warning_rates.py [--rows 200] [--few 80] [--sets NAME ...] [--out FILE]
+    python benchmarks/warning_rates.py [--rows 200] [--few 80] [--sets NAME ...] [--out FILE] [--read FILE ...]
 
 Every set is embedded as it comes, raw units included, by ``cls()``, with labels for methods that use them; slow methods
 get fewer rows. Columns in different units are counted apart: that warning is about the input and is right. ``--out``
@@ -27,7 +27,7 @@ from tables import Table
 SLOW = ("MVU", "MVE", "SPE", "EAT", "ColoredMVU", "LandmarkMVU", "FastMVU", "TesseraMap")
 """Methods that get few rows."""
 
-MAX_COLUMNS = 256
+MAX_COLUMNS = 64
 """Columns of images that are embedded, evenly taken: the time of a fit grows with them, its warnings do not."""
 
 KINDS = {
@@ -122,7 +122,14 @@ def main() -> None:
     parser.add_argument("--few", type=int, default=80)
     parser.add_argument("--sets", nargs="*", default=[*datasets.available(), "diabetes"])
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--read", type=Path, nargs="*", help="what earlier runs wrote, in place of new fits")
     given = parser.parse_args()
+    done = [row for path in given.read for row in json.loads(path.read_text())] if given.read else measured(given)
+    store(done, given)
+
+
+def measured(given: argparse.Namespace) -> list[Row]:
+    """Fit everything, and return what was warned of."""
     cards = (*methods(), *clusterings())
     done: list[Row] = []
     for name, (X, y) in real_sets(given.sets, given.rows).items():
@@ -130,8 +137,13 @@ def main() -> None:
             step = max(1, len(X) // given.few) if card.name in SLOW else 1
             done.append({"method": card.name, "set": name, **warned(card.cls, X[::step], y[::step])})
         print(summary(name, [row for row in done if row["set"] == name]), flush=True)
-    if given.out:
-        given.out.write_text(json.dumps(done, indent=1), encoding="utf-8")
+        if given.out:
+            given.out.write_text(json.dumps(done, indent=1), encoding="utf-8")
+    return done
+
+
+def store(done: list[Row], given: argparse.Namespace) -> None:
+    """Print and store the tables."""
     seconds = sum(row["seconds"] for row in done)
     caption = (
         f"Default fits on {len({row['set'] for row in done})} real sets of {given.rows} rows ({given.few} for slow "

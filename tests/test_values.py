@@ -213,3 +213,17 @@ def test_a_value_below_its_bound_is_refused():
     with pytest.raises(ValueError, match="below its bound"):
         certificate(1.0, 5.0)
     assert certificate(1.0, 1.0 + 1e-9, noise=1e-8).gap == 0.0
+
+
+def test_values_are_represented_in_one_short_line():
+    graph = NeighborGraph.from_rows(np.array([[1], [0]]), np.ones((2, 1)))
+    spectrum = Spectrum(np.ones(3), np.ones((300, 3)), np.zeros(3))
+    trace = Trace(np.arange(500.0), Stop.COMPLETED)
+    certificate = Certificate(1.0, 1.0, 2, "the claim", 1e-3)
+    embedding = Embedding(np.zeros((1000, 2)), graph, spectrum, trace, certificate, notes={"a": np.ones(1000)})
+    for value in (graph, spectrum, trace, certificate, embedding):
+        assert repr(value).startswith(f"{type(value).__name__}(")
+        assert "\n" not in repr(value)
+        assert "array" not in repr(value)
+    assert repr(trace) == "Trace(objective=<float64 500>, stop=Stop.COMPLETED)"
+    assert "coordinates=<float64 1000 x 2>" in repr(embedding)

@@ -285,3 +285,12 @@ def test_the_dimension_named_is_that_of_the_diagnosis():
     assert any(named in sentence for sentence in told.verdicts)
     few = compare(X[:12], "keep distances", None, methods=["PCA"])  # of too few points for a consensus
     assert any("around their points the data have about" in sentence for sentence in few.verdicts)
+
+
+def test_columns_in_different_units_are_said_once_and_first():
+    X = np.random.default_rng(5).normal(size=(80, 5)) * [1, 1, 900, 1, 1]
+    found = compare(X, purpose="keep distances", methods=("PCA", "Isomap"))
+    assert found.verdicts[0].startswith("Column 2 holds 100.0% of the squared distances between rows")
+    assert not any("squared distances" in told for entry in found.ranking for told in entry.warnings)
+    scaled = compare(X / X.std(axis=0), purpose="keep distances", methods=("PCA", "Isomap"))
+    assert not any("squared distances" in told for told in scaled.verdicts)

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from helpers import among, make, problems
+from helpers import among, make
 from manifoldry import (
     LPP,
     NMF,
@@ -29,6 +29,7 @@ from manifoldry import (
     methods,
 )
 from manifoldry.base import Embedder, estimator
+from manifoldry.base.advice import problems
 from manifoldry.values import Certificate, Embedding
 from manifoldry.warnings import remark, warn
 

@@ -42,7 +42,7 @@ def test_localized_pairs_are_skipped_while_others_are_left():
     found, notes = skip_localized(whole.head, 2, 6, 0.02)
     assert found.values.tolist() == [1.0, 3.0]
     assert notes["skipped_eigenvectors"] == 2
-    assert "min_participation=0" in notes["advice"][0]
+    assert "min_participation=0" in notes["remarks"][0]
     found, notes = skip_localized(whole.head, 5, 6, 0.02)  # four others: the first localized one stays
     assert found.values.tolist() == [0.0, 1.0, 3.0, 4.0, 5.0]
     assert "1 coordinate is carried" in notes["advice"][-1]

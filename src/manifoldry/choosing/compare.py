@@ -13,6 +13,7 @@ from scipy.sparse import issparse
 from sklearn.base import clone
 
 from manifoldry import check
+from manifoldry.base.advice import problems
 from manifoldry.blocks import entries_of, some_rows
 from manifoldry.choosing.budget import Clock, growth, refusal
 from manifoldry.choosing.candidates import Candidate, baseline_name, candidates, checked_methods
@@ -26,6 +27,7 @@ from manifoldry.choosing.purposes import Purpose, purpose_of, ranked
 from manifoldry.choosing.reasons import DataFacts, reasons, verdicts
 from manifoldry.dimension import Consensus, consensus
 from manifoldry.geometry.dimension import intrinsic_dimension
+from manifoldry.geometry.scales import dominating_columns
 from manifoldry.neighbors.shared import shared_neighbors
 from manifoldry.quality.null_comparison import MIN_JUDGED_POINTS, null_comparison
 from manifoldry.registry import methods as registered
@@ -205,6 +207,7 @@ def _ranked(task: ComparisonTask, clock: Clock, run: Run, rows: IntArray, n_poin
         replace(entry, reasons=reasons(task.purpose, figures, place)) for place, (_, entry) in enumerate(ranking)
     )
     said = [
+        *_scales(task),
         *verdicts(task.purpose, figures, _facts(task, judge, seed, run)),
         *_clusters_seen(task, ranking[0][1], clock, run),
         *_about(judge, int(suggestion)),
@@ -270,8 +273,7 @@ def _held_out(candidate: Candidate, task: ComparisonTask, seed: int) -> dict[str
 def _warnings(model: Any) -> tuple[str, ...]:
     """Return what the fit says about itself; certificates are no warnings."""
     diagnostics = getattr(model, "diagnostics_", {})
-    proven = {getattr(getattr(model, name, None), "sentence", None) for name in ("certificate_", "error_certificate_")}
-    advice = [sentence for sentence in diagnostics.get("advice", ()) if sentence not in proven]
+    advice = list(problems(model))[("dominating_columns" in diagnostics) :]  # that is a verdict, said once for all
     if diagnostics.get("stopped"):
         advice.insert(0, "It was stopped when the budget was used up: more time would improve it.")
     return tuple(dict.fromkeys(advice))
@@ -309,6 +311,13 @@ def _clusters_seen(task: ComparisonTask, best: ComparedMethod, clock: Clock, run
         except FIT_ERRORS:
             return []
     return [f"In the picture by {best.name}: {found.sentence}"]
+
+
+def _scales(task: ComparisonTask) -> list[str]:
+    """Return that few columns dominate the distances, which decides all comparisons, if they do."""
+    found = dominating_columns(task.X, task.metric)
+    advice = "Scale the columns (StandardScaler) and compare again, unless all have the same unit."
+    return [] if found is None else [f"{found.sentence()} {advice}"]
 
 
 def _about(judge: LayoutJudge, n_neighbors: int) -> list[str]:

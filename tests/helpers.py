@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from manifoldry.base.look import CERTIFICATES
+from manifoldry.base.advice import certificates_of
+from manifoldry.base.advice import problems as found_problems
 from manifoldry.choosing.auto import AutoEmbedding
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.sample import Sample
@@ -134,10 +135,9 @@ def in_new_process(script, **variables):
 
 
 def problems(model):
-    """Return the sentences of a fitted model's advice that are not those of its certificates."""
-    certificates = [getattr(model, name) for name in CERTIFICATES if hasattr(model, name)]
-    proven = {certificate.sentence for certificate in certificates}
-    return tuple(sentence for sentence in model.diagnostics_["advice"] if sentence not in proven)
+    """Return the findings of a fitted model that are worth a warning and not those of its certificates."""
+    sentences = {certificate.sentence for certificate in certificates_of(model)}
+    return tuple(sentence for sentence in found_problems(model) if sentence not in sentences)
 
 
 def graph_of(n, edges):

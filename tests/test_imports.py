@@ -14,6 +14,7 @@ MODULES = sorted(ROOT.rglob("*.py"))
 
 FLOOR = {
     "values",
+    "one_line",
     "run",
     "check",
     "parameters",
@@ -43,7 +44,8 @@ MAY_IMPORT = {
     "blocks": FLOOR | {"tables"},
     "tables": FLOOR | {"datasets", "storage"},
     "compiled": set(),
-    "values": {"run"},  # for a type only, see below
+    "one_line": set(),
+    "values": {"one_line", "run"},  # for a type only, see below
     "run": {"values", "blas", "memory", "warnings"},
     "check": {"values"},
     "datasets": FLOOR,
@@ -52,7 +54,7 @@ MAY_IMPORT = {
     "solve": FLOOR | {"compiled", "neighbors", "geometry"},
     "extend": FLOOR | STEPS,
     "quality": FLOOR | STEPS | {"blocks"},
-    "base": FLOOR | STEPS | {"blocks", "extend", "quality", "storage"},
+    "base": FLOOR | STEPS | {"blocks", "extend", "quality", "registry", "storage"},
     "patches": FLOOR | STEPS | {"blocks", "extend", "quality"},
     "embedders": FLOOR | STEPS | {"base", "blocks", "extend", "patches", "quality", "registry"},
     "clusters": FLOOR | STEPS | {"base", "blocks", "extend", "quality", "registry", "storage"},

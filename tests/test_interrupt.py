@@ -105,7 +105,7 @@ def pressing_any(stage, times):
 def test_the_layout_reached_is_kept_with_a_warning(method):
     stage, settings = ITERATIVE[method]
     model = method(callback=pressing_any(stage, 1), **settings)
-    with pytest.warns(UserWarning, match=rf"^Interrupted in the stage '{stage}': the result is the one reached so far"):
+    with pytest.warns(UserWarning, match=rf"Interrupted in the stage '{stage}': the result is the one reached so far"):
         model.fit(bent_sheet(60))
     assert model.diagnostics_["stopped"] is True
     assert model.trace_.stop is Stop.INTERRUPTED

@@ -86,6 +86,11 @@ CLUSTERINGS: Mapping[str, str] = {
 """Where each clustering lives."""
 
 
+PICTURE_FAMILIES = ("scaling", "geodesic", "local", "unfolding", "neighbor", "network")
+"""Families of methods that are meant for pictures, which should not be worse than PCA's; linear maps, kernels, factors
+and spectral features have other purposes."""
+
+
 @dataclass(frozen=True)
 class Card:
     """What there is to know about a method before using it.
@@ -181,6 +186,19 @@ def clusterings() -> tuple[Card, ...]:
     True
     """
     return _filed(CLUSTERINGS)
+
+
+def is_for_pictures(cls: type) -> bool:
+    """Tell whether a class is meant for pictures; of a class without a card that is assumed.
+
+    Examples
+    --------
+    >>> from manifoldry import FastICA, Isomap
+    >>> is_for_pictures(Isomap), is_for_pictures(FastICA)
+    (True, False)
+    """
+    card = _cards.get(cls.__name__)
+    return card is None or card.family in PICTURE_FAMILIES
 
 
 def _filed(table: Mapping[str, str]) -> tuple[Card, ...]:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from manifoldry.one_line import OneLine
+
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
@@ -24,8 +26,8 @@ Extension = Callable[[Array, "Run"], FloatArray]
 """New points (n_new, n_features) to coordinates (n_new, n_components), or back; picklable."""
 
 
-@dataclass(frozen=True)
-class NeighborGraph:
+@dataclass(frozen=True, repr=False)
+class NeighborGraph(OneLine):
     """Who is near whom, and how far, in compressed rows.
 
     Row ``i`` lists the neighbors of point ``i``, never ``i`` itself: in ascending order of length where a search
@@ -146,8 +148,8 @@ class NeighborGraph:
         )
 
 
-@dataclass(frozen=True)
-class Spectrum:
+@dataclass(frozen=True, repr=False)
+class Spectrum(OneLine):
     """Eigenpairs in order, with their residuals and what was left out.
 
     Parameters
@@ -205,13 +207,14 @@ class Stop(enum.Enum):
     """Why an iteration ended, as a sentence of advice."""
 
     CONVERGED = "The iteration converged to the requested tolerance."
+    COMPLETED = "The iteration did all the steps that were asked for; this method does not end earlier."
     LIMIT = "The iteration reached its limit before the tolerance; raise max_iter or tol."
     ASKED = "The callback asked to stop; the result is the best one reached so far."
     INTERRUPTED = "The fit was interrupted; the result is the one reached so far."
 
 
-@dataclass(frozen=True)
-class Trace:
+@dataclass(frozen=True, repr=False)
+class Trace(OneLine):
     """What an iteration did and why it stopped.
 
     Parameters
@@ -242,8 +245,8 @@ class Trace:
         return len(self.objective) - 1 if self.steps is None else int(self.steps[-1])
 
 
-@dataclass(frozen=True)
-class Certificate:
+@dataclass(frozen=True, repr=False)
+class Certificate(OneLine):
     """How far from the global optimum of its program a semidefinite solution can be.
 
     Parameters
@@ -321,8 +324,8 @@ class Certificate:
         return float(difference / size) if difference > self.noise else 0.0
 
 
-@dataclass(frozen=True)
-class Embedding:
+@dataclass(frozen=True, repr=False)
+class Embedding(OneLine):
     """Coordinates, and everything the method can say about them.
 
     Parameters

@@ -1,23 +1,98 @@
-"""What the library warns of, and how: the warning points at the user's own line, however deep it arose."""
+"""What the library warns of, and how: once per fit, at the user's own line, however deep it arose."""
 
 from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 INSIDE = ("manifoldry.", "sklearn.", "concurrent.", "contextlib")
 """Packages whose frames lie between a warning and the line that the user wrote."""
 
-
-class DisconnectedWarning(UserWarning):
-    """The neighbor graph has several components, and they were joined or left out."""
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class EmbeddingWarning(UserWarning):
     """The fitted layout shows less than it seems to; ``diagnostics_["advice"]`` holds the findings."""
 
 
-def warn(message: str, category: type[Warning] = UserWarning) -> None:
+class DisconnectedWarning(EmbeddingWarning):
+    """The neighbor graph has several components, and they were joined or left out."""
+
+
+@dataclass
+class Collected:
+    """What the steps of one fit have warned of and remarked so far, to be ranked and reported when it ends."""
+
+    model: Any
+    warnings: list[tuple[str, type[Warning]]] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+
+_collected: ContextVar[Collected | None] = ContextVar("collected", default=None)
+
+
+@contextmanager
+def collecting(model: Any) -> Iterator[Collected]:
+    """Collect the warnings and remarks of a fit; those that nobody has reported by its end are issued one by one."""
+    outer = _collected.get()
+    if outer is not None and outer.model is model:  # a fit that calls itself, with a sample of the rows
+        yield outer
+        return
+    found = Collected(model)
+    token = _collected.set(found)
+    try:
+        yield found
+    finally:
+        _collected.reset(token)
+        for message, category in found.warnings:
+            issue(message, category)
+
+
+def collects(method: F) -> F:
+    """Return a method that fits its estimator, with its warnings collected."""
+
+    @wraps(method)
+    def collected(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with collecting(self):
+            return method(self, *args, **kwargs)
+
+    return cast(F, collected)
+
+
+def take_collected(model: Any) -> Collected:
+    """Return what the fit of this model has collected so far, and forget it."""
+    found = _collected.get()
+    if found is None or found.model is not model:
+        return Collected(model)
+    taken = Collected(model, found.warnings[:], found.remarks[:])
+    found.warnings.clear()
+    found.remarks.clear()
+    return taken
+
+
+def warn(message: str, category: type[Warning] = EmbeddingWarning, *, now: bool = False) -> None:
+    """Issue a warning, during a fit as one of its findings when it ends, unless it is of use only ``now``."""
+    found = _collected.get()
+    if found is None or now:
+        issue(message, category)
+    else:
+        found.warnings.append((message, category))
+
+
+def remark(message: str) -> None:
+    """Keep a sentence for the diagnostics of the fit under way, if there is one; it is never warned of."""
+    found = _collected.get()
+    if found is not None:
+        found.remarks.append(message)
+
+
+def issue(message: str, category: type[Warning]) -> None:
     """Issue a warning at the innermost line outside this package and scikit-learn."""
     level, frame = 1, sys._getframe(0)
     while frame.f_back is not None and f"{frame.f_globals.get('__name__', '')}.".startswith(INSIDE):

@@ -276,7 +276,7 @@ def test_geodesics_between_components_are_infinite_or_bridged():
     assert np.isinf(apart.rows(np.array([0]))[0, 6:]).all()
     assert apart.rows(np.array([0]))[0, 5] == 25.0
     assert notes == {"components": 2}
-    with pytest.warns(match="2 components; .* too many for n_clusters=1"):
+    with pytest.warns(match=r"2 connected components, .* n_clusters \(now 1\)"):
         joined, notes = graph_geodesics(X, graph, 1, "euclidean", Run(0, 1))
     assert joined.rows(np.array([0]))[0, 6] == 100.0**2
     assert notes["bridges"].tolist() == [[5.0, 6.0, 95.0]]

@@ -112,7 +112,7 @@ def test_every_component_has_a_medoid_where_there_are_enough(cls):
 
 def test_fewer_clusters_than_components_are_bridged():
     X = np.concatenate([two_sheets(), two_sheets()[:30] + 200.0])
-    with pytest.warns(manifoldry.DisconnectedWarning, match="3 components; .* too many for n_clusters=2"):
+    with pytest.warns(manifoldry.DisconnectedWarning, match=r"3 connected components, .* n_clusters \(now 2\)"):
         model = LDLC(n_clusters=2, n_components=1, n_neighbors=5).fit(X)
     assert len(model.diagnostics_["bridges"]) == 2
     assert model.n_clusters_ == 2

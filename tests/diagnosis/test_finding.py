@@ -37,7 +37,7 @@ def test_a_diagnosis_cannot_be_changed():
 
 
 def test_the_report_reads_problems_first_and_what_is_fine_in_a_line():
-    assert repr(Diagnosis(FOUND, "some rows")) == (
+    assert str(Diagnosis(FOUND, "some rows")) == (
         "Diagnosis of some rows: 1 problem, 2 notes\n"
         "! three: Three is wrong.\n"
         "  -> do this\n"

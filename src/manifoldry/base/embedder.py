@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
+from manifoldry.base.advice import repr_with_advice
 from manifoldry.base.blockwise import (
     MAP_PARAMETERS,
     BlockFit,
@@ -23,7 +24,7 @@ from manifoldry.base.blockwise import (
     sampled_targets,
 )
 from manifoldry.base.estimator import estimator, fitted, validated_places, validated_rows
-from manifoldry.base.look import keep_advice, repr_with_advice
+from manifoldry.base.look import keep_advice
 from manifoldry.base.notebook import embedding_html
 from manifoldry.base.sklearn_bases import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, available_if
 from manifoldry.base.suggestion import by_dimension
@@ -36,6 +37,7 @@ from manifoldry.run import Run
 from manifoldry.solve.spectrum import Suggestion
 from manifoldry.storage import save_estimator
 from manifoldry.values import Certificate, Embedding, FloatArray, IntArray, NeighborGraph, Spectrum, Trace
+from manifoldry.warnings import collects
 
 Seed = int | Annotated[Any, Described("a numpy Generator or RandomState")] | None
 Metric = str | Callable[..., Any]
@@ -84,10 +86,13 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
     """Whether a place is led back to the rows by its neighbors in the embedding, unless the method knows better."""
     _of_columns: ClassVar[bool] = False
     """Whether the result is tied to the columns: it follows their order, signs and shifts, but not a rotation."""
+    _ignores_units: ClassVar[bool] = False
+    """Whether the result does not depend on the units of the columns."""
     _admits_missing: ClassVar[bool] = False
     """Whether rows may have missing entries, NaN, which the method's model then has a place for."""
     _blockwise: ClassVar[BlockFit] = BlockFit()
 
+    @collects
     def fit(self, X: Any, y: Any = None) -> Self:
         """Embed the rows of ``X``.
 

@@ -22,7 +22,7 @@ from manifoldry.neighbors.shared import known_neighbors
 from manifoldry.parameters import check_parameters
 from manifoldry.run import Run
 from manifoldry.values import Array, Embedding, NeighborGraph
-from manifoldry.warnings import EmbeddingWarning, warn
+from manifoldry.warnings import EmbeddingWarning, collecting, warn
 
 M = TypeVar("M")
 
@@ -122,8 +122,9 @@ def grow(model: M, X: Any, old: Any, embed: Callable[[Any, Run], Embedding]) -> 
     check.metric(anything._metric, ())
     check.metric_params(anything._metric, getattr(model, "metric_params", None))
     rows, run = rows_so_far(model, X, old), anything._run()
-    anything._check_parameters(rows.shape[0])
-    fitted: M = anything._fit_points(rows, run, lambda: embed(rows, run))
+    with collecting(model):
+        anything._check_parameters(rows.shape[0])
+        fitted: M = anything._fit_points(rows, run, lambda: embed(rows, run))
     return fitted
 
 

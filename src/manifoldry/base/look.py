@@ -5,7 +5,7 @@ The rank measures come from a sample of bounded size, so the look takes some hun
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,16 +13,18 @@ import numpy as np
 from scipy.sparse import issparse
 
 from manifoldry import check
+from manifoldry.base.advice import report
 from manifoldry.blas import one_blas_thread
 from manifoldry.geometry.principal import leading_scores
 from manifoldry.neighbors.lists import distinct_rows
 from manifoldry.neighbors.metrics import row_map
 from manifoldry.neighbors.pairwise import distance_rows, distances_to_others, nearest
-from manifoldry.quality.layout import crowding, ruled_axes
+from manifoldry.quality.layout import RuledAxis, crowding, ruled_axes
 from manifoldry.quality.ranks import nearness, ranks_of, share_kept
+from manifoldry.registry import is_for_pictures
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
-from manifoldry.warnings import EmbeddingWarning, warn
+from manifoldry.warnings import take_collected
 
 MIN_LOOKED_AT = 30
 """Least number of points of which anything is said: fewer are seen one by one."""
@@ -31,8 +33,7 @@ MAX_POPULATION = 3000
 """Maximum number of points among which neighbors are compared."""
 
 COMPARED = (100, 500, 2000)
-"""Numbers of points whose neighbors are compared: most layouts pass with the first, most others fall with the second,
-and the third tells 0.005 apart."""
+"""Numbers of points whose neighbors are compared, until it is decided whether the layout is worse than PCA."""
 
 MAX_POPULATION_ENTRIES = 10_000_000
 """Maximum number of entries (rows times columns) of the compared population: 80 MB."""
@@ -46,10 +47,20 @@ MAX_CROWD_SAMPLE = 500
 """Maximum number of crowded points whose rows are compared with each other."""
 
 MAX_CROWDED_SHARE = 0.2
-"""Maximum share of the points on crowded places without a finding."""
+"""Maximum share of the points in crowded cells of a plot without a remark; of a method for pictures more than
+`TOO_CROWDED_SHARE` are worth a warning."""
 
-MAX_RULED_SHARE = 0.5
-"""Maximum share of an axis's variance that a handful of points may hold without a finding."""
+TOO_CROWDED_SHARE = 0.3
+
+MAX_DOMINATED_SHARE = 0.5
+"""Maximum share of an axis's variance that a handful of points may hold without a remark; rare kinds of cells, which
+are no outliers, hold 57 %."""
+
+TOO_DOMINATED_SHARE = 0.8
+"""The same without a warning: beyond, the other points cannot be distinguished along that axis."""
+
+N_ROWS_NAMED = 3
+"""Rows of each axis that a sentence names: enough to find them."""
 
 MIN_AXIS_EXTENT = 1e-6
 """Least extent of an axis relative to the longest without a finding: below, nothing can be seen along it."""
@@ -57,11 +68,8 @@ MIN_AXIS_EXTENT = 1e-6
 MIN_TRUST = 0.55
 """Least trustworthiness without a finding: points laid out at random have 0.5, and a little more if they are few."""
 
-MIN_DIFFERENCE = 0.005
-"""Least difference in trustworthiness that is worth a sentence."""
-
-CERTIFICATES = ("certificate_", "error_certificate_")
-"""The attributes of a fitted estimator that prove something."""
+MIN_DIFFERENCE = 0.02
+"""Least difference in trustworthiness that is worth a sentence: smaller ones cannot be seen in a picture."""
 
 STANDARD_ERRORS = 2.5
 """Standard errors by which trustworthiness must differ to be decided: wrong by chance in one fit of 160."""
@@ -70,7 +78,7 @@ STANDARD_ERRORS = 2.5
 def keep_advice(model: Any, X: Any, run: Run) -> None:
     """Add to ``diagnostics_["advice"]`` what is wrong with the fitted layout and what is proven, and warn once.
 
-    A certificate's sentence is always among the advice; it is no reason for a warning unless it proves nothing.
+    A certificate's sentence is always among the advice; it is not a reason for a warning unless it proves nothing.
 
     Parameters
     ----------
@@ -82,51 +90,59 @@ def keep_advice(model: Any, X: Any, run: Run) -> None:
         For the sample and the seconds.
     """
     with run.stage("look"), one_blas_thread():
-        own = tuple(model.diagnostics_.get("advice", ()))
         look = look_at(X, model.embedding_, model, run)
-        found = (*own, *look.sentences)
     if look.figures:
         model.diagnostics_["figures"] = look.figures
-    certificates = [getattr(model, name) for name in CERTIFICATES if hasattr(model, name)]
-    model.diagnostics_["advice"] = (*found, *(certificate.sentence for certificate in certificates))
     model.diagnostics_["seconds"]["look"] = run.seconds["look"]
-    unproven = (certificate.sentence for certificate in certificates if certificate.verdict == "bound only")
-    if told := " ".join((*found, *unproven)):
-        warn(f"{type(model).__name__}: {told}", EmbeddingWarning)
+    model.diagnostics_["remarks"] = (*model.diagnostics_.get("remarks", ()), *look.remarks)
+    report(model, X, take_collected(model), look.causes, look.symptoms)
 
 
 @dataclass(frozen=True)
 class Look:
-    """What a look at a layout found: sentences, and how many neighbors it keeps, beside principal components.
+    """What a look at a layout found: defects of the input and of the layout, and how many neighbors it keeps.
 
     The figures are ``trustworthiness``, ``continuity`` and ``knn_kept``, as in `quality.score` but among a sample of
     ``n_among`` points, at ``n_compared`` of them; ``pca`` has those of as many principal components. Without distances
     to compare with there are none.
     """
 
-    sentences: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
+    symptoms: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     figures: dict[str, Any] = field(default_factory=dict)
 
 
 def look_at(X: Any, Y: Array, model: Any, run: Run) -> Look:
     """Return what there is to say about a layout of ``X``."""
     placed = np.flatnonzero(np.isfinite(Y).all(axis=1))
-    if len(placed) < len(Y):  # pieces of the graph that were left out
+    if len(placed) < len(Y):  # components of the graph that were left out
         X, Y = _some(X, placed, model), Y[placed]
     if len(Y) < MIN_LOOKED_AT:
         return Look()
     Y = np.asarray(Y, dtype=float)
+    plotted = Y[:, : 3 if Y.shape[1] == 3 else 2]
     compared = _compare_neighbors(X, Y, model, run)
-    rulers = _rulers(Y, graph=hasattr(model, "n_neighbors"))
-    found = (*_rounded_rows(X, model), *_flat_axes(Y), *_crowds(X, Y, model, run), *rulers)
-    if compared is None:
-        return Look(found)
-    return Look((*found, *_lost_neighbors(compared, len(Y), model)), compared.figures)
+    causes = tuple(_rounded_rows(X, model))
+    random = () if compared is None else _at_random(compared, model)
+    lost = () if compared is None else _worse_than_pca(compared, len(Y), model)
+    axes = ruled_axes(plotted)
+    too_far = [each for each in axes if each.share > TOO_DOMINATED_SHARE]
+    far = [each for each in axes if MAX_DOMINATED_SHARE < each.share <= TOO_DOMINATED_SHARE]
+    crowds = tuple(_crowds(X, plotted, model, run))
+    crowded = is_for_pictures(type(model)) and crowding(plotted).share > TOO_CROWDED_SHARE
+    return Look(
+        causes,
+        (*random, *_flat_axes(plotted), *_dominated(too_far, len(Y), model), *(crowds if crowded else ()), *lost),
+        (*_dominated(far, len(Y), model), *(() if crowded else crowds)),
+        {} if compared is None else compared.figures,
+    )
 
 
 def findings(X: Any, Y: Array, model: Any, run: Run) -> tuple[str, ...]:
     """Return a sentence about everything that makes a layout of ``X`` useless."""
-    return look_at(X, Y, model, run).sentences
+    look = look_at(X, Y, model, run)
+    return (*look.causes, *look.symptoms, *look.remarks)
 
 
 def _some(X: Any, rows: IntArray, model: Any) -> Any:
@@ -135,13 +151,6 @@ def _some(X: Any, rows: IntArray, model: Any) -> Any:
     if isinstance(X, NeighborGraph) or (issparse(X) and square):
         return X
     return X[np.ix_(rows, rows)] if square else X[rows]
-
-
-def repr_with_advice(text: str, model: Any) -> str:
-    """Return the representation of an estimator with the findings of its fit below, and to which rows that was."""
-    diagnostics = getattr(model, "diagnostics_", {})
-    told = [f"Fitted to {diagnostics['fitted_to']}."] if "fitted_to" in diagnostics else []
-    return "\n".join([text, *(f"  # {sentence}" for sentence in (*told, *diagnostics.get("advice", ())))])
 
 
 def _rounded_rows(X: Any, model: Any) -> Iterator[str]:
@@ -155,25 +164,31 @@ def _flat_axes(Y: FloatArray) -> Iterator[str]:
     extents = np.ptp(Y, axis=0)
     flat = np.flatnonzero(extents <= MIN_AXIS_EXTENT * extents.max())
     if len(flat):
-        axes = ", ".join(str(axis + 1) for axis in flat)
+        one = len(flat) == 1
+        which = f"Axis {flat[0] + 1} of the layout is" if one else f"Axes {_listed(flat + 1)} of the layout are"
         yield (
-            f"Axis {axes} of the layout is constant, so there is nothing to see along it: lower n_components, or check "
-            "whether the data has so many dimensions."
+            f"{which} constant, so there is nothing to see along {'it' if one else 'them'}: lower n_components, or "
+            "check whether the data has as many dimensions."
         )
+
+
+def _listed(numbers: Iterable[Any]) -> str:
+    *others, last = map(str, numbers)
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _crowds(X: Any, Y: FloatArray, model: Any, run: Run) -> Iterator[str]:
     found = crowding(Y)
     if found.share <= MAX_CROWDED_SHARE or _mostly_identical(X, found.points, run):
         return
-    places = "one place" if found.n_places == 1 else f"{found.n_places} places"
-    more = "more neighbors, " if hasattr(model, "n_neighbors") else ""
-    instead = f"Try {more}scaled columns, or another method."
+    spots = "one spot" if found.n_places == 1 else f"{found.n_places} spots"
+    more = "a larger n_neighbors or " if hasattr(model, "n_neighbors") else ""
+    instead = f"try {more}another method"
     if getattr(model, "densmap", False):
-        instead = "Try a lower dens_lambda, leave outliers out, which densMAP draws far away, or plot without them."
+        instead = "try a lower dens_lambda, or zoom in: densMAP draws outliers far away"
     yield (
-        f"{found.share:.0%} of the points fall on {places} of the plot, each a hundredth of its width: what is inside "
-        f"cannot be seen. {instead}"
+        f"{found.share:.0%} of the points lie in {spots} of the plot, a hundredth of its width"
+        f"{'' if found.n_places == 1 else ' each'}, and what is inside cannot be seen: {instead}."
     )
 
 
@@ -185,16 +200,22 @@ def _mostly_identical(X: Any, points: IntArray, run: Run) -> bool:
     return 2 * len(distinct_rows(X[some])[0]) < len(some)
 
 
-def _rulers(Y: FloatArray, *, graph: bool) -> Iterator[str]:
-    ruled = [found for found in ruled_axes(Y) if found.share > MAX_RULED_SHARE]
-    if not ruled:
+def _dominated(found: Sequence[RuledAxis], n: int, model: Any) -> Iterator[str]:
+    """Yield which points dominate these axes."""
+    if not found:
         return
-    axes = " and ".join(str(found.axis + 1) for found in ruled)
-    rows = ", ".join(map(str, dict.fromkeys(int(row) for found in ruled for row in found.points[:3])))
+    rows = list(dict.fromkeys(int(row) for each in found for row in each.points[:N_ROWS_NAMED]))
+    count = len(found[0].points)
+    named = f"row{'' if count == 1 else 's'} {', '.join(map(str, rows))}{', ...' if count > len(rows) else ''}"
+    axes = f"axis {found[0].axis + 1}" if len(found) == 1 else f"axes {_listed(each.axis + 1 for each in found)}"
+    more = ", a larger n_neighbors" if hasattr(model, "n_neighbors") else ""
+    hold, these, are = (
+        ("holds", "this row", "it is an outlier") if count == 1 else ("hold", "these rows", "they are outliers")
+    )
     yield (
-        f"{len(ruled[0].points)} of {len(Y):,} points (rows {rows}, ...) hold "
-        f"{min(found.share for found in ruled):.0%} of the variance of axis {axes}: they are outliers"
-        f"{' or hardly attached to the rest. Leave them out, or raise n_neighbors' if graph else '. Leave them out'}."
+        f"{count} of {n:,} points ({named}) {hold} "
+        f"{min(each.share for each in found):.0%} of the variance of {axes}, so the others lie close together there: "
+        f"inspect {these}, and try RobustScaler{more} or a robust method if {are}."
     )
 
 
@@ -219,19 +240,21 @@ def _compare_neighbors(X: Any, Y: FloatArray, model: Any, run: Run) -> _Comparis
     return replace(seen, figures=_figures(away, Y[points], rows, principal))
 
 
-def _lost_neighbors(seen: _Comparison, n: int, model: Any) -> Iterator[str]:
-    """Yield whether neighbors are kept no better than at random, or less well than by principal components."""
-    if seen.harmless:
-        return
-    if seen.no_better_than_chance:
+def _at_random(seen: _Comparison, model: Any) -> Iterator[str]:
+    """Yield whether neighbors are kept no better than at random; units that a method ignores are in the distances."""
+    if seen.no_better_than_chance and not getattr(model, "_ignores_units", False):
         yield (
             f"Neighbors in the layout are hardly more often neighbors in the data than at random (trustworthiness "
             f"{seen.trust:.2f}; 0.5 is chance, 1 is best): {_instead(model)}."
         )
-    if seen.lost > MIN_DIFFERENCE:
+
+
+def _worse_than_pca(seen: _Comparison, n: int, model: Any) -> Iterator[str]:
+    """Yield whether a method for pictures keeps neighbors less well than principal components."""
+    if seen.harmful and is_for_pictures(type(model)):
         yield (
-            f"Neighbors are kept less well than by PCA (trustworthiness {seen.trust:.3f}, PCA "
-            f"{seen.trust + seen.lost:.3f}{_of_sample(seen.figures['n_compared'], n)}): {_instead(model)}."
+            f"Neighbors are kept less well than by PCA (trustworthiness {seen.trust:.2f}, PCA "
+            f"{seen.trust + seen.lost:.2f}{_of_sample(seen.figures['n_compared'], n)}): {_instead(model)}."
         )
 
 
@@ -250,8 +273,8 @@ class _Comparison:
 
     @property
     def harmful(self) -> bool:
-        """Whether comparing more points would hardly change what is found."""
-        return self.lost - STANDARD_ERRORS * self.lost_error > MIN_DIFFERENCE
+        """Whether the loss matters, and is not one of the sample alone."""
+        return self.lost > max(MIN_DIFFERENCE, STANDARD_ERRORS * self.lost_error)
 
     @property
     def harmless(self) -> bool:

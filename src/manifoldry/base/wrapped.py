@@ -6,6 +6,7 @@ import functools
 import inspect
 import numbers
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
@@ -13,12 +14,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.arrays import on_host
+from manifoldry.base.advice import NotConvergedWarning, repr_with_advice
 from manifoldry.base.blockwise import (
     BlockFit,
     bare,
@@ -29,7 +32,7 @@ from manifoldry.base.blockwise import (
     sampled_targets,
 )
 from manifoldry.base.estimator import validated_places, validated_rows
-from manifoldry.base.look import keep_advice, repr_with_advice
+from manifoldry.base.look import keep_advice
 from manifoldry.base.notebook import embedding_html
 from manifoldry.base.suggestion import by_dimension, variance_left_over
 from manifoldry.blas import blas_threads_for
@@ -40,6 +43,7 @@ from manifoldry.run import Run
 from manifoldry.solve.spectrum import Suggestion, elbow
 from manifoldry.storage import save_estimator
 from manifoldry.values import FloatArray, Spectrum
+from manifoldry.warnings import collects, warn
 
 NOT_FINITE_ERRORS = ("must not contain infs", "has a NaN entry", "float NaN to integer", "Input contains")
 """What numpy, scipy and scikit-learn say of numbers that overflowed on the way; of those given they give the name."""
@@ -63,10 +67,14 @@ class Wrapped(TransformerMixin):
     diagnostics_: dict[str, Any]
     n_components: Any
     random_state: Any
+    tol: Any
     _n_features_out: int
     n_features_in_: int
 
     _blockwise: ClassVar[BlockFit] = BlockFit()
+
+    _ignores_units: ClassVar[Any] = False
+    """Whether the result does not depend on the units of the columns."""
 
     _spans_rows: ClassVar[bool] = True
     """Whether the components come from the rows: then there are no more than rows or columns."""
@@ -82,6 +90,7 @@ class Wrapped(TransformerMixin):
     _unit_range: ClassVar[tuple[float, float]] = (0.0, np.inf)
     """Standard deviations of the data for which absolute numbers inside scikit-learn's iteration do no harm."""
 
+    @collects
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit as scikit-learn does and keep the coordinates of the rows in ``embedding_``."""
         blocks = as_blocks(X)
@@ -90,7 +99,7 @@ class Wrapped(TransformerMixin):
         X = on_host(X)
         rows = self._checked(X)
         began = time.perf_counter()
-        with self._computing(), blas_threads_for(min(rows.shape), max(rows.shape)):
+        with self._computing(), self._iterating(), blas_threads_for(min(rows.shape), max(rows.shape)):
             super().fit(X)
         fitted = time.perf_counter()
         scores = self.transform(rows if issparse(X) else X)  # some slice rows, which not all sparse formats can
@@ -202,6 +211,20 @@ class Wrapped(TransformerMixin):
         finally:
             if isinstance(seed, np.random.Generator):
                 self.random_state = seed
+
+    @contextmanager
+    def _iterating(self) -> Iterator[None]:
+        """Say in our words, as a finding of the fit, that scikit-learn's iteration has not converged."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            yield
+        most = getattr(self, "max_iter", None)
+        if most is not None and getattr(self, "n_iter_", 0) >= most and self.tol > 0:
+            warn(
+                f"The iteration ended after max_iter={most} steps, before the tolerance tol={self.tol:g} was reached: "
+                "raise max_iter or tol.",
+                NotConvergedWarning,
+            )
 
     def _no_answer(self) -> ValueError:
         return ValueError(

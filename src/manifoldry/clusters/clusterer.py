@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
+from manifoldry.base.advice import report, repr_with_advice
 from manifoldry.base.blockwise import MAP_PARAMETERS, BlockFit, bare, draw_sample, keep_sample, map_blocks
 from manifoldry.base.embedder import Seed
 from manifoldry.base.estimator import estimator, fitted, validated_rows
@@ -26,6 +27,7 @@ from manifoldry.parameters import PositiveInt, check_parameters
 from manifoldry.run import Run
 from manifoldry.storage import save_estimator
 from manifoldry.values import FloatArray, IntArray, NeighborGraph, Trace
+from manifoldry.warnings import collects, take_collected
 
 Assign = Callable[[FloatArray, Run], IntArray]
 """New points (n_new, n_features) to labels (n_new,); picklable."""
@@ -86,6 +88,7 @@ class Clusterer(ClusterMixin, BaseEstimator, ABC):
 
     _blockwise: ClassVar[BlockFit] = BlockFit()
 
+    @collects
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Divide the rows of ``X`` into clusters.
 
@@ -118,6 +121,7 @@ class Clusterer(ClusterMixin, BaseEstimator, ABC):
             clustering = replace(clustering, trace=clustering.trace.interrupted())
         graph = self._graph(points, run)[0] if clustering.graph is None else clustering.graph
         self._keep(points, clustering, graph, run)
+        report(self, points, take_collected(self))
         return self
 
     def _fit_blocks(self, blocks: RowBlocks, run: Run) -> Self:
@@ -167,6 +171,9 @@ class Clusterer(ClusterMixin, BaseEstimator, ABC):
             self, ("_assign", "n_features_in_", *MAP_PARAMETERS), labels_=self.labels_[:0], random_state=0
         )
         return alone
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return repr_with_advice(super().__repr__(N_CHAR_MAX), self)
 
     def _html_repr(self) -> str:
         """Return what scikit-learn's ``_repr_html_`` and ``_repr_mimebundle_`` show in a notebook."""

@@ -79,8 +79,11 @@ class SuggestedClusters:
         return self.n_clusters
 
     def __repr__(self) -> str:
-        """Return the number and the reason."""
-        return textwrap.fill(f"n_clusters={self.n_clusters}. {self.why}", REASON_WIDTH)
+        return f"n_clusters={self.n_clusters}. {self.why}"
+
+    def __str__(self) -> str:
+        """Return the number and the reason, in lines of text."""
+        return textwrap.fill(repr(self), REASON_WIDTH)
 
 
 def suggest_clusters(values: FloatArray, n_pieces: int) -> SuggestedClusters:

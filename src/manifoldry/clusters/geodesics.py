@@ -144,7 +144,7 @@ def graph_geodesics(
     parts = components(graph)
     notes: dict[str, Any] = {"components": len(parts)}
     if len(parts) > n_clusters:
-        advice = f"That is too many for n_clusters={n_clusters}: raise n_neighbors or n_clusters."
+        advice = f"raise n_neighbors, or n_clusters (now {n_clusters})"
         graph, notes["bridges"] = connect(graph, X, parts, metric, advice=advice)
         parts = [np.arange(len(X))]
     component = np.empty(len(X), dtype=np.int64)

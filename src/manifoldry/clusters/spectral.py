@@ -34,7 +34,6 @@ from manifoldry.parameters import Positive, PositiveInt
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.values import FloatArray, IntArray, Spectrum
-from manifoldry.warnings import EmbeddingWarning, warn
 
 MAX_SUGGESTED_CLUSTERS = 20
 """Clusters up to which n_clusters="auto" looks for a gap: later eigenvalues lie close together."""
@@ -165,7 +164,7 @@ class SpectralClustering(Clusterer):
         parts = components(graph)
         notes: dict[str, Any] = {**index.notes, "components": len(parts)}
         if self.n_clusters != "auto" and len(parts) > self.n_clusters:
-            instead = f"That is too many for n_clusters={self.n_clusters}: raise n_neighbors or n_clusters."
+            instead = f"raise n_neighbors, or n_clusters (now {self.n_clusters})"
             graph, notes["bridges"] = connect(graph, X, parts, self.metric, advice=instead)
         affinity, s = edge_affinity(Sample(X, neighbors, graph, index), self.weights, self.bandwidth)
         W = affinity.matrix
@@ -174,7 +173,6 @@ class SpectralClustering(Clusterer):
         V = share_places(spectrum.vectors, graph)
         rule, labels, cuts = self._divide(V, W, count, run)
         extension = LaplacianNystrom(index, s, 1.0, V, spectrum.values, self.laplacian, affinity.degrees)
-        advice += _clump_advice(labels)
         n_found = int(labels.max()) + 1
         return Clustering(
             labels,
@@ -183,7 +181,7 @@ class SpectralClustering(Clusterer):
             float(cuts.min()),
             cuts,
             graph=graph,
-            notes={**notes, **bandwidth_notes(s), "advice": advice},
+            notes={**notes, **bandwidth_notes(s), "advice": advice, "remarks": _clump_remarks(labels)},
             fitted={
                 "spectrum_": spectrum.head(n_found),
                 "affinity_matrix_": W,
@@ -203,10 +201,8 @@ class SpectralClustering(Clusterer):
         notes["why"] = found.why
         if found.clear:
             return int(found), ()
-        told = f"{found.why} Say how many clusters you want by n_clusters."
-        if int(found) == 1:
-            warn(f"SpectralClustering left all points in one cluster: {told}", EmbeddingWarning)
-        return int(found), (told,)
+        left = "All points are left in one cluster: " if int(found) == 1 else ""
+        return int(found), (f"{left}{found.why} Say how many clusters you want by n_clusters.",)
 
     def _divide(self, V: FloatArray, W: csr_array, count: int, run: Run) -> tuple[Assign, IntArray, FloatArray]:
         """Return the rule that divides rows of eigenvectors, the labels of all, and the cuts of all starts."""
@@ -225,7 +221,7 @@ class SpectralClustering(Clusterer):
         return rules[best], labels[best], cuts
 
 
-def _clump_advice(labels: IntArray) -> tuple[str, ...]:
+def _clump_remarks(labels: IntArray) -> tuple[str, ...]:
     sizes = np.bincount(labels)
     small = int(np.count_nonzero(sizes < MAX_CLUMP_SHARE * sizes.mean()))
     if not small:
@@ -233,5 +229,5 @@ def _clump_advice(labels: IntArray) -> tuple[str, ...]:
     return (
         f"{small} of {len(sizes)} clusters {'has' if small == 1 else 'have'} less than a tenth of the mean size, the "
         f"smallest {sizes.min()} of {len(labels)} points: a rare kind, or a clump that hangs on to the others by few "
-        "edges. Look at its rows; if they are outliers, raise n_neighbors or leave them out.",
+        "edges. Inspect its rows; if they are outliers, raise n_neighbors.",
     )

@@ -9,6 +9,7 @@ from scipy.linalg import eigh
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from manifoldry.geometry.principal import descending_eigh
+from manifoldry.one_line import OneLine
 from manifoldry.values import FloatArray, IntArray
 
 MAX_STACKED_COLUMNS = 32
@@ -18,8 +19,8 @@ MIN_LANCZOS_SIDE, MIN_SIDE_PER_PAIR = 200, 10
 at least so many times the number of pairs."""
 
 
-@dataclass(frozen=True)
-class AffineSubspaces:
+@dataclass(frozen=True, repr=False)
+class AffineSubspaces(OneLine):
     r"""The affine subspaces :math:`\{b_\ell + U_\ell y\}` of c clusters.
 
     Parameters

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Annotated
 
 import numpy as np
 from sklearn import cluster
+from sklearn.exceptions import ConvergenceWarning
 
+from manifoldry.base.advice import NotConvergedWarning
 from manifoldry.base.blockwise import BlockFit
 from manifoldry.base.estimator import estimator
 from manifoldry.clusters.clusterer import Clusterer, Clustering
@@ -16,6 +19,7 @@ from manifoldry.parameters import NonNegative, PositiveInt, Range
 from manifoldry.registry import register
 from manifoldry.run import Run
 from manifoldry.values import FloatArray
+from manifoldry.warnings import warn
 
 
 @register(
@@ -174,7 +178,8 @@ class AffinityPropagation(Clusterer):
     def _cluster(self, X: FloatArray, run: Run) -> Clustering:
         n = len(X)
         run.announce(f"similarities and messages, 4 x {n} x {n}", 4 * 8 * n * n, "use KMeans or LDLC")
-        with run.stage("clusters"):
+        with run.stage("clusters"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # said below
             similarities = -squared_distances(X, X)
             preference = float(np.median(similarities) if self.preference is None else self.preference)
             exemplars, _, n_iter = cluster.affinity_propagation(
@@ -186,10 +191,16 @@ class AffinityPropagation(Clusterer):
                 return_n_iter=True,
                 random_state=int(run.rng("ties").integers(2**31 - 1)),
             )
-            # Without any exemplar (scikit-learn has warned) the points are one cluster around their medoid.
+            # Without any exemplar the points are one cluster around their medoid.
             exemplars = np.asarray(exemplars if len(exemplars) else [np.argmax(similarities.sum(axis=1))])
             used, labels = nearest_used(X, X[exemplars])
         medoids = exemplars[used]
+        if n_iter >= self.max_iter:
+            warn(
+                f"The messages had not converged after max_iter={self.max_iter} iterations, so the clusters are "
+                f"arbitrary: raise max_iter or damping (now {self.damping:g}).",
+                NotConvergedWarning,
+            )
         notes = {"preference": preference, "converged": n_iter < self.max_iter}
         return Clustering(
             labels,

@@ -1,4 +1,4 @@
-"""Columns: constant, ruling, counted, coded, numbered or filled ones. Each check yields what it found, fine or not."""
+"""Columns: constant, dominating, counted, coded, numbered or filled. Each check yields what it found, fine or not."""
 
 from __future__ import annotations
 
@@ -10,20 +10,15 @@ from scipy.sparse import issparse
 
 from manifoldry.diagnosis.finding import Finding, capital
 from manifoldry.diagnosis.subject import Subject
+from manifoldry.geometry.scales import (
+    N_COLUMNS_NAMED,
+    column_deviations,
+    dominating_columns,
+    leading_share,
+    sampled_rows,
+)
+from manifoldry.geometry.scales import are_counts as entries_are_counts
 from manifoldry.values import FloatArray, IntArray
-
-N_COLUMNS_NAMED = 3
-"""Columns that a sentence names: enough to find them."""
-
-RULING_SHARE = 0.95
-"""Share of the squared distances that ruling columns hold together."""
-
-MAX_RULING_COLUMNS_SHARE = 0.25
-"""Share of the columns that may be called few."""
-
-MIN_DEVIATION_RATIO = 10.0
-"""Standard deviation of the widest column, over that of a typical one, from which on units differ: 388 for proline
-among the columns of wine, 9 for fatty acids in percent, below 4 for pixels and for principal components."""
 
 MAX_SAMPLED_ROWS = 20_000
 """Rows that values of columns are looked at in."""
@@ -33,12 +28,6 @@ SENTINELS = (-99.0, -999.0, -9999.0, -99999.0, -32768.0, 99.0, 999.0, 9999.0, 99
 
 MIN_SENTINEL_GAP = 1.0
 """Least distance of such a number from the other values of its column, in ranges of those."""
-
-MIN_ZEROS_SHARE = 0.3
-"""Least share of zeros among counts."""
-
-MAX_COUNT_SHARE = 0.1
-"""Maximum size of a typical count, over the largest: half for gray values, a thousandth for genes in cells."""
 
 
 def missing(subject: Subject) -> Iterator[Finding]:
@@ -103,48 +92,34 @@ def constant(subject: Subject) -> Iterator[Finding]:
 
 
 def scales(subject: Subject) -> Iterator[Finding]:
-    """Few columns that rule all distances, because of their units."""
+    """Few columns that dominate all distances, because of their units."""
     if subject.pairwise or not isinstance(subject.metric, str) or subject.metric in ("cosine", "correlation"):
         return
-    if are_counts(subject):
-        return  # they need another cure
-    deviations = _deviations(subject)
-    widths = np.sort(deviations[deviations > 0])[::-1]
-    if len(widths) < 2:
+    found = dominating_columns(subject.X, subject.metric)
+    if found is not None:
+        advice = "scale the columns (StandardScaler) and diagnose again, unless all are measured in one unit"
+        yield Finding("scales", found.sentence(subject.names), found.share, advice, "problem")
         return
-    shares = np.cumsum(widths**2) / np.sum(widths**2)
-    ruling = int(np.argmax(shares >= RULING_SHARE)) + 1
-    ratio = float(widths[0] / np.median(widths))
-    columns = np.argsort(-deviations, kind="stable")[:ruling]
-    held = float(shares[ruling - 1])
-    few = ruling <= max(1, MAX_RULING_COLUMNS_SHARE * len(widths))
-    if few and ratio >= MIN_DEVIATION_RATIO:
-        yield Finding(
-            "scales",
-            f"{capital(named(subject, columns))} hold{'s' if ruling == 1 else ''} {held:.1%} of the squared "
-            f"distances, the other {len(widths) - ruling:,} columns the rest.",
-            held,
-            "scale the columns (StandardScaler) and diagnose again, unless all are measured in one unit",
-            "problem",
-        )
+    if issparse(subject.X) or are_counts(subject):
+        return  # counts need another cure
+    widths = np.sort(column_deviations(sampled_rows(subject.X)))[::-1]
+    if len(widths) < 2 or not widths[1] > 0:
         return
-    yield Finding(
-        "scales",
-        f"No few columns rule the distances ({ruling:,} of {len(widths):,} hold {held:.0%}).",
-        float(shares[0]),
-    )
+    count, held = leading_share(widths)
+    sentence = f"No few columns dominate the distances ({count:,} of {len(widths):,} hold {held:.0%})."
+    yield Finding("scales", sentence, float(widths[0] ** 2 / np.square(widths).sum()))
 
 
 def counts(subject: Subject) -> Iterator[Finding]:
-    """Find counts, mostly small, whose large entries rule distances."""
+    """Find counts, mostly small, whose large entries dominate distances."""
     if subject.pairwise or not are_counts(subject):
         return
     rows = _some_rows(subject)
     zeros = 1.0 - _nonzero(rows).size / (rows.shape[0] * rows.shape[1])
     yield Finding(
         "counts",
-        f"The entries are counts: whole numbers up to {rows.max():,.0f}, {zeros:.0%} of them 0; the largest rule all "
-        "distances, and rows with large totals lie far out.",
+        f"The entries are counts: whole numbers up to {rows.max():,.0f}, {zeros:.0%} of them 0; the largest dominate "
+        "all distances, and rows with large totals lie far out.",
         zeros,
         "divide each row by its total and take log1p of a multiple (for example 10,000 times it)",
         "problem",
@@ -152,29 +127,13 @@ def counts(subject: Subject) -> Iterator[Finding]:
 
 
 def are_counts(subject: Subject) -> bool:
-    """Tell counts from codes, bits and pixels: zeros, then ones, twos and threes, and a few that are very large."""
-    rows = _some_rows(subject)
-    entries = _nonzero(rows)
-    zeros = 1.0 - entries.size / (rows.shape[0] * rows.shape[1])
-    if zeros < MIN_ZEROS_SHARE or not entries.size or entries.min() < 0 or (entries != np.floor(entries)).any():
-        return False
-    ones, twos, threes = (int((entries == value).sum()) for value in (1, 2, 3))
-    return ones > twos > threes and float(np.median(entries)) < MAX_COUNT_SHARE * float(entries.max())
+    """Tell whether the entries are counts; see `geometry.scales.are_counts`."""
+    return entries_are_counts(_some_rows(subject))
 
 
 def _nonzero(rows: Any) -> FloatArray:
     entries = rows.data if issparse(rows) else rows
     return np.asarray(entries[entries != 0])
-
-
-def _deviations(subject: Subject) -> FloatArray:
-    """Return the standard deviation of every column, exactly 0 of constant ones."""
-    rows = _some_rows(subject)
-    if issparse(rows):
-        means = np.asarray(rows.mean(axis=0)).ravel()
-        squares = np.asarray(rows.multiply(rows).mean(axis=0)).ravel()
-        return np.sqrt(np.maximum(squares - means**2, 0.0)) * (squares > 0)
-    return np.where(np.ptp(rows, axis=0) == 0, 0.0, rows.std(axis=0, dtype=np.float64))
 
 
 def _extremes(subject: Subject) -> tuple[FloatArray, FloatArray]:

@@ -137,9 +137,12 @@ class Diagnosis(Sequence[Finding]):
         return as_frame([{name: getattr(found, name) for name in columns} for found in self], "topic")
 
     def __repr__(self) -> str:
-        """Return a report: problems and notes with their advice, and what is fine in one line."""
         counts = ", ".join(_count(len(self.of(severity)), severity) for severity in SEVERITIES[:2])
-        lines = [f"Diagnosis of {self._subject}: {counts}"]
+        return f"Diagnosis of {self._subject}: {counts}"
+
+    def __str__(self) -> str:
+        """Return a report: problems and notes with their advice, and what is fine in one line."""
+        lines = [repr(self)]
         for found in (*self.problems, *self.notes):
             mark = "!" if found.severity == "problem" else "-"
             lines += _wrapped(f"{mark} {found.topic}: {found.sentence}", "  ")

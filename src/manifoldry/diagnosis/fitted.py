@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry.base.look import CERTIFICATES, findings
+from manifoldry.base.advice import CERTIFICATES, problems
+from manifoldry.base.look import findings
 from manifoldry.diagnosis.finding import Finding, Severity
 from manifoldry.diagnosis.graph import MIN_SEARCH_RECALL
 from manifoldry.diagnosis.subject import Subject
@@ -22,13 +23,14 @@ from manifoldry.run import Run
 from manifoldry.values import Certificate, FloatArray, Spectrum, Stop
 
 TOPICS_OF_ADVICE = (
+    ("squared distances between rows", "scales"),
     ("short circuits", "short circuits"),
     ("errors are not few", "errors"),
     ("closed", "shape"),
     ("loop", "shape"),
     ("constant", "flat axes"),
     ("of the plot", "crowding"),
-    ("variance of axis", "ruled axes"),
+    ("variance of ax", "ruled axes"),
     ("eighbors are kept", "neighbors kept"),
     ("eighbors in the layout", "neighbors kept"),
     ("patch", "patches"),
@@ -107,14 +109,16 @@ class FittedModel:
 def own_advice(fitted: FittedModel) -> Iterator[Finding]:
     """Repeat what the fit found wrong itself, or look at the layout of another library's estimator in the same way."""
     if "advice" in fitted.notes:
-        proven = {certificate.sentence for _, certificate in fitted.certificates}
-        said = [sentence for sentence in fitted.notes["advice"] if sentence not in proven]
+        said = list(problems(fitted.model))
     elif fitted.subject is not None:
         said = list(findings(fitted.subject.X, fitted.Y, fitted.model, fitted.run))
     else:
         return
+    elsewhere = ["connected components"] + ["squared distances between rows"] * (fitted.subject is not None)
     seen: dict[str, int] = {}
     for sentence in said:
+        if any(words in sentence for words in elsewhere):
+            continue  # `joined` and `columns.scales` say that
         topic = next((topic for words, topic in TOPICS_OF_ADVICE if words in sentence), "advice")
         seen[topic] = seen.get(topic, 0) + 1
         told, advice = split_advice(sentence)
@@ -201,7 +205,7 @@ def convergence(fitted: FittedModel) -> Iterator[Finding]:
     trace = getattr(fitted.model, "trace_", None)
     if trace is None or hasattr(fitted.model, "n_epochs"):  # a fixed number of epochs is no limit that was reached
         return
-    done = trace.stop is Stop.CONVERGED
+    done = trace.stop in (Stop.CONVERGED, Stop.COMPLETED)
     advice = "" if done else "raise max_iter, or let it end by itself"
     yield Finding("convergence", trace.stop.value, trace.n_iter, advice, "fine" if done else "note")
 

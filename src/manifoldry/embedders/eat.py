@@ -218,10 +218,8 @@ class EAT(Embedder):
                 "gamma": image.kernel.gamma,
                 "components": 1,
                 "bridges": bridges,
-                "advice": (
-                    *image.advice(i, j, lost),
-                    *lost_variance_advice(spectrum.values, self.n_components, run.stopped),
-                ),
+                "advice": tuple(image.advice(i, j, lost)),
+                "surface_advice": lost_variance_advice(spectrum.values, self.n_components, run.stopped),
             },
             fitted={
                 "error_": float(np.mean((solution.lengths - 1) ** 2)),

@@ -143,6 +143,7 @@ class NonlinearFactorAnalysis(Embedder):
 
     _invertible = True
     _of_columns = True
+    _ignores_units = True
 
     _blockwise = BlockFit(n_rows=5_000)
 

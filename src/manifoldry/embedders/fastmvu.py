@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from manifoldry import check
 from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.base.blockwise import BlockFit
-from manifoldry.base.look import MAX_RULED_SHARE
+from manifoldry.base.look import MAX_DOMINATED_SHARE
 from manifoldry.extend.local import forward
 from manifoldry.geometry.weights import reconstruction
 from manifoldry.neighbors.sample import Sample
@@ -296,7 +296,10 @@ def _unfold_in_basis(
         trace=trace,
         certificate=certificate,
         extension=forward(sample, layouts[best]) if sample.X is not None else None,
-        notes={"advice": lost_variance_advice(unfolded.values, n_components, run.stopped), "layout": names[best]},
+        notes={
+            "surface_advice": lost_variance_advice(unfolded.values, n_components, run.stopped),
+            "layout": names[best],
+        },
         fitted={"stretch_": float(np.square(layouts[best]).sum()), "error_": float(np.mean(errors**2))},
     )
 
@@ -314,10 +317,10 @@ def _best_layout(sample: Sample, layouts: Sequence[FloatArray], run: Run) -> int
     """
     if sample.X is None or run.stopped:
         return 0
-    usable = [0, *(i for i in range(1, len(layouts)) if not _is_ruled(layouts[i]))]
+    usable = [0, *(i for i in range(1, len(layouts)) if not _is_dominated(layouts[i]))]
     return usable[most_trusted(sample.X, [layouts[i] for i in usable], run, pairwise=sample.pairwise)]
 
 
-def _is_ruled(Y: FloatArray) -> bool:
-    """Tell whether the look at every result would find an axis ruled by a few points."""
-    return any(found.share > MAX_RULED_SHARE for found in ruled_axes(Y))
+def _is_dominated(Y: FloatArray) -> bool:
+    """Tell whether the look at every result would find an axis dominated by a few points."""
+    return any(found.share > MAX_DOMINATED_SHARE for found in ruled_axes(Y))

@@ -193,7 +193,9 @@ class MVU(GraphEmbedder):
         if hours > MAX_HOURS:
             raise ValueError(f"{told}: use FastMVU or IPA, or fit a sample and transform the rest.")
         if hours > LONG_HOURS:
-            warn(f"{told}; FastMVU and IPA take minutes. A callback or Ctrl-C ends it with the layout reached.")
+            warn(
+                f"{told}; FastMVU and IPA take minutes. A callback or Ctrl-C ends it with the layout reached.", now=True
+            )
 
     def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
         graph = sample.graph

@@ -180,7 +180,7 @@ class PolynomialPCA(Embedder):
         if min(powers) > max(values[-1] / MAX_SHARE_OF_POWER**2, np.finfo(float).eps * n * values[0]):
             return {}
         return {
-            "advice": (
+            "remarks": (
                 f"The points spread {np.sqrt((t**2).mean()):.1g} of their whole spread along their thinnest direction, "
                 "and the equation says little more than that, which any such points satisfy. Scale the columns "
                 "(StandardScaler), or drop directions that are noise by PCA.",
@@ -223,5 +223,5 @@ def _deviation(values: FloatArray, count: int, n_points: int) -> dict[str, Any]:
             f"{count:,} monomials are as many as the {n_points:,} points or more, and any points satisfy an equation "
             "of so many terms, so none is given; KernelPCA(kernel='poly') has the same coordinates without monomials."
         )
-        return {"advice": (sentence,)}
+        return {"remarks": (sentence,)}
     return {"equation_deviation": float(np.sqrt(values[-1] / values.mean()))}

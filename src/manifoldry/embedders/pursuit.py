@@ -121,6 +121,7 @@ class ProjectionPursuit(Embedder):
     mean_: FloatArray = fitted()
 
     _invertible = True
+    _ignores_units = True
 
     _blockwise = BlockFit(n_rows=50_000)
 

@@ -168,7 +168,8 @@ class SPE(GraphEmbedder):
             extension=forward(sample, coordinates) if sample.X is not None else None,
             notes={
                 "n_constraints": found.n_constraints,
-                "advice": (*_dense(A), *_advice(kept, n_components, rank, found.xi)),
+                "advice": _dense(A),
+                "surface_advice": _advice(kept, n_components, rank, found.xi),
             },
             fitted={
                 "alignment_": float(np.vdot(found.V, A @ found.V)) / len(A),

@@ -14,6 +14,7 @@ from manifoldry.base.wrapped import Wrapped
 from manifoldry.blocks import as_blocks
 from manifoldry.registry import register
 from manifoldry.values import FloatArray
+from manifoldry.warnings import collects
 
 _ONE_SEED = {"n_components": 2, "random_state": 0}
 
@@ -68,6 +69,7 @@ class FactorAnalysis(Wrapped, decomposition.FactorAnalysis):
     """
 
     _unit_range = (1e-4, np.inf)
+    _ignores_units = True
 
     _blockwise = BlockFit(n_rows=100_000)
 
@@ -120,6 +122,11 @@ class FastICA(Wrapped, decomposition.FastICA):
     """
 
     _blockwise = BlockFit(n_rows=100_000)
+
+    @property
+    def _ignores_units(self) -> bool:
+        """Whether all principal components are whitened: of fewer, the first depend on the units."""
+        return self.n_components is None or self.n_components >= self.n_features_in_
 
 
 @register(
@@ -184,6 +191,7 @@ class NMF(Wrapped, decomposition.NMF):
         self.fit_transform(X, y, W, H)
         return self
 
+    @collects
     def fit_transform(self, X: Any, y: Any = None, W: Any = None, H: Any = None) -> FloatArray:
         """Factorize the rows and return W, which the iteration finds together with the parts."""
         blocks = as_blocks(X)
@@ -191,7 +199,7 @@ class NMF(Wrapped, decomposition.NMF):
             return self.fit(blocks, y).transform(blocks)
         rows = self._checked(X)
         began = time.perf_counter()
-        with self._computing():
+        with self._computing(), self._iterating():
             parts = super(Wrapped, self).fit_transform(X, y, W, H)
         self._keep(rows, parts, {"fit": time.perf_counter() - began})
         return self.embedding_

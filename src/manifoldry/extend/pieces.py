@@ -54,7 +54,7 @@ def _bridged(sample: Sample, parts: list[IntArray]) -> tuple[Sample, FloatArray]
             "use disconnected='apart' or 'largest', or add edges."
         )
     rule = sample.index.rule
-    advice = "Raise n_neighbors or radius, or set disconnected='apart'."
+    advice = "raise n_neighbors or radius, or set disconnected='apart'"
     _, found = connect(sample.graph, sample.X, parts, rule.metric, rule.metric_params, advice)
     bridges = sample.index.remeasured(found)
     if sample.targets is not None and np.isfinite(sample.targets.distance):
@@ -67,8 +67,9 @@ def _bridged(sample: Sample, parts: list[IntArray]) -> tuple[Sample, FloatArray]
 def _largest(sample: Sample, parts: list[IntArray], embed: EmbedConnected, width: int, run: Run) -> Embedding:
     left_out = sample.n_points - len(parts[0])
     warn(
-        f"The neighbor graph has {len(parts)} components; {left_out} points outside the largest have no coordinates "
-        "(NaN).",
+        f"The neighbor graph has {len(parts)} connected components, and {left_out} "
+        f"{'point outside the largest has' if left_out == 1 else 'points outside the largest have'} no coordinates "
+        "(NaN): raise n_neighbors or radius, or set disconnected='apart'.",
         DisconnectedWarning,
     )
     embedding = _piece(sample, parts[0], embed, width, run)

@@ -42,7 +42,7 @@ def embed_unfolded(
         trace=solution.trace,
         certificate=solution.certificate,
         extension=forward(sample, coordinates) if sample.X is not None else None,
-        notes={**notes, "advice": (*advice, *lost)},
+        notes={**notes, "advice": advice, "surface_advice": lost},
         fitted={
             "stretch_": -solution.certificate.objective,
             "error_": solution.error,

@@ -7,7 +7,11 @@ from typing import Any, Literal
 
 from manifoldry.neighbors.graph import bridge
 from manifoldry.values import FloatArray, IntArray, NeighborGraph
-from manifoldry.warnings import DisconnectedWarning, warn
+from manifoldry.warnings import DisconnectedWarning, remark, warn
+
+MIN_SHARE_OUTSIDE = 0.05
+"""Share of the points outside the largest component from which on joined components are worth a warning: a few points
+at the ends of bridges hardly change a layout."""
 
 Policy = Literal["bridge", "apart", "largest", "raise"]
 """Join the components by shortest bridges, embed them apart, keep the largest alone, or raise an error."""
@@ -19,15 +23,21 @@ def connect(
     parts: Sequence[IntArray],
     metric: Any = "euclidean",
     metric_params: dict[str, Any] | None = None,
-    advice: str = "Raise n_neighbors or radius.",
+    advice: str = "raise n_neighbors or radius",
 ) -> tuple[NeighborGraph, FloatArray]:
-    """Return the graph joined by shortest bridges between its components, and the bridges; warn of them."""
+    """Return the graph joined by shortest bridges between its components, and the bridges; warn if they matter."""
     graph, bridges = bridge(graph, X, metric, metric_params)
-    warn(
-        f"The neighbor graph has {len(parts)} components; {len(bridges)} shortest bridges join them, the longest of "
-        f"length {bridges[:, 2].max():.3g}. {advice}",
-        DisconnectedWarning,
+    share = 1 - len(parts[0]) / graph.n_points
+    joined = "a shortest edge" if len(bridges) == 1 else f"{len(bridges)} shortest edges"
+    sentence = (
+        f"The neighbor graph has {len(parts)} connected components, and {share:.{0 if share > 0.01 else 1}%} of the "
+        f"points are outside the largest; {joined} up to a length of {bridges[:, 2].max():.3g} "
+        f"{'joins' if len(bridges) == 1 else 'join'} them, and distances between components mean little: {advice}."
     )
+    if share >= MIN_SHARE_OUTSIDE:
+        warn(sentence, DisconnectedWarning)
+    else:
+        remark(sentence)
     return graph, bridges
 
 

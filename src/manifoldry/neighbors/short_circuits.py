@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import connected_components, dijkstra, minimum_spannin
 
 from manifoldry.neighbors.flow import busiest_edges
 from manifoldry.neighbors.geodesic import geodesic_lengths
+from manifoldry.one_line import OneLine
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray, NeighborGraph
 
@@ -44,8 +45,8 @@ MIN_NEIGHBORS_ADVISED = 3
 """With fewer neighbors a graph is too thin to measure distances along it; rolls of 300 points still unfold with 4."""
 
 
-@dataclass(frozen=True)
-class ShortCircuits:
+@dataclass(frozen=True, repr=False)
+class ShortCircuits(OneLine):
     """Edges that may jump across a gap, in descending order of detour over length.
 
     Parameters

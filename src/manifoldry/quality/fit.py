@@ -10,6 +10,7 @@ import numpy as np
 
 from manifoldry import check
 from manifoldry.neighbors.pairwise import as_points
+from manifoldry.one_line import OneLine
 from manifoldry.solve.alignment import Alignment, affine_fit, rigid_fit, similarity_fit
 from manifoldry.values import Array, FloatArray
 
@@ -23,8 +24,8 @@ FITS: dict[FitKind, Callable[[Array, Array], Alignment]] = {
 """The kinds of maps, each a subset of the next."""
 
 
-@dataclass(frozen=True)
-class Procrustes:
+@dataclass(frozen=True, repr=False)
+class Procrustes(OneLine):
     """The least-squares map ``aligned = scale * Y @ matrix + shift`` of an embedding onto the truth, and its error.
 
     Parameters

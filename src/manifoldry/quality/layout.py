@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from manifoldry.neighbors.pairwise import as_points
+from manifoldry.one_line import OneLine
 from manifoldry.values import FloatArray, IntArray
 
 PLOT_CELLS = 100
@@ -29,8 +30,8 @@ N_RULING_POINTS = 5
 """Number of points that may be called a handful among few, if they are at most a twentieth (26 % of the variance)."""
 
 
-@dataclass(frozen=True)
-class Crowding:
+@dataclass(frozen=True, repr=False)
+class Crowding(OneLine):
     """Places of a plot that hold a twentieth of all points or more.
 
     Parameters
@@ -48,8 +49,8 @@ class Crowding:
     points: IntArray
 
 
-@dataclass(frozen=True)
-class RuledAxis:
+@dataclass(frozen=True, repr=False)
+class RuledAxis(OneLine):
     """The points farthest from the mean along an axis, a hundredth or a few of all, and their share of its variance."""
 
     axis: int

@@ -83,6 +83,9 @@ _ENTRIES = (
     Entry("distance_error", "units", 0, inf, 0, "mean of (squared ratio of distances to neighbors - 1)^2", True),
     Entry("procrustes_rigid", "units", 0, inf, 0, "share of the truth missed, in its units", True),
 )
+N_SHOWN = 3
+"""Figures that the representation of a score in one line has."""
+
 TABLE: Mapping[str, Entry] = {entry.name: entry for entry in _ENTRIES}
 """All figures by name, in the order in which they are shown: those that depend on the embedding's unit come last."""
 
@@ -129,6 +132,10 @@ class Score(dict[str, float]):
         return frame.astype(dict.fromkeys(columns[:6], float)).fillna({"high": inf})
 
     def __repr__(self) -> str:
+        first = ", ".join(f"{name}={format_figure(self[name])}" for name in list(self)[:N_SHOWN])
+        return f"Score({first}{', ...' if len(self) > N_SHOWN else ''})"
+
+    def __str__(self) -> str:
         """Return a line per figure, in groups: its name, the embedding, PCA, best value, range and meaning."""
         sampled = any(self.errors.values())
         width = 20 if sampled else 9

@@ -84,7 +84,7 @@ def descend(Y: FloatArray, phases: Sequence[Phase], run: Run) -> Trace:
                     if asked:
                         stop = Stop.INTERRUPTED if run.interrupted else Stop.ASKED
                         return Trace(np.array(seen), stop, np.array(steps))
-                    stop = Stop.CONVERGED if converged else Stop.LIMIT
+                    stop = Stop.CONVERGED if converged else Stop.LIMIT if phase.tol > 0 else Stop.COMPLETED
                     if converged or last_step:
                         break
     return Trace(np.array(seen), stop, np.array(steps))

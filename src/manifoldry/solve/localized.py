@@ -64,14 +64,14 @@ def skip_localized(
     chosen_pairs = replace(
         found, values=found.values[chosen], vectors=found.vectors[:, chosen], residuals=found.residuals[chosen]
     )
-    advice = []
+    remarks = []
     if skipped:
-        advice.append(
+        remarks.append(
             f"{skipped} eigenvector{'s' if skipped > 1 else ''} carried by less than {least:.0%} of the points "
             "(outliers, small clumps) did not become coordinates; min_participation=0 keeps them."
         )
-    advice.extend(_still_localized(shares[chosen], least))
-    return chosen_pairs, {"skipped_eigenvectors": skipped, "advice": tuple(advice)}
+    advice = tuple(_still_localized(shares[chosen], least))
+    return chosen_pairs, {"skipped_eigenvectors": skipped, "advice": advice, "remarks": tuple(remarks)}
 
 
 @dataclass(frozen=True)
@@ -114,14 +114,14 @@ def aligned_eigenvectors(
     if spread is not None:
         Y = _standardized(spread @ spectrum.vectors)
         spectrum = replace(spectrum, vectors=Y / np.sqrt(n))
-    advice = []
+    remarks = []
     if len(held):
-        advice.append(
-            f"{len(held)} of {n} points (outliers, small clumps) would have taken coordinates for themselves, and were "
+        remarks.append(
+            f"{len(held)} of {n} points (outliers, small clumps) would have had coordinates of their own, and were "
             "put at the weighted mean of their neighbors; more neighbors may hold them, min_participation=0 frees them."
         )
-    advice.extend(_still_localized(shares, least))
-    return Aligned(spectrum, Y, {"held_points": len(held), "advice": tuple(advice)})
+    advice = tuple(_still_localized(shares, least))
+    return Aligned(spectrum, Y, {"held_points": len(held), "advice": advice, "remarks": tuple(remarks)})
 
 
 def _restricted(matrix: Any, spread: csr_array) -> Any:
@@ -182,5 +182,5 @@ def _still_localized(shares: FloatArray, least: float) -> list[str]:
         return []
     return [
         f"{few} coordinate{'s are' if few > 1 else ' is'} carried by less than {least:.0%} of the points; "
-        "try more neighbors, or leave outliers out."
+        "inspect the points farthest out, and try more neighbors."
     ]

@@ -42,8 +42,11 @@ class Suggestion:
         return self.n_components
 
     def __repr__(self) -> str:
-        """Return the dimension and the reason."""
-        return textwrap.fill(f"n_components={self.n_components}. {self.why}", REASON_WIDTH)
+        return f"n_components={self.n_components}. {self.why}"
+
+    def __str__(self) -> str:
+        """Return the dimension and the reason, in lines of text."""
+        return textwrap.fill(repr(self), REASON_WIDTH)
 
 
 def elbow(values: FloatArray, what: str, otherwise: Suggestion | None = None) -> Suggestion:

@@ -1,0 +1,153 @@
+"""What a fit says of itself when it ends: all findings in ``diagnostics_``, and one warning, of the most important."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from manifoldry.geometry.scales import DominatingColumns, dominating_columns
+from manifoldry.registry import is_for_pictures
+from manifoldry.values import NeighborGraph
+from manifoldry.warnings import Collected, DisconnectedWarning, EmbeddingWarning, issue
+
+Finding = tuple[str, type[Warning]]
+"""A sentence, and the category of its warning."""
+
+CERTIFICATES = ("certificate_", "error_certificate_")
+"""The attributes of a fitted estimator that prove something."""
+
+MAX_SHOWN = 4
+"""Sentences shown below the representation of a fitted estimator."""
+
+
+class NotConvergedWarning(EmbeddingWarning, ConvergenceWarning):
+    """An iteration ended at its limit, before the tolerance; the category of scikit-learn's warnings of that."""
+
+
+def report(model: Any, X: Any, collected: Collected, causes: Iterable[str] = (), symptoms: Iterable[str] = ()) -> None:
+    """Leave all findings of a fit in ``diagnostics_``, the most important first, and warn of the first.
+
+    Where few columns dominate all distances, that is the finding, and what follows from it is a remark. Other findings
+    are ordered from causes to consequences: defects of the input, what the steps of the fit warned of, what the method
+    says itself (``advice`` among its notes), a graph in several components, defects of the layout, iterations that did
+    not converge, certificates that prove nothing. After those come remarks, which are not worth a warning
+    (``remarks`` has them alone), and what is proven. What a method says of unfolding (``surface_advice`` among its
+    notes) is a remark where the data has more dimensions than the layout, and cannot be unfolded anyway.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted, with ``diagnostics_``.
+    X : rows, distances, affinities or a graph
+        What it was fitted to, as its ``metric`` says.
+    collected : Collected
+        What the steps of the fit warned of and remarked.
+    causes, symptoms : iterable of str
+        Defects of the input and of the result.
+    """
+    notes = model.diagnostics_
+    unfolded = notes.pop("surface_advice", ())
+    remarks = [*notes.get("remarks", ()), *collected.remarks]
+    if may_be_surface(model):
+        notes["advice"] = (*notes.get("advice", ()), *unfolded)
+    else:
+        remarks += unfolded
+    first, second = _ranked(model, collected, causes, symptoms)
+    if not is_for_pictures(type(model)) and np.isfinite(getattr(model, "embedding_", np.nan)).all():
+        # A linear map or features of a joined graph are what they would be of a connected one.
+        remarks += [sentence for sentence, category in second if category is DisconnectedWarning]
+        second = [(sentence, category) for sentence, category in second if category is not DisconnectedWarning]
+    found = [*first, *second]
+    dominating = _dominating(model, X)
+    if dominating is not None:
+        notes["dominating_columns"] = {"columns": dominating.columns, "share": dominating.share}
+        remarks = [sentence for sentence, _ in second] + remarks
+        found = [*_plain([_scale_sentence(model, dominating)]), *first]
+    sentences = tuple(sentence for sentence, _ in found)
+    notes["remarks"] = tuple(sentence for sentence in dict.fromkeys(remarks) if sentence not in sentences)
+    proven = (each.sentence for each in certificates_of(model))
+    notes["advice"] = tuple(dict.fromkeys((*sentences, *notes["remarks"], *proven)))
+    if found:
+        (sentence, category), others = found[0], len(set(sentences)) + len(notes["remarks"]) - 1
+        issue(f"{type(model).__name__}: {sentence}{_elsewhere(others)}", category)
+
+
+def _ranked(
+    model: Any, collected: Collected, causes: Iterable[str], symptoms: Iterable[str]
+) -> tuple[list[Finding], list[Finding]]:
+    """Return findings on the input and the run, and those on the result, each from causes to consequences."""
+    steps: dict[type[Warning], list[Finding]] = {DisconnectedWarning: [], NotConvergedWarning: [], EmbeddingWarning: []}
+    for message, category in collected.warnings:
+        known = category if category in steps else EmbeddingWarning
+        steps[known].append((message, known))
+    unproven = [each.sentence for each in certificates_of(model) if each.verdict == "bound only"]
+    return [*_plain(causes), *steps[EmbeddingWarning]], [
+        *_plain(model.diagnostics_.get("advice", ())),
+        *steps[DisconnectedWarning],
+        *_plain(symptoms),
+        *steps[NotConvergedWarning],
+        *_plain(unproven),
+    ]
+
+
+def may_be_surface(model: Any) -> bool:
+    """Tell whether the measured dimension of the data is not above that of the layout, so that it may be unfolded."""
+    measured = model.diagnostics_.get("dimension")
+    return measured is None or round(measured.value) <= model.embedding_.shape[1]
+
+
+def _dominating(model: Any, X: Any) -> DominatingColumns | None:
+    """Return the columns that dominate the distances of a fit, unless its method does not depend on units."""
+    if isinstance(X, NeighborGraph) or getattr(model, "_ignores_units", False):
+        return None
+    return dominating_columns(X, getattr(model, "metric", "euclidean"))
+
+
+def _scale_sentence(model: Any, found: DominatingColumns) -> str:
+    names = getattr(model, "feature_names_in_", None)
+    told = found.sentence(None if names is None else [f"column {str(name)!r}" for name in names]).rstrip(".")
+    example = f"make_pipeline(StandardScaler(), {type(model).__name__}())"
+    return f"{told}: scale the columns, as in {example}, unless all have the same unit."
+
+
+def _plain(sentences: Iterable[str]) -> list[Finding]:
+    return [(sentence, EmbeddingWarning) for sentence in sentences]
+
+
+def _elsewhere(others: int) -> str:
+    if not others:
+        return ""
+    return f' ({others} more finding{"" if others == 1 else "s"} in diagnostics_["advice"])'
+
+
+def certificates_of(model: Any) -> list[Any]:
+    """Return the certificates of a fitted estimator."""
+    return [getattr(model, name) for name in CERTIFICATES if hasattr(model, name)]
+
+
+def problems(model: Any) -> tuple[str, ...]:
+    """Return the findings of a fit that are worth a warning, the most important first: no remarks, nothing proven.
+
+    Examples
+    --------
+    >>> from manifoldry import PCA, datasets
+    >>> problems(PCA(n_components=2).fit(datasets.s_curve(300).X))
+    ()
+    """
+    notes = getattr(model, "diagnostics_", {})
+    proven = {each.sentence for each in certificates_of(model) if each.verdict != "bound only"}
+    others = proven.union(notes.get("remarks", ()))
+    return tuple(sentence for sentence in notes.get("advice", ()) if sentence not in others)
+
+
+def repr_with_advice(text: str, model: Any) -> str:
+    """Return the representation of an estimator with the findings of its fit below, and to which rows that was."""
+    notes = getattr(model, "diagnostics_", {})
+    told = [f"Fitted to {notes['fitted_to']}."] if "fitted_to" in notes else []
+    told += notes.get("advice", ())
+    if len(told) > MAX_SHOWN + 1:
+        told[MAX_SHOWN:] = [f'{len(told) - MAX_SHOWN} more in diagnostics_["advice"].']
+    return "\n".join([text, *(f"  # {sentence}" for sentence in told)])

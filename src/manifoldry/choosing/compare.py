@@ -13,6 +13,7 @@ from scipy.sparse import issparse
 from sklearn.base import clone
 
 from manifoldry import check
+from manifoldry.base.advice import certificates_of, problems
 from manifoldry.blocks import entries_of, some_rows
 from manifoldry.choosing.budget import Clock, growth, refusal
 from manifoldry.choosing.candidates import Candidate, baseline_name, candidates, checked_methods
@@ -22,10 +23,11 @@ from manifoldry.choosing.input import checked_input, is_precomputed, some_points
 from manifoldry.choosing.judging import LayoutJudge
 from manifoldry.choosing.neighbors import suggest_neighbors
 from manifoldry.choosing.peaks import N_DENSITY_NEIGHBORS, density_peaks
-from manifoldry.choosing.purposes import Purpose, purpose_of, ranked
-from manifoldry.choosing.reasons import DataFacts, reasons, verdicts
+from manifoldry.choosing.purposes import SIMPLICITY, Purpose, purpose_of, simplest_first
+from manifoldry.choosing.reasons import DataFacts, bridge_verdict, cluster_verdict, reasons, scale_verdict, verdicts
 from manifoldry.dimension import Consensus, consensus
 from manifoldry.geometry.dimension import intrinsic_dimension
+from manifoldry.geometry.scales import dominating_columns
 from manifoldry.neighbors.shared import shared_neighbors
 from manifoldry.quality.null_comparison import MIN_JUDGED_POINTS, null_comparison
 from manifoldry.registry import methods as registered
@@ -198,16 +200,18 @@ def _ranked(task: ComparisonTask, clock: Clock, run: Run, rows: IntArray, n_poin
     if not entries:
         told = "; ".join(f"{each.name}: {each.reason}" for each in skipped)
         raise ValueError(f"No method could be fitted: {told}")
-    order = ranked(task.purpose.criteria, [entry.score for _, entry in entries])
+    effort = [_effort(candidate, entry, task.metric) for candidate, entry in entries]
+    order = simplest_first(task.purpose.criteria, [entry.score for _, entry in entries], effort)
     ranking = [entries[i] for i in order]
     figures = [(replace(candidate.card, name=candidate.name), entry.score) for candidate, entry in ranking]
     explained = (
         replace(entry, reasons=reasons(task.purpose, figures, place)) for place, (_, entry) in enumerate(ranking)
     )
     said = [
+        *scale_verdict(dominating_columns(task.X, task.metric)),
         *verdicts(task.purpose, figures, _facts(task, judge, seed, run)),
         *_clusters_seen(task, ranking[0][1], clock, run),
-        *_about(judge, int(suggestion)),
+        *bridge_verdict(len(judge.bridges), int(suggestion)),
     ]
     return Comparison(task.purpose, tuple(explained), tuple(skipped), tuple(said), int(suggestion), rows, n_points)
 
@@ -268,13 +272,21 @@ def _held_out(candidate: Candidate, task: ComparisonTask, seed: int) -> dict[str
 
 
 def _warnings(model: Any) -> tuple[str, ...]:
-    """Return what the fit says about itself; certificates are no warnings."""
+    """Return what the fit says about itself; certificates are no warnings, and scales are told once for all."""
     diagnostics = getattr(model, "diagnostics_", {})
-    proven = {getattr(getattr(model, name, None), "sentence", None) for name in ("certificate_", "error_certificate_")}
-    advice = [sentence for sentence in diagnostics.get("advice", ()) if sentence not in proven]
+    left_out = {each.sentence for each in certificates_of(model)}
+    left_out |= set(problems(model)[:1]) if "dominating_columns" in diagnostics else set()
+    advice = [sentence for sentence in diagnostics.get("advice", ()) if sentence not in left_out]
     if diagnostics.get("stopped"):
         advice.insert(0, "It was stopped when the budget was used up: more time would improve it.")
     return tuple(dict.fromkeys(advice))
+
+
+def _effort(candidate: Candidate, entry: ComparedMethod, metric: Any) -> tuple[int, ...]:
+    """Return what decides between equal methods: warnings, then whether it is the baseline, then the family."""
+    warned = any(sentence in entry.warnings for sentence in problems(candidate.model))
+    plain = candidate.card.name == baseline_name(metric)
+    return int(warned), int(not plain), SIMPLICITY.index(candidate.card.family)
 
 
 def _facts(task: ComparisonTask, judge: LayoutJudge, seed: int, run: Run) -> DataFacts:
@@ -308,15 +320,7 @@ def _clusters_seen(task: ComparisonTask, best: ComparedMethod, clock: Clock, run
             found = null_comparison(best.estimator, task.X, n_nulls=1, random_state=0, n_jobs=run.n_jobs)
         except FIT_ERRORS:
             return []
-    return [f"In the picture by {best.name}: {found.sentence}"]
-
-
-def _about(judge: LayoutJudge, n_neighbors: int) -> list[str]:
-    """Return what to know of the graph on which all methods were compared."""
-    if not len(judge.bridges):
-        return []
-    pieces = len(judge.bridges) + 1
-    return [f"The graph of {n_neighbors} neighbors is in {pieces} pieces, which were joined by shortest bridges."]
+    return [cluster_verdict(best.name, found)]
 
 
 def _fitted_to_all(found: Comparison, task: ComparisonTask, clock: Clock) -> Comparison:

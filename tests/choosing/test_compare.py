@@ -46,6 +46,7 @@ def test_a_neighbor_embedding_is_first_on_digits(digits):
     said = " ".join(digits.verdicts)
     assert "dense groups" in said
     assert "In the picture by TSNE: Of" in said
+    assert "no evidence of clusters" not in said
 
 
 def test_the_ranking_follows_from_the_figures(roll):
@@ -55,6 +56,33 @@ def test_the_ranking_follows_from_the_figures(roll):
     assert [row["method"] for row in roll.table] == list(roll.embeddings)
     assert roll.best.reasons[0].endswith(".")
     assert CARDS[roll.best.name].loses in roll.best.reasons[1]
+
+
+def test_of_equal_methods_the_simplest_without_warnings_is_first():
+    rng = np.random.default_rng(3)
+    plane = rng.random((200, 2)) @ np.linalg.qr(rng.normal(size=(12, 2)))[0].T + 0.01 * rng.normal(size=(200, 12))
+    found = compare(plane, "keep distances", None, methods=["MDS", "Isomap"])
+    assert list(found.embeddings) == ["PCA", "MDS", "Isomap"]
+    # MDS is better by all criteria, but by less than counts.
+    criteria = found.purpose.criteria
+    losses = {name: [each.loss(found[name].score) for each in criteria] for name in ("PCA", "MDS")}
+    assert losses["MDS"] < losses["PCA"]
+    assert all(each.equal(*pair) for each, *pair in zip(criteria, losses["PCA"], losses["MDS"], strict=True))
+
+
+def test_columns_that_dominate_the_distances_are_told_once_and_first():
+    X = np.random.default_rng(4).normal(size=(100, 6)) * [1, 1, 900, 1, 1, 1]
+    found = compare(X, "keep neighbors", None, methods=["Isomap"])
+    assert found.verdicts[0].startswith("Column 2 holds 100.0% of the squared distances")
+    assert "StandardScaler" in found.verdicts[0]
+    assert repr(found).count("of the squared distances") == 1
+    scaled = compare(X / X.std(axis=0), "keep neighbors", None, methods=["Isomap"])
+    assert "of the squared distances" not in repr(scaled)
+
+
+def test_a_gaussian_gives_no_evidence_of_clusters():
+    found = compare(np.random.default_rng(5).normal(size=(300, 6)), "see clusters", None, methods=["TSNE"])
+    assert "There is no evidence of clusters in the data." in " ".join(found.verdicts)
 
 
 def test_the_report_has_all_parts(roll):

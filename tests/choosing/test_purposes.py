@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from manifoldry.choosing.purposes import HIT, PURPOSES, Criterion, purpose_of, ranked
+from manifoldry.choosing.purposes import HIT, PURPOSES, SIMPLICITY, Criterion, purpose_of, ranked, simplest_first
 from manifoldry.choosing.reasons import PHRASES, DataFacts, reasons, verdicts
 from manifoldry.registry import METHODS, methods
 
@@ -104,3 +104,14 @@ def test_what_is_better_by_all_criteria_is_never_behind():
             for i, behind in itertools.combinations(ranked(purpose.criteria, figures), 2):
                 pairs = list(zip(losses[behind], losses[i], strict=True))
                 assert all(b == a for b, a in pairs) or any(b > a for b, a in pairs)
+
+
+def test_every_family_has_its_simplicity():
+    assert set(SIMPLICITY) == {card.family for card in methods()}
+
+
+def test_effort_decides_only_between_embeddings_that_equal_the_best_by_all_criteria():
+    criteria = Criterion("a", True, 0.1, "a"), Criterion("b", True, 0.1, "b")
+    figures = [{"a": 1.0, "b": 1.0}, {"a": 0.95, "b": 0.95}, {"a": 0.95, "b": 0.8}, {"a": 0.8, "b": 1.0}]
+    assert simplest_first(criteria, figures, [(0,), (1,), (0,), (0,)]) == [0, 1, 2, 3]
+    assert simplest_first(criteria, figures, [(1, 0), (0, 9), (0, 0), (0, 0)]) == [1, 0, 2, 3]

@@ -70,6 +70,18 @@ def test_closed_surfaces_are_called_closed(make, n, seed):
     assert "closed" in found["shape"].sentence
 
 
+@pytest.mark.parametrize("radius", [3.0, 5.0])
+def test_a_thin_torus_is_closed_though_it_goes_around_one_long_loop(radius):
+    rng = np.random.default_rng(7)
+    around, over = 2 * np.pi * rng.random((2, 3000))
+    kept = np.flatnonzero(rng.random(3000) * (radius + 1) < radius + np.cos(over))[:1000]  # evenly
+    around, over = around[kept], over[kept]
+    far = radius + np.cos(over)
+    found = diagnose(np.stack([far * np.cos(around), far * np.sin(around), np.sin(over)], axis=1))
+    assert topics(found.problems) == {"shape"}
+    assert "closed, like a torus" in found["shape"].sentence
+
+
 def test_a_torus_of_enough_points_is_told_from_a_sphere():
     assert "like a torus:" in diagnose(datasets.torus(1500, random_state=3).X)["shape"].sentence
     assert "sphere" in diagnose(datasets.sphere(1500, random_state=3).X)["shape"].sentence

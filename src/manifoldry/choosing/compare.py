@@ -23,8 +23,8 @@ from manifoldry.choosing.input import checked_input, is_precomputed, some_points
 from manifoldry.choosing.judging import LayoutJudge
 from manifoldry.choosing.neighbors import suggest_neighbors
 from manifoldry.choosing.peaks import N_DENSITY_NEIGHBORS, density_peaks
-from manifoldry.choosing.purposes import Purpose, purpose_of, ranked
-from manifoldry.choosing.reasons import DataFacts, reasons, verdicts
+from manifoldry.choosing.purposes import SIMPLICITY, Purpose, purpose_of, simplest_first
+from manifoldry.choosing.reasons import DataFacts, bridge_verdict, cluster_verdict, reasons, scale_verdict, verdicts
 from manifoldry.dimension import Consensus, consensus
 from manifoldry.geometry.dimension import intrinsic_dimension
 from manifoldry.geometry.scales import dominating_columns
@@ -200,17 +200,18 @@ def _ranked(task: ComparisonTask, clock: Clock, run: Run, rows: IntArray, n_poin
     if not entries:
         told = "; ".join(f"{each.name}: {each.reason}" for each in skipped)
         raise ValueError(f"No method could be fitted: {told}")
-    order = ranked(task.purpose.criteria, [entry.score for _, entry in entries])
+    effort = [_effort(candidate, entry, task.metric) for candidate, entry in entries]
+    order = simplest_first(task.purpose.criteria, [entry.score for _, entry in entries], effort)
     ranking = [entries[i] for i in order]
     figures = [(replace(candidate.card, name=candidate.name), entry.score) for candidate, entry in ranking]
     explained = (
         replace(entry, reasons=reasons(task.purpose, figures, place)) for place, (_, entry) in enumerate(ranking)
     )
     said = [
-        *_scales(task),
+        *scale_verdict(dominating_columns(task.X, task.metric)),
         *verdicts(task.purpose, figures, _facts(task, judge, seed, run)),
         *_clusters_seen(task, ranking[0][1], clock, run),
-        *_about(judge, int(suggestion)),
+        *bridge_verdict(len(judge.bridges), int(suggestion)),
     ]
     return Comparison(task.purpose, tuple(explained), tuple(skipped), tuple(said), int(suggestion), rows, n_points)
 
@@ -271,12 +272,19 @@ def _held_out(candidate: Candidate, task: ComparisonTask, seed: int) -> dict[str
 
 
 def _warnings(model: Any) -> tuple[str, ...]:
-    """Return what the fit says about itself; certificates are no warnings."""
+    """Return what the fit says about itself; certificates are no warnings, and scales are told once for all."""
     diagnostics = getattr(model, "diagnostics_", {})
     advice = list(problems(model))[("dominating_columns" in diagnostics) :]  # that is a verdict, said once for all
     if diagnostics.get("stopped"):
         advice.insert(0, "It was stopped when the budget was used up: more time would improve it.")
     return tuple(dict.fromkeys(advice))
+
+
+def _effort(candidate: Candidate, entry: ComparedMethod, metric: Any) -> tuple[int, ...]:
+    """Return what decides between equal methods: warnings, then whether it is the baseline, then the family."""
+    warned = any(sentence in entry.warnings for sentence in problems(candidate.model))
+    plain = candidate.card.name == baseline_name(metric)
+    return int(warned), int(not plain), SIMPLICITY.index(candidate.card.family)
 
 
 def _facts(task: ComparisonTask, judge: LayoutJudge, seed: int, run: Run) -> DataFacts:
@@ -310,22 +318,7 @@ def _clusters_seen(task: ComparisonTask, best: ComparedMethod, clock: Clock, run
             found = null_comparison(best.estimator, task.X, n_nulls=1, random_state=0, n_jobs=run.n_jobs)
         except FIT_ERRORS:
             return []
-    return [f"In the picture by {best.name}: {found.sentence}"]
-
-
-def _scales(task: ComparisonTask) -> list[str]:
-    """Return that few columns dominate the distances, which decides all comparisons, if they do."""
-    found = dominating_columns(task.X, task.metric)
-    advice = "Scale the columns (StandardScaler) and compare again, unless all have the same unit."
-    return [] if found is None else [f"{found.sentence()} {advice}"]
-
-
-def _about(judge: LayoutJudge, n_neighbors: int) -> list[str]:
-    """Return what to know of the graph on which all methods were compared."""
-    if not len(judge.bridges):
-        return []
-    pieces = len(judge.bridges) + 1
-    return [f"The graph of {n_neighbors} neighbors is in {pieces} pieces, which were joined by shortest bridges."]
+    return [cluster_verdict(best.name, found)]
 
 
 def _fitted_to_all(found: Comparison, task: ComparisonTask, clock: Clock) -> Comparison:

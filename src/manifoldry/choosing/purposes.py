@@ -8,6 +8,19 @@ from math import isnan
 
 from manifoldry import check
 
+SIMPLICITY = (
+    "linear",
+    "scaling",
+    "kernel",
+    "spectral",
+    "geodesic",
+    "local",
+    "curve",
+    "unfolding",
+    "neighbor",
+    "network",
+)
+"""Families from the simplest: linear maps, one eigenproblem, one of a graph, one of many neighborhoods, iterations."""
 N_SHOWN_DIGITS = 4
 """Decimals of a figure in a printed ranking; smaller differences, such as rounding, order nothing."""
 
@@ -84,7 +97,7 @@ class Purpose:
         for criterion in others:
             text += f"; where that differs by at most {first.margin}, by {criterion.says}"
             first = criterion
-        return f"{text}."
+        return f"{text}. Ties go to the simplest method without warnings."
 
 
 AREA = Criterion("r_nx_auc", True, 0.01, "the neighbors kept at all scales, the small ones most (area under R_NX)")
@@ -192,3 +205,20 @@ def ranked(criteria: Sequence[Criterion], figures: Sequence[Mapping[str, float]]
         order += [equal[i] for i in ranked(others, [figures[i] for i in equal])]
         left = [i for i in left if i not in equal]
     return order
+
+
+def simplest_first(
+    criteria: Sequence[Criterion], figures: Sequence[Mapping[str, float]], effort: Sequence[tuple[int, ...]]
+) -> list[int]:
+    """Return the places of embeddings as `ranked` does, those that equal the best by all criteria by their effort.
+
+    Examples
+    --------
+    >>> high = Criterion("a", True, 0.1, ""), Criterion("b", True, 0.1, "")
+    >>> simplest_first(high, [{"a": 1.0, "b": 1.0}, {"a": 0.95, "b": 1.0}, {"a": 0.95, "b": 0.5}], [(2,), (1,), (0,)])
+    [1, 0, 2]
+    """
+    order = ranked(criteria, figures)
+    best = figures[order[0]]
+    tied = [i for i in order if all(each.equal(each.loss(figures[i]), each.loss(best)) for each in criteria)]
+    return [*sorted(tied, key=lambda i: effort[i]), *(i for i in order if i not in tied)]

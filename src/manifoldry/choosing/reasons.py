@@ -8,6 +8,8 @@ from math import isclose
 
 from manifoldry.choosing.purposes import SEEN, Purpose
 from manifoldry.dimension import Consensus
+from manifoldry.geometry.scales import DominatingColumns
+from manifoldry.quality.null_comparison import NullComparison
 from manifoldry.registry import Card
 
 Figures = Mapping[str, float]
@@ -200,3 +202,28 @@ def _groups(n_groups: int, dimension: float) -> str:
         "The data show no dense groups of 30 points or more with sparse regions between them: gaps in a picture may be "
         "the method's own, and clusters need other evidence, such as labels."
     )
+
+
+def scale_verdict(found: DominatingColumns | None) -> list[str]:
+    """Return that few columns dominate all distances, and what to do about it."""
+    if found is None:
+        return []
+    return [
+        f"{found.sentence().rstrip('.')}, so all methods show little else: compare scaled columns, as by "
+        "StandardScaler().fit_transform(X), unless all have the same unit."
+    ]
+
+
+def cluster_verdict(name: str, found: NullComparison) -> str:
+    """Return what is known of the clusters that the best picture shows."""
+    said = f"In the picture by {name}: {found.sentence}"
+    return said if len(found.real) else f"{said} There is no evidence of clusters in the data."
+
+
+def bridge_verdict(n_bridges: int, n_neighbors: int) -> list[str]:
+    """Return what to know of the graph on which all methods were compared."""
+    if not n_bridges:
+        return []
+    return [
+        f"The graph of {n_neighbors} neighbors is in {n_bridges + 1} pieces, which were joined by shortest bridges."
+    ]

@@ -137,7 +137,7 @@ def shape(subject: Subject) -> Iterator[Finding]:
     rings = _rings(outline)
     if rings is not None:
         yield rings
-    elif outline.n_loops == 1 and is_loop(outline.graph) and not _turns_over(outline, d):
+    elif outline.n_loops == 1 and is_loop(outline.graph) and not _turns_over(outline, d) and not _closed(outline, d):
         yield _ring(outline, d)
     elif d == 2 and outline.sheet is not None and not outline.cut:
         yield _surface(outline, outline.sheet)
@@ -151,6 +151,11 @@ def shape(subject: Subject) -> Iterator[Finding]:
 def _turns_over(outline: Outline, d: int) -> bool:
     """Tell whether a ring is a surface with one side only."""
     return d == 2 and not outline.cut and outline.sheet is not None and outline.sheet.one_sided
+
+
+def _closed(outline: Outline, d: int) -> bool:
+    """Tell whether a surface has no border: a thin torus goes around one long loop, as a ring does."""
+    return d == 2 and not outline.cut and outline.sheet is not None and outline.sheet.border_share <= MAX_CLOSED_BORDER
 
 
 def _rings(outline: Outline) -> Finding | None:

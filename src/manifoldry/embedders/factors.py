@@ -59,8 +59,9 @@ class NonlinearFactorAnalysis(Embedder):
 
     with all polynomials :math:`\phi` of the factors up to a degree, orthonormal for normal factors (products of Hermite
     polynomials). Expectation maximization integrates over the factors of each row by Gauss-Hermite nodes about the
-    modes of their posterior, scaled by the curvature there: exact for degree 1, whatever the noise. It starts from
-    linear factor analysis and from the projections whose polynomials explain the rows best.
+    modes of their posterior, scaled by the curvature there: exact for degree 1, whatever the noise. Pairs of steps are
+    extrapolated (SQUAREM). It starts from linear factor analysis and from the projections whose polynomials explain the
+    rows best.
 
     Parameters
     ----------
@@ -77,7 +78,8 @@ class NonlinearFactorAnalysis(Embedder):
     max_iter : int
         Maximum number of iterations, of the linear model and of the polynomial one each.
     tol : float
-        The iteration stops when the log-likelihood rises by less than this per entry.
+        The iteration stops when the log-likelihood will rise by less than this per entry, extrapolated from two pairs
+        of steps in a row.
     random_state : int, Generator or None
         Seed of the projections to start from, and of `sample`.
     n_jobs, verbose, callback
@@ -132,7 +134,7 @@ class NonlinearFactorAnalysis(Embedder):
     n_nodes: PositiveInt = 5
     min_variance: PositiveShare = 1e-4
     max_iter: PositiveInt = 200
-    tol: Positive = 1e-06
+    tol: Positive = 1e-08
 
     components_: FloatArray = fitted()
     powers_: IntArray = fitted()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +18,15 @@ N_TRIAL_STEPS = 10
 """Steps of every start, after which the likeliest goes on."""
 N_TRIALS = 2
 """Projections from which maximizations start, besides the linear model: the best of those that were improved."""
+FIRST_EXTRAPOLATION, EXTRAPOLATION_GROWTH = 4.0, 4.0
+"""Longest extrapolation at first, and the factor by which it grows when one of that length was likelier."""
+N_SHRINKAGES, MIN_QUIET_PAIRS = 3, 2
+"""Pairs of steps whose slowest decides what is left, and pairs in a row after which that must be little: an
+extrapolation can hide the slowest direction for a while."""
+MAX_FLAT_STEPS = 4
+"""Steps in a row that need not raise the likelihood: with 5 nodes its error jumps by some thousandths of a row."""
+MAX_LOG_NOISE = 3.0
+"""Logarithm of the largest noise of an extrapolation, over the variance of a column: no overflow on the way."""
 LEAST_START_NOISE = 0.05
 """Least noise of a start, as a share of a column's variance: with less the first steps would be short."""
 
@@ -44,7 +54,7 @@ class FactorEM:
     max_iter : int
         Steps at most of one maximization.
     tol : float
-        A maximization ends when the log-likelihood of an entry rises by less than this.
+        A maximization ends when the log-likelihood of an entry will rise by less than this, by extrapolation.
     run : Run
     """
 
@@ -73,26 +83,55 @@ class FactorEM:
     def maximize(self, model: LatentPolynomial, max_iter: int) -> tuple[LatentPolynomial, LatentMoments, Trace]:
         """Return the model after steps that raise the likelihood, its moments and the trace.
 
-        The likelihood rises with every step but for the error of the quadrature; a step that lowers it is not taken.
+        After two steps of expectation maximization their differences are extrapolated to where they lead (SQUAREM);
+        the extrapolation is kept if it is likelier than the first of them, and otherwise the second is. The likelihood
+        rises with every step but for the error of the quadrature; a step that lowers it is not taken.
         """
-        n_entries = len(self.rows) * np.count_nonzero(model.scale)
-        moments, stop = model.moments(self.rows, self.run), Stop.LIMIT
-        heights = [float(moments.log_density.sum())]
-        for step in range(1, max_iter + 1):
-            if not self.run.step(step, max_iter, f"log-likelihood {heights[-1]:.6g}"):
+        enough = self.tol * len(self.rows) * np.count_nonzero(model.scale)
+        climb, longest = _Climb(self.rows, model, self.run), FIRST_EXTRAPOLATION
+        shrinkage: list[float] = []
+        quiet, stop = 0, Stop.LIMIT
+        while climb.n_steps < max_iter:
+            if not self.run.step(climb.n_steps + 1, max_iter, f"log-likelihood {climb.heights[-1]:.6g}"):
                 stop = Stop.ASKED
                 break
-            risen = self.step(model, moments)
-            found = risen.moments(self.rows, self.run)
-            height = float(found.log_density.sum())
-            gain = height - heights[-1]
-            if gain > 0:
-                model, moments = risen, found
-                heights.append(height)
-            if gain <= self.tol * n_entries:
+            start, before = climb.model, climb.heights[-1]
+            if not climb.rise(self.step):
                 stop = Stop.CONVERGED
                 break
-        return model, moments, Trace(np.array(heights), stop)
+            first, second = climb.model, self.step(climb.model, climb.moments)
+            steps = _parameters(first) - _parameters(start), _parameters(second) - _parameters(first)
+            shrinkage.append(_shrinkage(*steps))
+            left = _rise_left(climb.heights[-1] - before, max(shrinkage[-N_SHRINKAGES:]))
+            quiet = quiet + 1 if left <= enough else 0
+            if quiet == MIN_QUIET_PAIRS:
+                stop = Stop.CONVERGED
+                break
+            length = _extrapolation(*steps)
+            if (
+                climb.n_steps < max_iter
+                and length > 1
+                and climb.to(self._extrapolated(start, steps, min(length, longest)))
+            ):
+                longest *= EXTRAPOLATION_GROWTH if length > longest else 1.0
+            elif climb.n_steps < max_iter:
+                climb.to(second)
+        return climb.model, climb.moments, Trace(np.array(climb.heights), stop)
+
+    def _extrapolated(
+        self, start: LatentPolynomial, steps: tuple[FloatArray, FloatArray], length: float
+    ) -> LatentPolynomial:
+        """Return the model at theta + 2 a r + a^2 (s - r), for two steps r and s from theta and a length a."""
+        first, second = steps
+        found = _parameters(start) + 2 * length * first + length**2 * (second - first)
+        p = len(start.mean)
+        noise = np.exp(np.minimum(found[:p], MAX_LOG_NOISE))
+        return replace(
+            start,
+            mean=found[p : 2 * p],
+            loadings=found[2 * p :].reshape(start.loadings.shape),
+            noise=np.maximum(noise, self.min_variance),
+        )
 
     def step(self, model: LatentPolynomial, moments: LatentMoments) -> LatentPolynomial:
         r"""Return the model after the regressions of all columns on the expected polynomials.
@@ -135,6 +174,76 @@ class FactorEM:
 
     def _noisy(self, empty: LatentPolynomial, noise: FloatArray) -> LatentPolynomial:
         return replace(empty, noise=np.maximum(noise, max(LEAST_START_NOISE, self.min_variance)))
+
+
+@dataclass
+class _Climb:
+    """A model on its way up, with its moments and the log-likelihoods so far."""
+
+    rows: FloatArray
+    model: LatentPolynomial
+    run: Run
+
+    def __post_init__(self) -> None:
+        self.moments = self.model.moments(self.rows, self.run)
+        self.heights = [float(self.moments.log_density.sum())]
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps taken."""
+        return len(self.heights) - 1
+
+    def to(self, model: LatentPolynomial) -> bool:
+        """Go to a model if it is likelier, and tell whether it is."""
+        return self._take(model, model.moments(self.rows, self.run))
+
+    def rise(self, step: Callable[[LatentPolynomial, LatentMoments], LatentPolynomial]) -> bool:
+        """Take a step, or a few if the first do not rise, and tell whether they have led to a likelier model.
+
+        Steps rise but for the error of the quadrature, which jumps where a posterior gets another mode.
+        """
+        model, moments = self.model, self.moments
+        for _ in range(MAX_FLAT_STEPS):
+            model = step(model, moments)
+            moments = model.moments(self.rows, self.run)
+            if self._take(model, moments):
+                return True
+        return False
+
+    def _take(self, model: LatentPolynomial, moments: LatentMoments) -> bool:
+        height = float(moments.log_density.sum())
+        if not height > self.heights[-1]:
+            return False
+        self.model, self.moments = model, moments
+        self.heights.append(height)
+        return True
+
+
+def _parameters(model: LatentPolynomial) -> FloatArray:
+    """Return all parameters as one array: the logarithms of the noise of columns that vary, the mean, the loadings."""
+    noise = np.where(model.scale > 0, np.log(model.noise), 0.0)
+    return np.concatenate([noise, model.mean, model.loadings.ravel()])
+
+
+def _extrapolation(first: FloatArray, second: FloatArray) -> float:
+    """Return the length of the extrapolation of two steps: 1 leads to the second of them."""
+    bend = float(np.linalg.norm(second - first))
+    return float(np.linalg.norm(first)) / bend if bend > 0 else 1.0
+
+
+def _shrinkage(first: FloatArray, second: FloatArray) -> float:
+    """Return the length of the second of two steps over that of the first."""
+    before = float(np.linalg.norm(first))
+    return float(np.linalg.norm(second)) / before if before > 0 else 0.0
+
+
+def _rise_left(rise: float, shrinkage: float) -> float:
+    r"""Return the rise that is left after a step, by Aitken's extrapolation.
+
+    Where steps shrink by a factor q, distances to the maximum do, and rises by its square:
+    :math:`q^2 + q^4 + \dots` of this one are left.
+    """
+    return rise * shrinkage**2 / (1 - shrinkage**2) if shrinkage < 1 else np.inf
 
 
 def _lifted(linear: LatentPolynomial, empty: LatentPolynomial) -> LatentPolynomial:

@@ -51,7 +51,7 @@ SEARCHES = {
     "lists: i4(n, k) <~ n; search_graph: i4(n, g) <~ n; search_trees: list(t) of ProjectionTree(n)",
     "ProjectionTree(n)": "nodes: i4(m, 4); starts: i8(l+1); members: i4(n) < n",
     "CosineSearch(n, d)": "engine: engine(n, d)",
-    "MappedSearch(n, d)": "rows: map(d, e); engine: engine(n, e)",
+    "MappedSearch(n, d|e-1)": "rows: map(d, e); engine: engine(n, e)",
     "LinearRows(d, e)": "transposed: bounded(e, d)",
     "ScaledColumns(d, d)": "factors: bounded(d)",
     "RootProportions(d, e)": "",

@@ -124,15 +124,15 @@ PATCHES = {
     "VoronoiCover(c, d)": "centers: bounded(c, d); neighbors: i(c, w) < c",
     "ListedCover(c, d)": "matrix: rows(n, c); index: NeighborIndex(n, d)",
     "Membership(c)": "points: i(m); patches: i(m); weights: f(m)",
-    "CurvedCharts(c, d, r)": "means: f(c, d); frames: f(c, d, r); sizes: i(c) < r+1; second_forms: f(c, r, r, d); "
+    "CurvedCharts(c, d, r)": "means: f(c, d); frames: f(c, d, r); sizes: i(c) < r+1; second_forms: f(c, r, r, _); "
     "offsets: f(c, d); spread: f(c, _); residuals: f(c)",
     "GeodesicCharts(c, d, r)": "means: f(c, d); width: int(r); sizes: i(c) < r+1; spread: f(c, _); residuals: f(c); "
     "inward: list(c) of LocalReconstruction(d, _); outward: list(c) of LocalInverse(_, d)",
-    "PlacedPatches(c, q, r)": "frames: f(c, q, r); shifts: f(c, q); components: i(c) < c",
-    "Stitched(c, q, r)": "frames: f(c, q, r); shifts: f(c, q); components: i(c) < c",
+    "PlacedPatches(c, q, r)": "frames: f(c, r, q); shifts: f(c, q); components: i(c) < c",
+    "Stitched(c, q, r)": "frames: f(c, r, q); shifts: f(c, q); components: i(c) < c",
     "PatchMap(d, q)": "cover: cover(c, d); charts: charts(c, d, r); stitched: PlacedPatches(c, q, r)",
     "PatchInverse(q, d)": "cover: cover(c, q); charts: charts(c, d, r); stitched: PlacedPatches(c, q, r); "
-    "back: f(c, r, q)",
+    "back: f(c, q, r)",
     "CenteredPatchMap(d, q)": "origin: bounded(d); place: PatchMap(d, q)",
     "CenteredPatchInverse(q, d)": "origin: bounded(d); lead: PatchInverse(q, d)",
     "Overlaps(c)": "first: i(m); second: i(m); counts: i(m); means: f(m, _, _); moments: f(m, _, _)",

@@ -198,7 +198,7 @@ ESTIMATORS = {
     "sklearn.RobustScaler(d, d)": "n_features_in_: int(d)?; center_: f(d)?; scale_: f(d)?",
     "sklearn.SimpleImputer(d)": "n_features_in_: int(d)?; statistics_: f(d)?; indicator_: model(d)?",
     **dict.fromkeys(("sklearn.FunctionTransformer", "sklearn.Normalizer", "sklearn.Pipeline"), ""),
-    "sklearn.MissingIndicator(d)": "n_features_in_: int(d)?; features_: i(_) < d ?",
+    "sklearn.MissingIndicator(d)": "n_features_in_: int(d)?; _n_features: int(d)?; features_: i(_) < d ?",
 }
 
 SHAPES = {

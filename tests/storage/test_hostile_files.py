@@ -346,7 +346,10 @@ def test_an_array_stands_for_one_value(saved, tmp_path):
 def test_documents_of_very_many_parts_are_refused_before_they_are_parsed(saved, tmp_path, monkeypatch, part):
     path = tmp_path / "model.mfy"
     path.write_bytes(saved["pipeline"])
-    edited(path, lambda document: document["model"]["state"].update(more_={"list": [part] * container.MAX_PARTS}))
+    members = members_of(path)
+    document = json.loads(members[DOCUMENT])
+    document["model"]["state"]["more_"] = {"list": [part] * container.MAX_PARTS}
+    write_sealed(path, {**members, DOCUMENT: json.dumps(document).encode()}, compression=zipfile.ZIP_STORED)
     monkeypatch.setattr(container.json, "loads", lambda *_, **__: pytest.fail("The document was parsed."))
     assert "parts, more than any saved model has" in told(path)
 

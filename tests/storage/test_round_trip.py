@@ -94,9 +94,11 @@ def test_models_of_sparse_rows_come_back(card, tmp_path):
 
 
 @among(MEASURED)
-@pytest.mark.parametrize("metric", ["precomputed", "manhattan", "cosine", "mahalanobis", "seuclidean"])
+@pytest.mark.parametrize("metric", ["precomputed", "manhattan", "cosine", "mahalanobis", "seuclidean", "hellinger"])
 def test_metrics_come_back(card, metric, tmp_path):
     X, Q = bent_sheet(), bent_sheet(5, seed=4)
+    if metric == "hellinger":
+        X, Q = np.abs(X), np.abs(Q)
     if metric == "precomputed":
         X, Q = distances_by_differences(X), np.sqrt(((Q[:, None] - X) ** 2).sum(axis=2))
     try:

@@ -46,6 +46,11 @@ class CurvedCharts:
     spread: FloatArray
     residuals: FloatArray
 
+    def _check_loaded(self) -> None:
+        """Refuse curvatures in another space than that of the means; flat charts have none."""
+        if self.second_forms.shape[3] not in (0, self.means.shape[1]):
+            raise ValueError("Charts have curvatures in another space than their points.")
+
     @property
     def n_patches(self) -> int:
         """Number of patches."""

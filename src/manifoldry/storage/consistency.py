@@ -166,8 +166,8 @@ def _check_sizes(what: str, found: tuple[int | None, ...], letters: tuple[str, .
         if size is None or text == "_":
             continue
         if wanted is None:
-            letter, _, more = text.split("|")[-1].partition("+")
-            wanted = sizes[letter] = size - int(more or 0)
+            letter, more = _term(text.split("|")[-1])
+            wanted = sizes[letter] = size - more
             if wanted < 0:
                 raise ValueError(f"{what} is empty")
         elif size != wanted:
@@ -177,12 +177,18 @@ def _check_sizes(what: str, found: tuple[int | None, ...], letters: tuple[str, .
 def _size(text: str, sizes: Sizes) -> int | None:
     """Return the size that a text such as ``n``, ``n+1``, ``4`` or ``d|n`` stands for, None where it is not known."""
     for choice in text.split("|"):
-        letter, _, more = choice.partition("+")
+        letter, more = _term(choice)
         if letter.isdecimal():
             return int(letter)
         if letter in sizes:
-            return sizes[letter] + int(more or 0)
+            return sizes[letter] + more
     return None
+
+
+def _term(text: str) -> tuple[str, int]:
+    """Return the letter of ``n``, ``n+1`` or ``n-1``, and what is added to it."""
+    letter, sign, more = re.split(r"([+-])", text) if "+" in text or "-" in text else (text, "", "0")
+    return letter, int(sign + more)
 
 
 def check_plain(value: Any) -> None:

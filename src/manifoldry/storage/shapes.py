@@ -51,7 +51,7 @@ SEARCHES = {
     "lists: i4(n, k) <~ n; search_graph: i4(n, g) <~ n; search_trees: list(t) of ProjectionTree(n)",
     "ProjectionTree(n)": "nodes: i4(m, 4); starts: i8(l+1); members: i4(n) < n",
     "CosineSearch(n, d)": "engine: engine(n, d)",
-    "MappedSearch(n, d)": "rows: map(d, e); engine: engine(n, e)",
+    "MappedSearch(n, d|e-1)": "rows: map(d, e); engine: engine(n, e)",
     "LinearRows(d, e)": "transposed: bounded(e, d)",
     "ScaledColumns(d, d)": "factors: bounded(d)",
     "RootProportions(d, e)": "",
@@ -124,15 +124,15 @@ PATCHES = {
     "VoronoiCover(c, d)": "centers: bounded(c, d); neighbors: i(c, w) < c",
     "ListedCover(c, d)": "matrix: rows(n, c); index: NeighborIndex(n, d)",
     "Membership(c)": "points: i(m); patches: i(m); weights: f(m)",
-    "CurvedCharts(c, d, r)": "means: f(c, d); frames: f(c, d, r); sizes: i(c) < r+1; second_forms: f(c, r, r, d); "
+    "CurvedCharts(c, d, r)": "means: f(c, d); frames: f(c, d, r); sizes: i(c) < r+1; second_forms: f(c, r, r, _); "
     "offsets: f(c, d); spread: f(c, _); residuals: f(c)",
     "GeodesicCharts(c, d, r)": "means: f(c, d); width: int(r); sizes: i(c) < r+1; spread: f(c, _); residuals: f(c); "
     "inward: list(c) of LocalReconstruction(d, _); outward: list(c) of LocalInverse(_, d)",
-    "PlacedPatches(c, q, r)": "frames: f(c, q, r); shifts: f(c, q); components: i(c) < c",
-    "Stitched(c, q, r)": "frames: f(c, q, r); shifts: f(c, q); components: i(c) < c",
+    "PlacedPatches(c, q, r)": "frames: f(c, r, q); shifts: f(c, q); components: i(c) < c",
+    "Stitched(c, q, r)": "frames: f(c, r, q); shifts: f(c, q); components: i(c) < c",
     "PatchMap(d, q)": "cover: cover(c, d); charts: charts(c, d, r); stitched: PlacedPatches(c, q, r)",
     "PatchInverse(q, d)": "cover: cover(c, q); charts: charts(c, d, r); stitched: PlacedPatches(c, q, r); "
-    "back: f(c, r, q)",
+    "back: f(c, q, r)",
     "CenteredPatchMap(d, q)": "origin: bounded(d); place: PatchMap(d, q)",
     "CenteredPatchInverse(q, d)": "origin: bounded(d); lead: PatchInverse(q, d)",
     "Overlaps(c)": "first: i(m); second: i(m); counts: i(m); means: f(m, _, _); moments: f(m, _, _)",
@@ -198,7 +198,7 @@ ESTIMATORS = {
     "sklearn.RobustScaler(d, d)": "n_features_in_: int(d)?; center_: f(d)?; scale_: f(d)?",
     "sklearn.SimpleImputer(d)": "n_features_in_: int(d)?; statistics_: f(d)?; indicator_: model(d)?",
     **dict.fromkeys(("sklearn.FunctionTransformer", "sklearn.Normalizer", "sklearn.Pipeline"), ""),
-    "sklearn.MissingIndicator(d)": "n_features_in_: int(d)?; features_: i(_) < d ?",
+    "sklearn.MissingIndicator(d)": "n_features_in_: int(d)?; _n_features: int(d)?; features_: i(_) < d ?",
 }
 
 SHAPES = {

@@ -127,7 +127,7 @@ class GPCA(Clusterer):
         outcome, vanishing = done[int(np.argmin(objectives))]
         found = to_clustering(X, self._rank(X), problem, outcome, objectives, None)
         notes: dict[str, Any] = {"monomials": n_monomials(self.n_clusters, width + 1), "vanishing": vanishing}
-        return replace(found, notes={**notes, "advice": _noise_advice(vanishing)})
+        return replace(found, notes={**notes, "remarks": _noise_remarks(vanishing)})
 
     def _start(self, problem: Problem, axes: FloatArray, projection: FloatArray) -> tuple[Outcome, float]:
         """Return what the alternation makes of the hyperplanes in one projection, and how far a polynomial vanishes."""
@@ -154,7 +154,7 @@ def _projection(n_axes: int, width: int, number: int, run: Run) -> FloatArray:
     return np.linalg.qr(run.rng(f"projection {number}").standard_normal((n_axes, width)))[0]
 
 
-def _noise_advice(vanishing: float) -> tuple[str, ...]:
+def _noise_remarks(vanishing: float) -> tuple[str, ...]:
     if vanishing <= EXACT_SHARE:
         return ()
     return (

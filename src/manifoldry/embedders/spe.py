@@ -169,7 +169,7 @@ class SPE(GraphEmbedder):
             notes={
                 "n_constraints": found.n_constraints,
                 "advice": _dense(A),
-                "surface_advice": _advice(kept, n_components, rank, found.xi),
+                "remarks": _remarks(kept, n_components, rank, found.xi),
             },
             fitted={
                 "alignment_": float(np.vdot(found.V, A @ found.V)) / len(A),
@@ -208,7 +208,7 @@ def _dense(A: FloatArray) -> tuple[str, ...]:
     )
 
 
-def _advice(kept: float, n_components: int, rank: int, xi: float) -> tuple[str, ...]:
+def _remarks(kept: float, n_components: int, rank: int, xi: float) -> tuple[str, ...]:
     if kept >= MIN_KEPT_SHARE or rank <= n_components:
         return ()
     whole = "all are" if xi == 0 else f"the structure is broken by up to {xi:.2g}"

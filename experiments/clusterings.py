@@ -43,7 +43,7 @@ def fitted(lab: Lab, method: str, X: NDArray[Any], **settings: Any) -> Any:
     A setting that the method does not have, such as LDLC's ``rho``, is left out.
     """
     cls = getattr(manifoldry, CLASSES[method])
-    asked = {"n_init": lab.starts, "random_state": 0, **settings}
+    asked = {"n_init": lab.starts, "random_state": lab.seed, **settings}
     known = {name: value for name, value in asked.items() if name in cls().get_params()}
     with lab.time(method):
         model = cls(**known).fit(X)

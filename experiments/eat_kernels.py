@@ -22,9 +22,10 @@ CHOSEN = (
 )
 
 
-@experiment("Kernels of EAT on the Swiss roll", source="khajehpour2013, Fig. 2.7-2.8", quick=True)
+@experiment("Kernels of EAT on the Swiss roll", source="khajehpour2013, Fig. 2.7-2.8", quick=True, seeds=5)
 def eat_kernels(lab: Lab) -> None:
-    roll, new = datasets.swiss_roll(102, grid=True, height=HEIGHT), datasets.swiss_roll(1000, height=HEIGHT)
+    roll = datasets.swiss_roll(102, grid=True, height=HEIGHT, random_state=lab.seed)
+    new = datasets.swiss_roll(1000, height=HEIGHT, random_state=lab.seed)
     X, truth, others, places = (rows / UNIT for rows in (roll.X, roll.truth, new.X, new.truth))
     unit = EAT(n_neighbors=N_NEIGHBORS).fit(X).diagnostics_["gamma"] ** -0.5
     families = {

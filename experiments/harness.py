@@ -17,10 +17,12 @@ An experiment is one file with one function of the same name:
 from __future__ import annotations
 
 import enum
+import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,17 +78,22 @@ class Lab:
         Whether to do with few starts.
     folder : Path
         Where figures go.
+    seed : int
+        Of the data and the starts; other than 0 only where fitted claims are tried again.
     """
 
     name: str
     quick: bool = False
     folder: Path = FIGURES
+    seed: int = 0
     claims: list[Claim] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     core_seconds: dict[str, float] = field(default_factory=dict)
     chosen: bool = False
     """Whether settings of the claims made now were chosen after results were seen; set by `fitted`."""
+    no_evidence: str = ""
+    """Why claims that hold now do not count all the same; set by `fitted`."""
 
     def pick(self, full: Any, quick: Any) -> Any:
         """Return the first of two settings, or the second in a quick run."""
@@ -106,7 +113,9 @@ class Lab:
 
         One that does not hold fails, unless its ``reason`` is measured now and found true: then it differs.
         """
-        if rule.holds(ours):
+        if rule.holds(ours) and self.no_evidence:
+            verdict, why = Verdict.FAIL, self.no_evidence
+        elif rule.holds(ours):
             verdict, why = Verdict.FITTED if self.chosen else Verdict.PASS, ""
         elif reason is None:
             verdict, why = Verdict.FAIL, ""
@@ -120,12 +129,15 @@ class Lab:
         self.claims.append(Claim(what, None, rule.target, shown(ours), verdict))
 
     @contextmanager
-    def fitted(self, chosen: str) -> Iterator[None]:
-        """Say in a note what was chosen after results were seen, and judge the claims within by that."""
+    def fitted(self, chosen: str, no_evidence: str = "") -> Iterator[None]:
+        """Say in a note what was chosen after results were seen, and judge the claims within by that.
+
+        With ``no_evidence``, a reason why so much was chosen that claims could not but hold, those that hold fail.
+        """
         self.note(f"Fitted: {chosen}.")
-        self.chosen = True
+        self.chosen, self.no_evidence = True, no_evidence
         yield
-        self.chosen = False
+        self.chosen, self.no_evidence = False, ""
 
     def note(self, text: str) -> None:
         """Say something that is no claim."""
@@ -198,6 +210,7 @@ class Experiment:
     needs: tuple[str, ...] = ()
     quick: bool = False
     alone: bool = False
+    seeds: int = 1
 
     def run(self, *, quick: bool = False, folder: Path = FIGURES) -> Outcome:
         """Run it; without its data it is left out, and an error on the way is a failed target."""
@@ -213,11 +226,35 @@ class Experiment:
         except Exception as raised:
             error = f"{type(raised).__name__}: {raised}"
             lab.claims.append(Claim("runs to its end", None, "no error", error, Verdict.FAIL))
-        return Outcome(*told, tuple(lab.claims), tuple(lab.notes), time.perf_counter() - start, error=error)
+        claims = tuple(lab.claims) if quick or error else self._with_seeds(lab.claims)
+        return Outcome(*told, claims, tuple(lab.notes), time.perf_counter() - start, error=error)
+
+    def _with_seeds(self, claims: list[Claim]) -> tuple[Claim, ...]:
+        """Return the claims, the fitted ones with the number of seeds that they hold with."""
+        if self.seeds == 1:
+            return tuple(claims)
+        held = Counter(claim.what for claim in claims if claim.verdict is Verdict.FITTED)
+        with tempfile.TemporaryDirectory() as passing:
+            for seed in range(1, self.seeds):
+                lab = Lab(self.name, folder=Path(passing), seed=seed)
+                self.body(lab)
+                held.update(claim.what for claim in lab.claims if claim.verdict is Verdict.FITTED)
+        return tuple(
+            replace(claim, reason=f"holds with {held[claim.what]} of {self.seeds} seeds")
+            if claim.verdict is Verdict.FITTED
+            else claim
+            for claim in claims
+        )
 
 
 def experiment(
-    title: str, *, source: str, needs: tuple[str, ...] = (), quick: bool = False, alone: bool = False
+    title: str,
+    *,
+    source: str,
+    needs: tuple[str, ...] = (),
+    quick: bool = False,
+    alone: bool = False,
+    seeds: int = 1,
 ) -> Callable[[Callable[[Lab], None]], Experiment]:
     """Make an `Experiment` of a function.
 
@@ -233,8 +270,10 @@ def experiment(
         Whether its quick form, with few starts and done in seconds, belongs to the tests.
     alone : bool
         Whether it measures wall-clock seconds, so that nothing may run beside it.
+    seeds : int
+        With how many seeds (`Lab.seed`) fitted claims are tried; a full run states with how many each holds.
     """
-    return lambda body: Experiment(body.__name__, body, title, source, needs, quick, alone)
+    return lambda body: Experiment(body.__name__, body, title, source, needs, quick, alone, seeds)
 
 
 def main(one: Experiment) -> None:

@@ -149,6 +149,36 @@ def test_a_reason_is_not_words_alone(harness, rules):
     assert harness.experiment("One", source="x")(body).run().error
 
 
+def test_a_fitted_claim_says_with_how_many_seeds_it_holds(harness, rules):
+    def body(lab):
+        lab.claim("stated", lab.seed, rules.at_most(0.0, "none"))
+        with lab.fitted("of ten seeds this one"):
+            lab.claim("often", lab.seed, rules.at_most(2.0, "few"))
+            lab.claim("never", 5, rules.at_most(2.0, "few"))
+
+    outcome = harness.experiment("One", source="x", seeds=5)(body).run()
+    assert [(claim.verdict.value, claim.reason) for claim in outcome.claims] == [
+        ("pass", ""),
+        ("fitted", "holds with 3 of 5 seeds"),
+        ("fail", ""),
+    ]
+    quick = harness.experiment("One", source="x", seeds=5)(body).run(quick=True)
+    assert [claim.reason for claim in quick.claims] == ["", "", ""]
+
+
+def test_what_could_not_but_hold_fails(harness, rules):
+    def body(lab):
+        with lab.fitted("of twenty scalings this one", no_evidence="one of twenty scalings"):
+            lab.claim("met", 1.0, rules.at_least(1.0))
+        lab.claim("after", 1.0, rules.at_least(1.0))
+
+    claims = harness.experiment("One", source="x")(body).run().claims
+    assert [(claim.verdict.value, claim.reason) for claim in claims] == [
+        ("fail", "one of twenty scalings"),
+        ("pass", ""),
+    ]
+
+
 def test_what_holds_with_chosen_settings_is_fitted(harness, rules):
     def body(lab):
         lab.claim("before", 1.0, rules.at_least(1.0))

@@ -7,7 +7,16 @@ from scipy.stats import multivariate_normal
 from sklearn import decomposition, random_projection
 
 import manifoldry
-from manifoldry import NMF, PCA, ClassicalMDS, IncrementalPCA, SparsePCA
+from manifoldry import (
+    NMF,
+    PCA,
+    ClassicalMDS,
+    FactorAnalysis,
+    FastICA,
+    GaussianRandomProjection,
+    IncrementalPCA,
+    SparsePCA,
+)
 
 CARDS = [card for card in manifoldry.methods() if card.wrapped]
 
@@ -150,3 +159,25 @@ def test_sparse_pca_keeps_the_axis_of_a_single_row():
     named = SparsePCA(n_components=3, random_state=0).set_output(transform="pandas").fit(frame)
     assert named.transform(frame.iloc[:1]).shape == (1, 3)
     assert isinstance(named.embedding_, np.ndarray)
+
+
+WRAPPED = [PCA, IncrementalPCA, SparsePCA, FactorAnalysis, FastICA, NMF, GaussianRandomProjection]
+
+
+@pytest.mark.parametrize("method", WRAPPED)
+def test_truth_values_and_arrays_are_no_numbers(method):
+    """Every parameter of numbers or words refuses them, as those of our own methods do."""
+    X = np.abs(np.random.default_rng(14).normal(size=(40, 5)))
+    refused = 0
+    for name, admitted in method._parameter_constraints.items():
+        words = {one for one in admitted if isinstance(one, str)}
+        if words & {"boolean", "verbose", "array-like"} or np.ndarray in admitted or name == "whiten":
+            continue
+        for value, sentence in ((True, "truth value"), (np.array([1.0, 2.0]), "an array")):
+            with pytest.raises(
+                ValueError, match=rf"^{name} must not be {'a ' if value is True else ''}{sentence}; got"
+            ):
+                method(**{"n_components": 2, name: value}).fit(X)
+            refused += 1
+    assert refused >= 2
+    assert method(n_components=2).fit(X).embedding_.shape == (40, 2)

@@ -215,6 +215,25 @@ def representable_scale(
         )
 
 
+def wrapped_parameters(estimator: Any) -> None:
+    """Refuse truth values and arrays as parameters of a class of scikit-learn, which passes them for numbers and words.
+
+    Its own checks count True as 1, and compare an array with each of the words that a parameter may be.
+    """
+    for name, value in estimator.get_params(deep=False).items():
+        admitted = estimator._parameter_constraints.get(name, [])
+        words = {one for one in admitted if isinstance(one, str)}
+        if isinstance(value, (bool, np.bool_)) and not words & {"boolean", "verbose"} and not _lists(admitted, value):
+            raise ValueError(f"{name} must not be a truth value; got {value}: give a number, or leave it out.")
+        if isinstance(value, np.ndarray) and value.ndim and "array-like" not in words and np.ndarray not in admitted:
+            raise ValueError(f"{name} must not be an array; got one of shape {value.shape}.")
+
+
+def _lists(admitted: Any, value: Any) -> bool:
+    """Tell whether the value is one of the listed options of a constraint of scikit-learn."""
+    return any(value is option for one in admitted for option in getattr(one, "options", ()))
+
+
 def column_spread(X: Any) -> float:
     """Return the largest difference of two entries in a column, in double precision; of sparse rows, the largest."""
     if hasattr(X, "tocsr"):

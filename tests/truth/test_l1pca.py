@@ -106,3 +106,8 @@ def test_inverse_and_rank():
     model = L1PCA(n_components=4).fit(flat)
     assert not model.embedding_[:, 2:].any()
     np.testing.assert_allclose(model.inverse_transform(model.embedding_), flat, atol=1e-10)
+
+
+def test_more_starts_than_fit_into_memory_are_refused_in_words():
+    with pytest.raises(MemoryError, match=r"^1,000,000,000,000 starts for 40 points: .* lower n_init"):
+        L1PCA(n_init=10**12).fit(np.random.default_rng(3).normal(size=(40, 5)))

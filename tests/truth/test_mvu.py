@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from helpers import graph_of, problems, rigid_error, sample_of
-from manifoldry import MVU, ColoredMVU, FastMVU, LandmarkMVU, datasets
+from manifoldry import MVU, ColoredMVU, FastMVU, LandmarkMVU, TesseraMap, datasets
 from manifoldry.embedders import mvu as mvu_module
 from manifoldry.embedders.fastmvu import _best_layout
 from manifoldry.run import Run
@@ -434,3 +434,15 @@ def test_a_certificate_with_duplicates_says_what_it_takes_them_for(method):
     doubled = clone(method).fit(np.concatenate([X, X[:4]]), np.arange(12) % 2)
     assert "duplicates taken as a thousandth of the median distance apart" in doubled.certificate_.sentence
     assert "duplicates" not in clone(method).fit(X, np.arange(8) % 2).certificate_.claim
+
+
+@pytest.mark.parametrize(
+    "method", [MVU(constraints="at most"), MVU(), ColoredMVU(constraints="at most"), TesseraMap(), FastMVU()]
+)
+@pytest.mark.parametrize("size", [1e8, 1e12])
+def test_one_wrong_entry_is_refused_or_embedded(method, size):
+    """A distance beyond all others is more than double precision can weigh against them."""
+    X = np.random.default_rng(13).normal(size=(40, 4))
+    X[5, 1] = size
+    with pytest.raises(ValueError, match=r"^The longest of the distances .* times their median: .* Check X for wrong"):
+        clone(method).set_params(n_neighbors=5).fit(X)

@@ -199,3 +199,15 @@ def test_a_solved_program_is_not_called_a_recovery(shape, rank, share, expected)
     assert "whether its parts are the true ones is another question" in model.certificate_.sentence
     assert (error < 1e-3) == expected
     assert len(found) == (0 if expected else 1)
+
+
+def test_an_offset_of_the_largest_integers_loses_no_digits():
+    """Integers near 2**64 are multiples of 2048 in double precision, and their differences exact.
+
+    The iteration ends at a relative gap of 1e-5, at a point that the rounding of the means decides.
+    """
+    steps = np.random.default_rng(12).integers(0, 50, size=(100, 6))
+    far = np.uint64(2**64 - 2048 * 100) + np.uint64(2048) * steps.astype(np.uint64)
+    model, near = RobustPCA(n_components=2).fit(far), RobustPCA(n_components=2).fit(2048.0 * steps)
+    assert model.certificate_.optimal
+    np.testing.assert_allclose(np.abs(model.embedding_), np.abs(near.embedding_), atol=1e-4 * 2048 * 50)

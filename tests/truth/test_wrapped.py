@@ -11,6 +11,8 @@ from manifoldry import (
     NMF,
     PCA,
     ClassicalMDS,
+    FactorAnalysis,
+    FastICA,
     GaussianRandomProjection,
     IncrementalPCA,
     SparsePCA,
@@ -171,3 +173,25 @@ def test_sparse_pca_keeps_the_axis_of_a_single_row():
 def test_what_scikit_learn_refuses_is_refused_with_what_to_do(model, X, message):
     with pytest.raises(ValueError, match=message):
         model.fit(X)
+
+
+WRAPPED = [PCA, IncrementalPCA, SparsePCA, FactorAnalysis, FastICA, NMF, GaussianRandomProjection]
+
+
+@pytest.mark.parametrize("method", WRAPPED)
+def test_truth_values_and_arrays_are_no_numbers(method):
+    """Every parameter of numbers or words refuses them, as those of our own methods do."""
+    X = np.abs(np.random.default_rng(14).normal(size=(40, 5)))
+    refused = 0
+    for name, admitted in method._parameter_constraints.items():
+        words = {one for one in admitted if isinstance(one, str)}
+        if words & {"boolean", "verbose", "array-like"} or np.ndarray in admitted or name == "whiten":
+            continue
+        for value, sentence in ((True, "truth value"), (np.array([1.0, 2.0]), "an array")):
+            with pytest.raises(
+                ValueError, match=rf"^{name} must not be {'a ' if value is True else ''}{sentence}; got"
+            ):
+                method(**{"n_components": 2, name: value}).fit(X)
+            refused += 1
+    assert refused >= 2
+    assert method(n_components=2).fit(X).embedding_.shape == (40, 2)

@@ -188,6 +188,7 @@ class Wrapped(TransformerMixin):
     def _checked(self, X: Any) -> Any:
         """Return the rows of a fit; refuse what is no numbers or all the same, and more components than there are."""
         self.__dict__.pop("sampled_rows_", None)  # of an earlier fit
+        check.wrapped_parameters(self)
         rows = self._validated(X, reset=True)
         check.distinct_points(rows)
         limit = check.MAX_SINGLE_SCALE if rows.dtype.itemsize <= 4 else check.MAX_SCALE

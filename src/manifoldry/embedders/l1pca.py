@@ -127,6 +127,8 @@ class L1PCA(Embedder):
     def _directions(self, points: FloatArray, run: Run) -> tuple[FloatArray, FloatArray, Trace]:
         """Return orthonormal directions (r, n_components), their dispersion, and how it grew."""
         rng, d, rank = run.rng("starts"), self.n_components, points.shape[1]
+        needed = 8 * self.n_init * (len(points) + rank)
+        run.announce(f"{self.n_init:,} starts for {len(points):,} points", needed, "lower n_init")
         order = np.argsort((points**2).sum(axis=1), kind="stable")
         directions, dispersion = np.zeros((rank, d)), np.zeros(d)
         free, heights, stop = np.eye(rank), [0.0], Stop.CONVERGED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -169,9 +170,11 @@ class RobustPCA(Embedder):
             found = pursue(centered, weight, self.max_iter, self.tol / 2, run)  # half for the rows below
         with run.stage("rows"):
             projection = _projection(found, shift, centered, weight, self.n_components)
-            coordinates = projection.coordinates(rows, run)
-            low_rank = projection.mean + coordinates @ projection.directions
-            certificate = _certificate(found, coordinates, rows - low_rank, weight, self.tol)
+            # About the mean, as far from the origin the rounding of the offset would count as errors.
+            coordinates = replace(projection, mean=found.offset).coordinates(centered, run)
+            low = found.offset + coordinates @ projection.directions
+            errors = centered - low
+            certificate = _certificate(found, coordinates, errors, weight, self.tol)
         missing = max(0, self.n_components - len(projection.sizes))
         components = np.pad(projection.directions[: self.n_components], ((0, missing), (0, 0)))
         return Embedding(
@@ -182,13 +185,13 @@ class RobustPCA(Embedder):
             inverse=LinearInverse(projection.mean, components),
             notes={
                 "weight": float(weight),
-                **_errors(rows - low_rank, centered, projection.sizes, _hidden(rows, weight, certificate)),
+                **_errors(errors, centered, projection.sizes, _hidden(rows, weight, certificate)),
             },
             fitted={
                 "components_": components,
                 "mean_": projection.mean,
-                "low_rank_": low_rank,
-                "sparse_": rows - low_rank,
+                "low_rank_": shift + low,
+                "sparse_": errors,
                 "singular_values_": projection.sizes,
             },
         )

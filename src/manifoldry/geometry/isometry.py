@@ -15,7 +15,7 @@ from manifoldry.values import Embedding, FloatArray, NeighborGraph
 SURFACE_SLACK = 0.5
 """Measured dimension beyond the asked one up to which the data passes for a surface: noisy rolls have up to 2.35."""
 
-MIN_MEASURED_POINTS = 30
+MIN_SHEET_POINTS = 30
 """Points from which on the dimension is measured well enough; fewer are seen one by one."""
 
 N_PATH_SOURCES = 100
@@ -38,7 +38,7 @@ MAX_STRAIGHT_DIMENSION = 2
 
 def is_surface(sample: Sample, n_components: int) -> bool:
     """Tell whether the data, as measured, has about the dimension asked for, so that its distances can be kept."""
-    if sample.n_points < MIN_MEASURED_POINTS:
+    if sample.n_points < MIN_SHEET_POINTS:
         return False
     rule = sample.index.rule
     points = sample.neighbors if sample.X is None else sample.X

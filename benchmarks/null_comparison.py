@@ -231,8 +231,8 @@ def main() -> None:
     given = parser.parse_args()
     methods = ["TSNE 30", "UMAP 15"] if given.curves else list(QUICK if given.quick else METHODS)
     warnings.simplefilter("ignore", manifoldry.EmbeddingWarning)
-    stored = "null_comparison_curves" if given.curves else "null_comparison"
-    table = Table(stored, caption(methods, given.seeds), COLUMNS)
+    told = caption(methods, given.seeds)
+    table = Table("null_comparison_curves", told, COLUMNS) if given.curves else Table("null_comparison", told, COLUMNS)
     without, labeled = (CURVES, GROUPS) if given.curves else (STRUCTURELESS, LABELED)
     drawn = {name: (lambda rng, make=make: (make(rng), None)) for name, make in without.items()}
     for name, make in {**drawn, **labeled}.items():

@@ -44,7 +44,7 @@ MIN_REAL_GAP = 2.5
 """How many times less than that quantile a real cluster leaks. A picture has some thirty clusters, so one of them lies
 below the quantile anyway; in 210 pictures of structureless data the best of all lay 2.5 times below it in four."""
 
-MAX_CURVE_DIMENSION = 1.8
+MAX_SEGMENT_DIMENSION = 1.8
 """Dimension along the graph up to which a cluster is a segment of a curve. Any cut through a curve separates few pairs,
 so few pairs are no evidence of a gap. Of 88 segments of trees, random walks, spirals and helices that leaked little
 enough to be called real, 87 are below; of 281 clusters of Gaussians, digits, wines, cells and oils, 8."""
@@ -261,7 +261,7 @@ class _Borders:
         if len(which):
             rows, lists, own = X[self.first], self._lists(X), labels[self.first]
             for name in which:
-                if spread_dimension(lists, own == name, self.run) <= MAX_CURVE_DIMENSION:
+                if spread_dimension(lists, own == name, self.run) <= MAX_SEGMENT_DIMENSION:
                     steps[name] = border_step(rows, lists, own == name, self.metric, self.run)
         return steps
 

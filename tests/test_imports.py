@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "csgraph": set(),
     "memory": set(),
     "frames": set(),
-    "arrays": {"values"},
+    "arrays": {"check", "values"},
     "atomic": set(),
     "storage": FLOOR | {"registry"},
     "palette": set(),

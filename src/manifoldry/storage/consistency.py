@@ -31,7 +31,7 @@ TYPES: dict[str, Any] = {"float": numbers.Real, "int": numbers.Integral, "bool":
 """Types of plain attributes by the annotation of a dataclass."""
 
 
-class Part(NamedTuple):
+class DeclaredAttribute(NamedTuple):
     """The declaration of one attribute."""
 
     name: str
@@ -46,7 +46,7 @@ class Part(NamedTuple):
 
 
 @cache
-def declared(name: str) -> tuple[Part, ...]:
+def declared(name: str) -> tuple[DeclaredAttribute, ...]:
     """Return the declarations of a class by its name in a file."""
     parts = []
     for text in filter(None, SHAPES[name][1].split("; ")):
@@ -57,7 +57,7 @@ def declared(name: str) -> tuple[Part, ...]:
         n_bytes = int(found["bytes"]) if found["bytes"] else None
         least, optional = -1 if found["bound"] == "<~" else 0, found["optional"] is not None
         parts.append(
-            Part(
+            DeclaredAttribute(
                 *(found["name"], found["length"], found["kind"], n_bytes, sizes, least, found["limit"]),
                 *(found["number"] is not None, optional),
             )
@@ -92,7 +92,7 @@ class Consistency:
             self._known[id(value)] = tuple(_size(letter, sizes) for letter in letters)
         self._alive.append(value)
 
-    def _check_part(self, what: str, value: Any, part: Part, sizes: Sizes) -> None:
+    def _check_part(self, what: str, value: Any, part: DeclaredAttribute, sizes: Sizes) -> None:
         if part.length is not None:
             if not isinstance(value, (list, tuple)):
                 raise ValueError(f"{what} is not a list")
@@ -114,7 +114,7 @@ class Consistency:
         else:
             self._check_object(what, value, part, sizes)
 
-    def _check_object(self, what: str, value: Any, part: Part, sizes: Sizes) -> None:
+    def _check_object(self, what: str, value: Any, part: DeclaredAttribute, sizes: Sizes) -> None:
         known = self._known.get(id(value))
         role = ROLES.get(part.kind)
         fits = isinstance(value, find_class(part.kind)) if role is None else hasattr(value, role)
@@ -130,7 +130,7 @@ def _inside(state: dict[str, Any], name: str) -> Any:
     return getattr(value, rest, None) if rest else value
 
 
-def _check_array(what: str, value: Any, part: Part, sizes: Sizes) -> None:
+def _check_array(what: str, value: Any, part: DeclaredAttribute, sizes: Sizes) -> None:
     if not isinstance(value, np.ndarray) and not (part.kind == "rows" and issparse(value)):
         raise ValueError(f"{what} is not an array")
     if value.dtype.kind != KINDS[part.kind] or (part.n_bytes or value.dtype.itemsize) != value.dtype.itemsize:

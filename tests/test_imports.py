@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "blas": set(),
     "memory": set(),
     "frames": set(),
-    "arrays": {"values"},
+    "arrays": {"values", "check"},
     "atomic": set(),
     "storage": FLOOR | {"registry"},
     "palette": set(),

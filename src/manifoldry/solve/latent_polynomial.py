@@ -23,7 +23,7 @@ MODE_TOL = 1e-9
 """Length of a Newton step after which the place is that of the mode to rounding."""
 MODE_RISE_TOL = 1e-12
 """Share by which rounding may lower the log-posterior in a step that is taken nevertheless."""
-MAX_NODES = 1000
+MAX_QUADRATURE_NODES = 1000
 """Nodes along a factor in a model file: beyond some hundreds their weights are below the least number."""
 LEAST_CURVATURE = 0.25
 """Least curvature for which nodes are spread: where a posterior is flatter, as between two modes, it is as wide as the
@@ -70,7 +70,7 @@ class LatentPolynomial:
         """Refuse noise without variance, which has no density, and a quadrature that there is not."""
         if (
             not (self.noise[self.scale > 0] > 0).all()
-            or not 1 <= self.n_nodes <= MAX_NODES
+            or not 1 <= self.n_nodes <= MAX_QUADRATURE_NODES
             or self.basis.d not in MODE_GRID
         ):
             raise ValueError("A latent polynomial needs noise in its columns and a quadrature for its factors.")

@@ -106,7 +106,7 @@ class Consistency:
                 raise ValueError(f"{what} is not a count")
             _check_sizes(what, (int(value),), part.sizes, sizes)
         elif part.kind in ("number", "positive"):
-            real = isinstance(value, numbers.Real) and not isinstance(value, bool) and abs(value) <= MAX_ENTRY
+            real = isinstance(value, numbers.Real) and not isinstance(value, bool) and abs(float(value)) <= MAX_ENTRY
             if not real or (part.kind == "positive" and value <= 0):
                 raise ValueError(f"{what} is not a number that it can be")
         elif part.kind in KINDS:

@@ -100,14 +100,15 @@ class TesseraMap(Embedder):
         As in `IPA`.
     n_border_pairs : int, optional
         Maximum number of distances kept between two tesserae, of neighbors spread out along their border. None is three
-        times r squared, or fewer, at least r squared, where that would be more than 1,500 in all. With the r squared of
-        the paper tesserae are hinges, and the stretch may open what they should hold together.
+        times r squared of a surface, or fewer where that would be more than 1,500 in all, and r squared of other data.
+        With the r squared of the paper tesserae are hinges, and the stretch may open what they should hold together.
     n_pairs : int
         Number of pairs O, drawn at random where there are more.
     n_init : int or "auto"
         Maximum number of fits, as in `IPA`. With more than one, edges that jump between sheets are cut first.
-    slack : float
-        Relative slack of the kept squared distances, about 1 or about those of least error.
+    slack : float or "auto"
+        Relative slack of the kept squared distances, about 1 or about those of least error; "auto" is 1e-3 of a surface
+        and 1e-2 of other data.
     tol : float
         Relative gap between the stretch and its bound at which it is proven to be the largest.
     max_rank : int, optional
@@ -144,16 +145,14 @@ class TesseraMap(Embedder):
     n_patches_ : int
         Number of tesserae.
     stretch_ : float
-        The mean over O of :math:`|y_i - y_j|^2/\tau_{ij}^2` in all dimensions, before the projection; NaN with one
-        tessera.
+        The mean over O of :math:`|y_i - y_j|^2/\tau_{ij}^2` in all dimensions; NaN with one tessera.
     error_ : float
         Mean squared relative error of the squared distances kept across borders.
     map_error_ : float
         Root mean square distance of the mapped fitted points from the embedding, relative to its spread: rounding for a
         kernel matrix of full rank with all points as landmarks and no regularization.
     certificate_ : Certificate
-        Objective and bound are of minus the stretch; ``rank`` is the number of dimensions used before the projection.
-        Missing with one tessera: there is nothing to stretch.
+        Of minus the stretch, before the projection from its ``rank`` dimensions; missing with one tessera.
     error_certificate_ : Certificate
         Of the least mean squared error in all dimensions, before the stretch; missing with one tessera.
     trace_ : Trace
@@ -191,7 +190,7 @@ class TesseraMap(Embedder):
     n_border_pairs: PositiveInt | None = None
     n_pairs: PositiveInt = 50_000
     n_init: PositiveInt | Literal["auto"] = "auto"
-    slack: Positive = 1e-3
+    slack: Positive | Literal["auto"] = "auto"
     tol: Positive = 1e-3
     max_rank: PositiveInt | None = None
     kernel: Literal["rbf", "linear", "poly"] | Callable[[Any, Any], Any] = "rbf"
@@ -276,9 +275,10 @@ class TesseraMap(Embedder):
         return self._pack(sample, unit, n_components, chosen.layout, notes, run)
 
     def _options(self, n_components: int, n_points: int) -> TessellationOptions:
-        width, most = min(self.patch_components or n_components, n_points - 1), self.max_rank
+        width = min(self.patch_components or n_components, n_points - 1)
+        slack = None if isinstance(self.slack, str) else self.slack
         return TessellationOptions(
-            n_components, width, self.chart, self.n_border_pairs, self.n_pairs, self.slack, self.tol, most
+            n_components, width, self.chart, self.n_border_pairs, self.n_pairs, slack, self.tol, self.max_rank
         )
 
     def _pack(

@@ -42,7 +42,11 @@ MAX_GRAM_LENGTHS = 3000
 """Border distances and entries of frames up to which all Gram matrices are searched: the work of a step is a dense
 factorization of that order. 100 tesserae of a surface have 1,300."""
 
-MAX_LENGTH_RATIO = 1e7
+SURFACE_SLACK, OTHER_SLACK = 1e-3, 1e-2
+"""Half-width of the bands of border distances: of a surface, which 1e-2 lets open as few distances do, and of other
+data, whose distances contradict each other: with 1e-3 trustworthiness on Frey faces is 0.83 instead of 0.88."""
+
+MAX_TESSERA_RATIO = 1e7
 """Maximum ratio of two border distances: the square of a ratio beyond 1e8 is lost to rounding."""
 
 INNER_SLACK_SHARE = 0.998
@@ -116,14 +120,23 @@ class TessellationOptions:
     chart: str
     n_border_pairs: int | None
     n_pairs: int
-    slack: float
+    slack: float | None
     tol: float
     max_rank: int | None
 
-    def pairs_per_border(self, graph: NeighborGraph, labels: IntArray) -> int:
-        """Return how many distances between two tesserae are kept at the most."""
+    def slack_of(self, charts: Charts) -> float:
+        """Return the half-width of the bands of the border distances."""
+        return self.slack if self.slack is not None else SURFACE_SLACK if _of_surface(charts) else OTHER_SLACK
+
+    def pairs_per_border(self, graph: NeighborGraph, labels: IntArray, charts: Charts) -> int:
+        """Return how many distances between two tesserae are kept at the most.
+
+        Of data that is not a surface more contradict each other, and lock the tesserae together.
+        """
         if self.n_border_pairs is not None:
             return self.n_border_pairs
+        if not _of_surface(charts):
+            return self.n_components**2
         i, j = labels[graph.rows()], labels[graph.indices]
         borders = len(np.unique((i * len(labels) + j)[i < j]))
         least = self.n_components**2
@@ -135,12 +148,12 @@ def place_tesserae(
 ) -> Tessellation:
     """Return the tesserae of given labels, placed with the largest stretch."""
     tesserae, charts = lay_tesserae(X, labels, options.width, options.chart, run)
-    borders = border_pairs(X, graph, labels, options.pairs_per_border(graph, labels))
+    borders = border_pairs(X, graph, labels, options.pairs_per_border(graph, labels, charts))
     far = far_pairs(X, graph, labels, options.n_pairs, run)
     rank = max(options.n_components, tesserae.f.shape[1])
     _refuse_unlike(borders)
     few = count_lengths(tesserae, borders) <= MAX_GRAM_LENGTHS and options.max_rank is None
-    limits = StretchOptions(options.tol, options.slack, options.max_rank or rank + N_EXTRA_DIMENSIONS)
+    limits = StretchOptions(options.tol, options.slack_of(charts), options.max_rank or rank + N_EXTRA_DIMENSIONS)
     with run.stoppable():
         if not len(borders):
             stretched = whole(tesserae, geodesic_start(tesserae, graph, rank, run), options.tol)
@@ -174,29 +187,35 @@ def laid_flat(
     tesserae that are tilted against each other, whose projection is too short: by a tenth to a third on noisy rolls.
     Here the same program is solved in n_components dimensions, from tesserae stitched at their borders.
     """
-    r = options.n_components
-    surface = found.tesserae.f.shape[1] <= r and np.median(found.residuals) <= MAX_SURFACE_RESIDUAL
+    r, slack = options.n_components, options.slack_of(found.charts)
+    surface = found.tesserae.f.shape[1] <= r and _of_surface(found.charts)
     if not surface or options.max_rank is not None or found.stretched.certificate.rank <= r or run.stopped:
         return found
-    borders = border_pairs(X, found.graph, found.labels, options.pairs_per_border(found.graph, found.labels))
+    most = options.pairs_per_border(found.graph, found.labels, found.charts)
+    borders = border_pairs(X, found.graph, found.labels, most)
     far = far_pairs(X, found.graph, found.labels, options.n_pairs, run)
     start = stitched_start(X, found.tesserae, found.charts, found.graph, r, run)
     if start is None:
         return found
-    limits = StretchOptions(options.tol, options.slack, r, near=True)
+    limits = StretchOptions(options.tol, slack, r, near=True)
     with run.stoppable():
         flat = replace(found, flat=tessellate_in_low_rank(found.tesserae, borders, far, start, limits, run))
-    fits = flat.placed.error <= max(MAX_FLAT_ERROR_RATIO * found.stretched.error, options.slack**2)
+    fits = flat.placed.error <= max(MAX_FLAT_ERROR_RATIO * found.stretched.error, slack**2)
     return flat if fits and measure(flat.coordinates(r)) < measure(found.coordinates(r)) else found
+
+
+def _of_surface(charts: Charts) -> bool:
+    """Tell whether tesserae of more than single points are flat enough to pass for a surface."""
+    return bool(charts.sizes.any() and np.median(charts.residuals) <= MAX_SURFACE_RESIDUAL)
 
 
 def _refuse_unlike(borders: PairDistances) -> None:
     """Refuse distances so different that the squares of the short ones are lost to rounding next to the long ones."""
     least, largest = borders.lengths.min(initial=np.inf), borders.lengths.max(initial=0.0)
-    if largest > MAX_LENGTH_RATIO * least:
+    if largest > MAX_TESSERA_RATIO * least:
         raise ValueError(
             f"The distances between neighbors in different patches differ by a factor of {largest / least:.1g}; "
-            f"expected at most {MAX_LENGTH_RATIO:.0g}, for rounding hides the short ones. Leave out the rows that are "
+            f"expected at most {MAX_TESSERA_RATIO:.0g}, for rounding hides the short ones. Leave out the rows that are "
             "far from all others, or scale the columns."
         )
 

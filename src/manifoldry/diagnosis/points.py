@@ -140,9 +140,9 @@ def outliers(subject: Subject) -> Iterator[Finding]:
         f"{len(far):,} of {len(subject.chosen):,} points ({some}) lie{one} {MIN_REMOTENESS:g} times or more as far "
         f"from neighbors as usual{held}{subject.where}.",
         len(far),
-        "look at these rows; leave them out, as they would rule an axis"
+        "look at these rows, which dominate an axis: correct mistakes, or use RobustScaler"
         if rules
-        else "look at these rows; leave out what is a mistake",
+        else "look at these rows, and correct mistakes",
         "problem" if rules else "note",
     )
 

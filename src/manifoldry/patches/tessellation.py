@@ -215,8 +215,8 @@ def _refuse_unlike(borders: PairDistances) -> None:
     if largest > MAX_TESSERA_RATIO * least:
         raise ValueError(
             f"The distances between neighbors in different patches differ by a factor of {largest / least:.1g}; "
-            f"expected at most {MAX_TESSERA_RATIO:.0g}, for rounding hides the short ones. Leave out the rows that are "
-            "far from all others, or scale the columns."
+            f"expected at most {MAX_TESSERA_RATIO:.0g}, because rounding hides the short ones. Inspect the rows that "
+            "are far from all others, or use RobustScaler."
         )
 
 

@@ -205,11 +205,14 @@ def judge(X: Array, classes: Array | None, seed: int, methods: list[str]) -> tup
     return counts, with_real
 
 
-def caption(methods: list[str], seeds: list[int]) -> str:
-    return (
-        f"Verdicts on the clusters seen in pictures by {', '.join(methods)}, seeds {', '.join(map(str, seeds))}. The "
-        "statistic and its threshold were chosen on the sets marked with a star, drawn with other seeds."
+def caption(methods: list[str], seeds: list[int], *, curves: bool = False) -> str:
+    chosen = (
+        "The thresholds for curves were chosen on sets of these kinds, drawn with other seeds."
+        if curves
+        else "The statistic and its threshold were chosen on the sets marked with a star, drawn with other seeds."
     )
+    named = f"pictures by {', '.join(methods)}, seeds {', '.join(map(str, seeds))}"
+    return f"Verdicts on the clusters seen in {named}. {chosen}"
 
 
 def totals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -231,7 +234,7 @@ def main() -> None:
     given = parser.parse_args()
     methods = ["TSNE 30", "UMAP 15"] if given.curves else list(QUICK if given.quick else METHODS)
     warnings.simplefilter("ignore", manifoldry.EmbeddingWarning)
-    told = caption(methods, given.seeds)
+    told = caption(methods, given.seeds, curves=given.curves)
     table = Table("null_comparison_curves", told, COLUMNS) if given.curves else Table("null_comparison", told, COLUMNS)
     without, labeled = (CURVES, GROUPS) if given.curves else (STRUCTURELESS, LABELED)
     drawn = {name: (lambda rng, make=make: (make(rng), None)) for name, make in without.items()}

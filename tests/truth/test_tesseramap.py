@@ -123,6 +123,7 @@ def test_a_noisy_roll_is_laid_flat_at_its_true_scale():
     # The certificate is of the stretch in all dimensions.
     assert model.certificate_.rank > 2
     assert model.certificate_.optimal
+    assert "not the layout" in model.certificate_.claim
 
 
 def test_a_surface_that_is_not_developable_is_reported():

@@ -42,6 +42,8 @@ MAX_GRAM_LENGTHS = 3000
 """Border distances and entries of frames up to which all Gram matrices are searched: the work of a step is a dense
 factorization of that order. 100 tesserae of a surface have 1,300."""
 
+WIDE_CLAIM = "the stretch in all dimensions (not the layout, which was laid flat after it)"
+
 SURFACE_SLACK, OTHER_SLACK = 1e-3, 1e-2
 """Half-width of the bands of border distances: of a surface, which 1e-2 lets open as few distances do, and of other
 data, whose distances contradict each other: with 1e-3 trustworthiness on Frey faces is 0.83 instead of 0.88."""
@@ -201,7 +203,10 @@ def laid_flat(
     with run.stoppable():
         flat = replace(found, flat=tessellate_in_low_rank(found.tesserae, borders, far, start, limits, run))
     fits = flat.placed.error <= max(MAX_FLAT_ERROR_RATIO * found.stretched.error, slack**2)
-    return flat if fits and measure(flat.coordinates(r)) < measure(found.coordinates(r)) else found
+    if not fits or measure(flat.coordinates(r)) >= measure(found.coordinates(r)):
+        return found
+    wide = found.stretched
+    return replace(flat, stretched=replace(wide, certificate=replace(wide.certificate, claim=WIDE_CLAIM)))
 
 
 def _of_surface(charts: Charts) -> bool:

@@ -71,8 +71,7 @@ class NeighborGraph(OneLine):
     def from_rows(cls, indices: IntArray, distances: FloatArray) -> NeighborGraph:
         """Build the directed graph of a k-nearest-neighbor search: two arrays of shape (n, k)."""
         n, k = indices.shape
-        indptr = np.arange(0, n * k + 1, k, dtype=np.int64)
-        return cls(indptr, indices.reshape(-1), distances.reshape(-1))
+        return cls(np.arange(0, n * k + 1, k, dtype=np.int64), indices.reshape(-1), distances.reshape(-1))
 
     @classmethod
     def from_sparse(cls, matrix: Any, *, symmetric: bool = False) -> NeighborGraph:
@@ -123,8 +122,7 @@ class NeighborGraph(OneLine):
         """Return the lengths as a sparse matrix in which pairs of length 0 are stored."""
         from scipy.sparse import csr_array
 
-        n = self.n_points
-        return csr_array((self.lengths, self.indices, self.indptr), shape=(n, n))
+        return csr_array((self.lengths, self.indices, self.indptr), shape=(self.n_points, self.n_points))
 
     def without_duplicates(self) -> NeighborGraph:
         """Return the graph without its pairs of length 0."""
@@ -137,8 +135,7 @@ class NeighborGraph(OneLine):
 
     def subset(self, members: IntArray) -> NeighborGraph:
         """Return the graph among ``members`` (sorted indices), renumbered in their order."""
-        n = self.n_points
-        new = np.full(n, -1, dtype=np.int64)
+        new = np.full(self.n_points, -1, dtype=np.int64)
         new[members] = np.arange(len(members))
         rows, cols = new[self.rows()], new[self.indices]
         keep = (rows >= 0) & (cols >= 0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from manifoldry.geometry.scales import DominatingColumns, dominating_columns
 from manifoldry.registry import is_for_pictures
 from manifoldry.values import NeighborGraph
-from manifoldry.warnings import Collected, DisconnectedWarning, EmbeddingWarning, issue
+from manifoldry.warnings import Collected, DisconnectedWarning, EmbeddingWarning, issue, warn
 
 Finding = tuple[str, type[Warning]]
 """A sentence, and the category of its warning."""
@@ -25,6 +27,21 @@ MAX_SHOWN = 4
 
 class NotConvergedWarning(EmbeddingWarning, ConvergenceWarning):
     """An iteration ended at its limit, before the tolerance; the category of scikit-learn's warnings of that."""
+
+
+@contextmanager
+def iterating(model: Any) -> Iterator[None]:
+    """Say in our words, as a finding of the fit, that an iteration of scikit-learn has not converged."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+    most = getattr(model, "max_iter", None)
+    if most is not None and getattr(model, "n_iter_", 0) >= most and model.tol > 0:
+        warn(
+            f"The iteration ended after max_iter={most} steps, before the tolerance tol={model.tol:g} was reached: "
+            "raise max_iter or tol.",
+            NotConvergedWarning,
+        )
 
 
 def report(model: Any, X: Any, collected: Collected, causes: Iterable[str] = (), symptoms: Iterable[str] = ()) -> None:
@@ -100,7 +117,7 @@ def may_be_surface(model: Any) -> bool:
 
 
 def _dominating(model: Any, X: Any) -> DominatingColumns | None:
-    """Return the columns that dominate the distances of a fit, unless its method does not depend on units."""
+    """Return the columns that dominate the distances of a fit, unless its class says that it ``_ignores_units``."""
     if isinstance(X, NeighborGraph) or getattr(model, "_ignores_units", False):
         return None
     return dominating_columns(X, getattr(model, "metric", "euclidean"))

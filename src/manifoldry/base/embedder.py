@@ -86,8 +86,6 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
     """Whether a place is led back to the rows by its neighbors in the embedding, unless the method knows better."""
     _of_columns: ClassVar[bool] = False
     """Whether the result is tied to the columns: it follows their order, signs and shifts, but not a rotation."""
-    _ignores_units: ClassVar[bool] = False
-    """Whether the result does not depend on the units of the columns."""
     _admits_missing: ClassVar[bool] = False
     """Whether rows may have missing entries, NaN, which the method's model then has a place for."""
     _blockwise: ClassVar[BlockFit] = BlockFit()
@@ -176,8 +174,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
         if blocks is not None:
             return map_blocks(self, "transform", blocks)
         points = self._validated(X, reset=False)
-        placed: FloatArray = self._extension(points, self._run())
-        return placed.astype(self.embedding_.dtype, copy=False)
+        return np.asarray(self._extension(points, self._run()), dtype=self.embedding_.dtype)
 
     @available_if(_has_inverse)
     def inverse_transform(self, Y: Any) -> FloatArray:
@@ -303,7 +300,7 @@ class Embedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator,
             check.distinct_points(X)
 
     def _keep(self, embedding: Embedding, run: Run, dtype: np.dtype[Any]) -> None:
-        kept = dtype if dtype == np.float32 else np.dtype(np.float64)
+        kept: Any = dtype if dtype == np.float32 else np.float64
         self.embedding_: FloatArray = np.array(embedding.coordinates, dtype=kept, order="C")
         self._extension: Any = embedding.extension
         self._inverse: Any = embedding.inverse

@@ -59,7 +59,7 @@ are no outliers, hold 57 %."""
 TOO_DOMINATED_SHARE = 0.8
 """The same without a warning: beyond, the other points cannot be distinguished along that axis."""
 
-N_OUTLIERS_NAMED = 3
+N_AXIS_ROWS = 3
 """Rows of each axis that a sentence names: enough to find them."""
 
 MIN_AXIS_EXTENT = 1e-6
@@ -204,7 +204,7 @@ def _dominated(found: Sequence[RuledAxis], n: int, model: Any) -> Iterator[str]:
     """Yield which points dominate these axes."""
     if not found:
         return
-    rows = list(dict.fromkeys(int(row) for each in found for row in each.points[:N_OUTLIERS_NAMED]))
+    rows = list(dict.fromkeys(int(row) for each in found for row in each.points[:N_AXIS_ROWS]))
     count = len(found[0].points)
     named = f"row{'' if count == 1 else 's'} {', '.join(map(str, rows))}{', ...' if count > len(rows) else ''}"
     axes = f"axis {found[0].axis + 1}" if len(found) == 1 else f"axes {_listed(each.axis + 1 for each in found)}"

@@ -6,7 +6,6 @@ import functools
 import inspect
 import numbers
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
@@ -14,14 +13,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from manifoldry import check
 from manifoldry.arrays import on_host
-from manifoldry.base.advice import NotConvergedWarning, repr_with_advice
+from manifoldry.base.advice import iterating, repr_with_advice
 from manifoldry.base.blockwise import (
     BlockFit,
     bare,
@@ -43,7 +41,7 @@ from manifoldry.run import Run
 from manifoldry.solve.spectrum import Suggestion, elbow
 from manifoldry.storage import save_estimator
 from manifoldry.values import FloatArray, Spectrum
-from manifoldry.warnings import collects, warn
+from manifoldry.warnings import collects
 
 NOT_FINITE_ERRORS = ("must not contain infs", "has a NaN entry", "float NaN to integer", "Input contains")
 """What numpy, scipy and scikit-learn say of numbers that overflowed on the way; of those given they give the name."""
@@ -70,14 +68,10 @@ class Wrapped(TransformerMixin):
     diagnostics_: dict[str, Any]
     n_components: Any
     random_state: Any
-    tol: Any
     _n_features_out: int
     n_features_in_: int
 
     _blockwise: ClassVar[BlockFit] = BlockFit()
-
-    _ignores_units: ClassVar[Any] = False
-    """Whether the result does not depend on the units of the columns."""
 
     _spans_rows: ClassVar[bool] = True
     """Whether the components come from the rows: then there are no more than rows or columns."""
@@ -104,7 +98,7 @@ class Wrapped(TransformerMixin):
         rows = self._checked(X)
         X = rows if isinstance(X, (list, tuple)) else X  # scikit-learn does not convert entries such as Decimal there
         began = time.perf_counter()
-        with self._computing(), self._iterating(), blas_threads_for(min(rows.shape), max(rows.shape)):
+        with self._computing(), iterating(self), blas_threads_for(min(rows.shape), max(rows.shape)):
             super().fit(X)
         fitted = time.perf_counter()
         scores = self.transform(rows if issparse(X) else X)  # some slice rows, which not all sparse formats can
@@ -217,20 +211,6 @@ class Wrapped(TransformerMixin):
         finally:
             if isinstance(seed, np.random.Generator):
                 self.random_state = seed
-
-    @contextmanager
-    def _iterating(self) -> Iterator[None]:
-        """Say in our words, as a finding of the fit, that scikit-learn's iteration has not converged."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            yield
-        most = getattr(self, "max_iter", None)
-        if most is not None and getattr(self, "n_iter_", 0) >= most and self.tol > 0:
-            warn(
-                f"The iteration ended after max_iter={most} steps, before the tolerance tol={self.tol:g} was reached: "
-                "raise max_iter or tol.",
-                NotConvergedWarning,
-            )
 
     def _no_answer(self) -> ValueError:
         return ValueError(

@@ -10,6 +10,7 @@ from scipy.sparse import issparse
 from sklearn import decomposition
 from sklearn.utils.validation import check_is_fitted
 
+from manifoldry.base.advice import iterating
 from manifoldry.base.blockwise import BlockFit
 from manifoldry.base.wrapped import Wrapped
 from manifoldry.blocks import as_blocks
@@ -210,7 +211,7 @@ class NMF(Wrapped, decomposition.NMF):
             return self.fit(blocks, y).transform(blocks)
         rows = self._checked(X)
         began = time.perf_counter()
-        with self._computing(), self._iterating():
+        with self._computing(), iterating(self):
             parts = super(Wrapped, self).fit_transform(X, y, W, H)
         self._keep(rows, parts, {"fit": time.perf_counter() - began})
         return self.embedding_

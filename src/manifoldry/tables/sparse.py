@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from manifoldry.check import sparse_format
 from manifoldry.tables.refusals import UnreadableError
 
 
@@ -13,10 +14,8 @@ def checked_csr(matrix: Any) -> Any:
 
     if matrix.dtype.kind not in "iufb":
         raise UnreadableError(f"The sparse matrix holds entries of type {matrix.dtype}, and real numbers are needed.")
-    if hasattr(matrix, "check_format"):
-        matrix.check_format(full_check=True)
+    sparse_format("The file", matrix)
     rows = csr_array(matrix)
-    rows.check_format(full_check=True)
     rows.sum_duplicates()
     if 0 in rows.shape:
         raise UnreadableError(f"The sparse matrix has shape {rows.shape}; one row for each point is needed.")

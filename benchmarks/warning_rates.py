@@ -47,6 +47,7 @@ KINDS = {
     "PCA does": "is PCA",
     "onverge": "not converged",
     "before the tolerance": "not converged",
+    "cannot preserve distances": "more dimensions than asked for",
     "no surface": "not a surface",
     "not a surface": "not a surface",
     "eigenvalue": "eigenvalues",

@@ -87,7 +87,7 @@ def test_pieces_lie_side_by_side():
 
 def test_data_that_is_no_surface():
     X = np.random.default_rng(0).standard_normal((N, 4))
-    with pytest.warns(UserWarning, match="no surface"):
+    with pytest.warns(UserWarning, match="cannot preserve distances"):
         stream, _ = assert_same_in_every_form(X)
     assert stream.diagnostics_["patch_components"] == 4
 

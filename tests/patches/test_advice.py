@@ -23,7 +23,7 @@ from manifoldry.values import Spectrum
 NOT_FLAT_ENOUGH, TOO_LITTLE, IN_PIECES = "are not flat enough", "too little with any other", "The patch graph is in"
 TORN_APART, LARGER = "are torn apart", "intrinsic dimension looks larger"
 LOOP, CLOSED, AROUND = "curve is a closed loop", "surface is closed", "points form a closed loop"
-NO_SURFACE, AS_PCA = "This is no surface of", "is that of PCA"
+NO_SURFACE, AS_PCA = "cannot preserve distances", "is that of PCA"
 NOT_UNFOLDED, DISAGREE = "surface is not unfolded", "do not agree with each other"
 SHARED = "are kept less well than by PCA"
 SENTENCES = (
@@ -268,7 +268,9 @@ def test_data_of_many_dimensions_is_told_to_have_them():
     findings = IPA().fit(X).diagnostics_["advice"]
     d = int(IPA().fit(X).suggest_n_components())
     assert 5 <= d <= 6
-    assert findings[0].startswith(f"This is no surface of 2 dimensions (it has about {d}): distances cannot survive")
+    assert findings[0].startswith(
+        f"The data is about {d}-dimensional, so an embedding with n_components=2 cannot preserve distances"
+    )
     assert f"n_components={d}" in findings[0]
     assert not any("more patches" in finding for finding in findings)
     model = TesseraMap().fit(X)

@@ -159,7 +159,7 @@ def test_pieces_are_aligned_by_themselves_and_laid_side_by_side():
 
 
 def test_it_says_where_it_cannot_help():
-    with pytest.warns(UserWarning, match="This is no surface of 2 dimensions"):
+    with pytest.warns(UserWarning, match="so an embedding with n_components=2 cannot preserve distances"):
         ManifoldCharting().fit(load_digits().data[:400])
     globe = np.random.default_rng(3).standard_normal((500, 3))
     with pytest.warns(UserWarning, match="agree on no common scale"):

@@ -149,7 +149,7 @@ def test_advice_on_patches_that_are_not_flat():
     digits = datasets.load("digits")
     ipa = IPA(n_patches=10).fit(digits.X[:600])
     # More patches would not make them flat: digits have more dimensions.
-    assert ipa.diagnostics_["advice"][0].startswith("This is no surface of 2 dimensions")
+    assert ipa.diagnostics_["advice"][0].startswith("The data is about ")
     assert not any("more patches" in sentence for sentence in ipa.diagnostics_["advice"])
 
 

@@ -127,8 +127,12 @@ def look_at(X: Any, Y: Array, model: Any, run: Run) -> Look:
     random = () if compared is None else _at_random(compared, model)
     lost = () if compared is None else _worse_than_pca(compared, len(Y), model)
     axes = ruled_axes(plotted)
-    too_far = [each for each in axes if each.share > TOO_DOMINATED_SHARE]
-    far = [each for each in axes if MAX_DOMINATED_SHARE < each.share <= TOO_DOMINATED_SHARE]
+    # Directions of independent sources or of projection pursuit are those in which few points stand out.
+    drawn = is_for_pictures(type(model)) or hasattr(model, "explained_variance_ratio_")
+    too_far = [each for each in axes if drawn and each.share > TOO_DOMINATED_SHARE]
+    far = [
+        each for each in axes if each.share > MAX_DOMINATED_SHARE and not (drawn and each.share > TOO_DOMINATED_SHARE)
+    ]
     crowds = tuple(_crowds(X, plotted, model, run))
     crowded = is_for_pictures(type(model)) and crowding(plotted).share > TOO_CROWDED_SHARE
     return Look(
@@ -274,7 +278,7 @@ class _Comparison:
     @property
     def harmful(self) -> bool:
         """Whether the loss matters, and is not one of the sample alone."""
-        return self.lost > max(MIN_DIFFERENCE, STANDARD_ERRORS * self.lost_error)
+        return self.lost - STANDARD_ERRORS * self.lost_error > MIN_DIFFERENCE
 
     @property
     def harmless(self) -> bool:

@@ -168,11 +168,9 @@ def _shape(n_components: int, dimension: IntrinsicDimension, graph: NeighborGrap
     if dimension.value <= n_components + 0.5:
         return ()
     d = int(dimension)
-    plane = {1: "a line", 2: "a plane"}.get(n_components, f"{n_components} dimensions")
-    dimensions = "1 dimension" if n_components == 1 else f"{n_components} dimensions"
     return (
-        f"This is no surface of {dimensions} (it has about {d}): distances cannot survive {plane}; "
-        f"for a picture use TSNE or UMAP, as features take n_components={d}.",
+        f"The data is about {d}-dimensional, so an embedding with n_components={n_components} cannot preserve "
+        f"distances: use TSNE or UMAP for a picture, or n_components={d} for features.",
     )
 
 

@@ -188,10 +188,10 @@ threading.Thread(target=lambda: (began.wait(40), os.kill(os.getpid(), signal.SIG
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     model = UMAP(n_epochs=100_000, callback=lambda p: p.stage == "layout" and began.set()).fit(X)
-print(model.diagnostics_["stopped"], model.n_iter_ < 100_000, [str(w.message)[:11] for w in caught][0])
+print(model.diagnostics_["stopped"], model.n_iter_ < 100_000, str(caught[0].message)[:17])
 """
     )
-    assert told.strip() == "True True Interrupted"
+    assert told.strip() == "True True UMAP: Interrupted"
 
 
 def test_verbose_tells_the_stages_and_the_divergence(capsys, monkeypatch):

@@ -101,12 +101,13 @@ def test_only_dense_rows_in_the_euclidean_metric_are_looked_at():
     assert find_start("auto", graph, W, 2, Run(0)).kind == "spectral"
 
 
-def test_a_given_start_is_taken_as_it_is():
-    X, given = cloud(30), np.arange(60.0).reshape(30, 2)
+def test_of_a_given_start_the_shape_counts():
+    X, given = cloud(30), np.random.default_rng(4).normal(size=(30, 2)) + 7.0
     start = find_start(given, X, _affinities(X), 2, Run(0))
-    assert start.given
-    assert np.array_equal(start.places, given)
-    assert start.places is not given
+    assert start.kind == "given"
+    expected = given - given.mean(axis=0)
+    # Rounded to 2**-14 of its width, which is below 8 standard deviations.
+    np.testing.assert_allclose(start.places, expected / expected.std(axis=0).max(), atol=8 * 2.0**-14)
 
 
 def test_torn_affinities_are_those_between_places_far_apart():

@@ -420,7 +420,7 @@ def test_without_torch_it_is_said_how_to_get_it(monkeypatch):
         with pytest.raises(ImportError, match="needs torch, which is not installed"):
             Autoencoder(backend="torch").fit(bent_sheet())
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match=r"needs torch, which is not installed; install manifoldry\[torch\]"):
+    with pytest.raises(ImportError, match=r"needs torch, which is not installed: run pip install 'manifoldry\[torch\]"):
         Backend("torch").require()
 
 

@@ -283,7 +283,7 @@ def test_the_callback_stops_it_and_an_interrupt_keeps_the_layout(method):
         ({"early_exaggeration": 0.5}, "early_exaggeration must be a number of at least 1; got 0.5"),
         ({"late_exaggeration_iter": -1}, "late_exaggeration_iter must be an integer of at least 0"),
         ({"init": "best"}, "init must be 'auto', 'ipa', 'pca', 'spectral', 'random' or an array of shape"),
-        ({"init": np.zeros((3, 2))}, "one row for each of the 90 points"),
+        ({"init": np.zeros((3, 2))}, "one row of real numbers for each of the 90 points"),
     ],
 )
 def test_bad_settings_are_refused_before_any_work(settings, sentence):
@@ -389,11 +389,8 @@ def test_a_divergence_that_was_estimated_says_so(monkeypatch):
 @pytest.mark.parametrize("method", [TSNE, SNE, SymmetricSNE, UMAP])
 def test_the_unit_of_a_given_start_does_not_matter(method):
     """The start is rounded to 2**-14 of its width, so rounding errors of 1e-13 change no bit of it, but for ties."""
-    X, labels = (
-        datasets.gaussian_clusters(150, random_state=8).X,
-        datasets.gaussian_clusters(150, random_state=8).labels,
-    )
-    Y = np.random.default_rng(9).normal(size=(90, 2))
-    first, second = (method(init=start, random_state=0).fit_transform(X) for start in (Y, 1000 * Y + 5))
+    data = datasets.gaussian_clusters(150, random_state=8)
+    Y = np.random.default_rng(9).normal(size=(150, 2))
+    first, second = (method(init=start, random_state=0).fit_transform(data.X) for start in (Y, 1000 * Y + 5))
     assert np.array_equal(first, second)
-    assert first_neighbor_right(second, labels) > 0.95
+    assert first_neighbor_right(second, data.labels) > 0.95

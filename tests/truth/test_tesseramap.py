@@ -265,7 +265,7 @@ def test_bad_settings_are_refused_in_a_sentence(settings, match):
 def test_a_row_out_of_reach_of_double_precision_is_refused_in_a_sentence(far):
     X = np.random.default_rng(0).normal(size=(40, 5))
     X[3, 2] = far
-    with pytest.raises(ValueError, match=r"differ by a factor of .* Leave out the rows that are far from all others"):
+    with pytest.raises(ValueError, match=r"longest of the distances to keep is .* Check X for wrong entries"):
         TesseraMap().fit(X)
 
 

@@ -35,7 +35,7 @@ TSNE(perplexity=[5, 50], init=np.zeros((100, 2)), learning_rate="auto")
 IPA(chart="flat", n_patches="auto")
 LDLC(n_clusters=3)
 UMAP(n_neigbors=3)  # E: Unexpected keyword argument "n_neigbors" for "UMAP"
-UMAP(3)  # E: Too many positional arguments for "UMAP"
+UMAP(2, 3)  # E: Too many positional arguments for "UMAP"
 IPA(chart="flatt")  # E: Argument "chart" to "IPA" has incompatible type "Literal['flatt']"
 Isomap(disconnected="join")  # E: Argument "disconnected" to "Isomap" has incompatible type
 MDS(max_iter="many")  # E: Argument "max_iter" to "MDS" has incompatible type "str"

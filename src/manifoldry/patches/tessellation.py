@@ -48,9 +48,6 @@ SURFACE_SLACK, OTHER_SLACK = 1e-3, 1e-2
 """Half-width of the bands of border distances: of a surface, which 1e-2 lets open as few distances do, and of other
 data, whose distances contradict each other: with 1e-3 trustworthiness on Frey faces is 0.83 instead of 0.88."""
 
-MAX_TESSERA_RATIO = 1e7
-"""Maximum ratio of two border distances: the square of a ratio beyond 1e8 is lost to rounding."""
-
 INNER_SLACK_SHARE = 0.998
 """Share of the slack that the program is solved with: when frames are made orthonormal to rounding every border
 distance is then still within the whole slack, for which the bound is."""
@@ -153,7 +150,6 @@ def place_tesserae(
     borders = border_pairs(X, graph, labels, options.pairs_per_border(graph, labels, charts))
     far = far_pairs(X, graph, labels, options.n_pairs, run)
     rank = max(options.n_components, tesserae.f.shape[1])
-    _refuse_unlike(borders)
     few = count_lengths(tesserae, borders) <= MAX_GRAM_LENGTHS and options.max_rank is None
     limits = StretchOptions(options.tol, options.slack_of(charts), options.max_rank or rank + N_EXTRA_DIMENSIONS)
     with run.stoppable():
@@ -212,17 +208,6 @@ def laid_flat(
 def _of_surface(charts: Charts) -> bool:
     """Tell whether tesserae of more than single points are flat enough to pass for a surface."""
     return bool(charts.sizes.any() and np.median(charts.residuals) <= MAX_SURFACE_RESIDUAL)
-
-
-def _refuse_unlike(borders: PairDistances) -> None:
-    """Refuse distances so different that the squares of the short ones are lost to rounding next to the long ones."""
-    least, largest = borders.lengths.min(initial=np.inf), borders.lengths.max(initial=0.0)
-    if largest > MAX_TESSERA_RATIO * least:
-        raise ValueError(
-            f"The distances between neighbors in different patches differ by a factor of {largest / least:.1g}; "
-            f"expected at most {MAX_TESSERA_RATIO:.0g}, because rounding hides the short ones. Inspect the rows that "
-            "are far from all others, or use RobustScaler."
-        )
 
 
 def count_lengths(pieces: RigidPatches, borders: PairDistances) -> int:

@@ -7,6 +7,7 @@ from sklearn.cluster import KMeans
 
 from helpers import rigid_error, tilted
 from manifoldry import Isomap, TesseraMap, datasets
+from manifoldry.patches.advice import LAID_FLAT
 from manifoldry.quality import procrustes, trustworthiness
 from manifoldry.values import Certificate
 from manifoldry.warnings import EmbeddingWarning
@@ -124,6 +125,12 @@ def test_a_noisy_roll_is_laid_flat_at_its_true_scale():
     assert model.certificate_.rank > 2
     assert model.certificate_.optimal
     assert "not the layout" in model.certificate_.claim
+    assert "not of the layout" in model.error_certificate_.claim
+    # The user reads first that the layout is not proven, then what is.
+    advice = list(model.diagnostics_["advice"])
+    proven = [advice.index(each.sentence) for each in (model.certificate_, model.error_certificate_)]
+    assert advice.index(LAID_FLAT) < min(proven)
+    assert LAID_FLAT not in TesseraMap().fit(datasets.swiss_roll(500, random_state=1000).X).diagnostics_["advice"]
 
 
 def test_a_surface_that_is_not_developable_is_reported():
@@ -265,7 +272,7 @@ def test_bad_settings_are_refused_in_a_sentence(settings, match):
 def test_a_row_out_of_reach_of_double_precision_is_refused_in_a_sentence(far):
     X = np.random.default_rng(0).normal(size=(40, 5))
     X[3, 2] = far
-    with pytest.raises(ValueError, match=r"longest of the distances to keep is .* Check X for wrong entries"):
+    with pytest.raises(ValueError, match=r"times their median: .* Check X for wrong entries"):
         TesseraMap().fit(X)
 
 

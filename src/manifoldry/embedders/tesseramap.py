@@ -21,7 +21,7 @@ from manifoldry.neighbors.pieces import Policy
 from manifoldry.neighbors.sample import Sample
 from manifoldry.neighbors.search import NeighborRule, neighbor_graph
 from manifoldry.parameters import ClusterEstimator, Described, NonNegative, Positive, PositiveInt
-from manifoldry.patches.advice import MIN_TESSERA_CONTRADICTION, flatness_remarks, folded_tesserae, tessera_advice
+from manifoldry.patches.advice import MIN_TESSERA_CONTRADICTION, folded_tesserae, tessera_advice, tessera_remarks
 from manifoldry.patches.atlas import MAX_SURFACE_RESIDUAL
 from manifoldry.patches.cells import find_cells
 from manifoldry.patches.restarts import Contradiction, Trial, least_contradicted, resolve_n_init
@@ -75,8 +75,8 @@ class TesseraMap(Embedder):
     :math:`[R\; t]^\top [R\; t]`, solved in any number of dimensions and proven by their duals; 200 tesserae or more in
     few dimensions. The tessellation is projected to its principal axes; if a surface needs more than n_components of
     them, as noisy ones do, the program is solved in n_components dimensions too, from tesserae stitched at their
-    borders, and that layout is returned if the points contradict it less (``diagnostics_["flattened"]``). The
-    certificate is then of the stretch in all dimensions. New points are mapped by
+    borders, and that layout is returned if the points contradict it less (``diagnostics_["flattened"]``). It is not
+    proven then: both certificates are of the program in all dimensions. New points are mapped by
 
     .. math:: y(x) = Y^\top K^\dagger \kappa(X, x), \qquad K \text{ and } \kappa \text{ centered.}
 
@@ -152,7 +152,7 @@ class TesseraMap(Embedder):
         Root mean square distance of the mapped fitted points from the embedding, relative to its spread: rounding for a
         kernel matrix of full rank with all points as landmarks and no regularization.
     certificate_ : Certificate
-        Of minus the stretch, before the projection from its ``rank`` dimensions; missing with one tessera.
+        Of minus the stretch in all dimensions, before the projection or flattening; missing with one tessera.
     error_certificate_ : Certificate
         Of the least mean squared error in all dimensions, before the stretch; missing with one tessera.
     trace_ : Trace
@@ -163,9 +163,9 @@ class TesseraMap(Embedder):
         The neighbor graph, without the edges that were cut.
     diagnostics_ : dict
         Seconds, memory, components, bridges, numbers of ``border_pairs`` and ``pairs``, ``gamma``, ``residuals``: the
-        distance of each tessera's points from its chart relative to its spread; ``dimension``: that of the data, as
-        measured; ``contradictions`` of all fits and ``cut_edges``, as in `IPA`; ``flattened``: whether the layout was
-        solved in n_components dimensions; and ``advice``.
+        distance of each tessera's points from its chart relative to its spread; ``dimension``: that measured;
+        ``contradictions`` of all fits and ``cut_edges``, as in `IPA`; ``flattened``: whether the layout was solved in
+        n_components dimensions; and ``advice``.
 
     Notes
     -----
@@ -307,7 +307,7 @@ class TesseraMap(Embedder):
                 "residuals": found.residuals,
                 "patch_components": found.tesserae.f.shape[1],
                 "gamma": extension.projection.kernel.gamma,
-                "remarks": flatness_remarks(found.residuals),
+                "remarks": tessera_remarks(found),
                 "flattened": found.flat is not None,
                 "advice": tessera_advice(found, graph, n_components, notes["dimension"], spectrum) + notes["advice"],
             },

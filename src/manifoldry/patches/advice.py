@@ -60,6 +60,11 @@ AS_PCA = (
     "use TSNE or UMAP, for distances along the data Isomap."
 )
 
+LAID_FLAT = (
+    "The layout was solved in n_components dimensions and is not proven: stretch_, certificate_ and error_certificate_ "
+    "are of the program in all dimensions, whose solution the points contradict more."
+)
+
 PATCHES_DISAGREE = (
     "The patches do not agree with each other, so distances in the layout are not those along the surface: it is "
     "curved in every direction, or neighbors are joined across a gap. Use fewer neighbors, or more points."
@@ -103,6 +108,11 @@ def advice(
 def flatness_remarks(residuals: FloatArray) -> tuple[str, ...]:
     """Return how many patches are not flat, which noise explains too: worth a record, but not a warning."""
     return () if _not_flat(residuals) else tuple(_rough(residuals))
+
+
+def tessera_remarks(found: Tessellation) -> tuple[str, ...]:
+    """Return what is worth a record about a tessellation: that the proof is not about a flat layout, and flatness."""
+    return (*((LAID_FLAT,) if found.flat is not None else ()), *flatness_remarks(found.residuals))
 
 
 def tessera_advice(

@@ -43,6 +43,7 @@ MAX_GRAM_LENGTHS = 3000
 factorization of that order. 100 tesserae of a surface have 1,300."""
 
 WIDE_CLAIM = "the stretch in all dimensions (not the layout, which was laid flat after it)"
+WIDE_ERROR_CLAIM = "the squared error of the kept distances in all dimensions (not of the layout, which was laid flat)"
 
 SURFACE_SLACK, OTHER_SLACK = 1e-3, 1e-2
 """Half-width of the bands of border distances: of a surface, which 1e-2 lets open as few distances do, and of other
@@ -62,6 +63,10 @@ N_EXTRA_DIMENSIONS = 2
 MAX_FLAT_ERROR_RATIO = 5.0
 """Maximum error of the border distances of tesserae laid flat, relative to that in all dimensions: 2 to 4 on noisy
 rolls that are unfolded, 100 and more on a cone where the descent in two dimensions ends at a wrong layout."""
+
+MIN_FLAT_CONTRADICTION = 0.005
+"""Contradiction (see `patches.restarts`) from which on tesserae are laid flat: up to 0.004 on rolls and S-curves of 300
+to 1,000 points with little noise or none, none of which became better; 0.01 and more on noisy ones that did."""
 
 MIN_VARIANCE_USED = 1e-4
 """Share of the variance from which on a dimension counts in the rank: the central path leaves every one a little, in
@@ -189,6 +194,9 @@ def laid_flat(
     surface = found.tesserae.f.shape[1] <= r and _of_surface(found.charts)
     if not surface or options.max_rank is not None or found.stretched.certificate.rank <= r or run.stopped:
         return found
+    contradiction = measure(found.coordinates(r))
+    if contradiction < MIN_FLAT_CONTRADICTION:
+        return found
     most = options.pairs_per_border(found.graph, found.labels, found.charts)
     borders = border_pairs(X, found.graph, found.labels, most)
     far = far_pairs(X, found.graph, found.labels, options.n_pairs, run)
@@ -199,10 +207,12 @@ def laid_flat(
     with run.stoppable():
         flat = replace(found, flat=tessellate_in_low_rank(found.tesserae, borders, far, start, limits, run))
     fits = flat.placed.error <= max(MAX_FLAT_ERROR_RATIO * found.stretched.error, slack**2)
-    if not fits or measure(flat.coordinates(r)) >= measure(found.coordinates(r)):
+    if not fits or measure(flat.coordinates(r)) >= contradiction:
         return found
     wide = found.stretched
-    return replace(flat, stretched=replace(wide, certificate=replace(wide.certificate, claim=WIDE_CLAIM)))
+    stretch, error = replace(wide.certificate, claim=WIDE_CLAIM), wide.error_certificate
+    error = replace(error, claim=WIDE_ERROR_CLAIM)
+    return replace(flat, stretched=replace(wide, certificate=stretch, error_certificate=error))
 
 
 def _of_surface(charts: Charts) -> bool:

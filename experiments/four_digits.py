@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from clusterings import digits, fitted
@@ -18,6 +20,8 @@ SOURCE_PURITY = {"LDLC": 0.972, "MPPCA": 0.956, "VQPCA": 0.908}
 SOURCE_NMI = {"LDLC": 0.7257, "MPPCA": 0.6898, "VQPCA": 0.6390}
 DIGITS = (0, 3, 6, 9)
 N_CLUSTERS = 8
+N_INIT = 20
+"""Of the source's hundred starts, the best of which is kept."""
 N_NEIGHBORS, RANK, RHO = 5, 10, 0.01
 """The number of neighbors is not stated."""
 
@@ -28,6 +32,7 @@ N_NEIGHBORS, RANK, RHO = 5, 10, 0.01
 def four_digits(lab: Lab) -> None:
     X, y = digits(lab, DIGITS, 750)
     settings = {"n_clusters": N_CLUSTERS, "n_components": RANK, "n_neighbors": N_NEIGHBORS, "rho": RHO}
+    settings["n_init"] = N_INIT
     models = {name: fitted(lab, name, X, **settings) for name in SOURCE_PURITY}
     error = {name: model.reconstruction_error_ / 1000 for name, model in models.items()}
     purity = {name: quality.purity(model.labels_, y) for name, model in models.items()}
@@ -43,7 +48,7 @@ def four_digits(lab: Lab) -> None:
     two_each = equals([2, 2, 2, 2], "two subspaces of each digit")
     by_starts = Reason(
         "random starts miss it: from two clusters of each digit Algorithm 4 ends at an objective, over ours, of",
-        lambda: _from_digits(lab, X, y, models["LDLC"].graph_).objective / models["LDLC"].objective_,
+        cache(lambda: _from_digits(lab, X, y, models["LDLC"].graph_).objective / models["LDLC"].objective_),
         no_more(1.0),
     )
     lab.claim("clusters of each digit, LDLC", _of_each(counts), two_each, reason=by_starts)
@@ -51,7 +56,7 @@ def four_digits(lab: Lab) -> None:
     lab.claim("largest share of strays in a cluster", float(strays.max()), at_most(0.0594), reason=by_starts)
     lab.claim("least share of strays in a cluster", float(strays.min()), at_most(0.0144))
     lab.note(
-        f"{N_NEIGHBORS} neighbors: not stated. LDLC's error is {error['LDLC'] / 51.2:.2f} times "
+        f"{N_INIT} starts instead of 100, {N_NEIGHBORS} neighbors: not stated. LDLC's error is {error['LDLC'] / 51.2:.2f} times "
         "the table's, so its unit or rank may be another, and only the order of the errors tells."
     )
     with lab.figure() as figure:
@@ -76,7 +81,7 @@ def _from_digits(lab: Lab, X: np.ndarray, y: np.ndarray, graph: NeighborGraph) -
     labels, medoids = np.empty(len(X), dtype=np.int64), []
     for number, digit in enumerate(DIGITS):
         rows = np.flatnonzero(y == digit)
-        halves = fitted(lab, "LDLC", X[rows], n_clusters=2, n_components=RANK, n_neighbors=N_NEIGHBORS, n_init=20)
+        halves = fitted(lab, "LDLC", X[rows], n_clusters=2, n_components=RANK, n_neighbors=N_NEIGHBORS, n_init=N_INIT)
         labels[rows] = 2 * number + halves.labels_
         medoids.extend(rows[halves.medoids_])
     geodesics, _ = graph_geodesics(X, graph, N_CLUSTERS, "euclidean", Run(0))

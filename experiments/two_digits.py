@@ -14,7 +14,7 @@ from rules import at_least, at_most, greatest
 N_EACH, N_SIMILAR = 500, 50
 """Images of each digit, and of each digit the most similar ones to the other: the source states neither."""
 METHODS = ("LDLC", "VQPCA", "MPPCA")
-N_CLUSTERS, N_INIT = 6, 20
+N_CLUSTERS = 6
 
 
 @experiment("A flat piece of two digits", source="khajehpour2013, Fig. 4.1", needs=("mnist",))
@@ -35,14 +35,18 @@ def two_digits(lab: Lab) -> None:
     flat = PCA(n_components=2).fit_transform(shape[similar])
     mixed = told_apart(flat, y[similar])
     lab.claim("digits told apart by the nearest image, in that plane", mixed, at_most(0.75, "mixed in two dimensions"))
-    models = {
-        name: fitted(lab, name, shape, n_clusters=N_CLUSTERS, n_components=2, n_neighbors=8, n_init=N_INIT)
-        for name in METHODS
-    }
+    settings = {"n_clusters": N_CLUSTERS, "n_components": 2, "n_neighbors": 8}
+    models = {name: fitted(lab, name, shape, **settings) for name in METHODS}
+    alone = fitted(lab, "LDLC", shape, split=True, **settings)
     purity = {name: quality.purity(model.labels_, y) for name, model in models.items()}
     torn = {name: int(model.n_nonlocalized_) for name, model in models.items()}
     lab.claim("VQPCA: clusters in several parts", torn["VQPCA"], at_least(1, "non-localized clustering"))
-    lab.claim("LDLC: clusters in several parts", torn["LDLC"], at_most(0, "a localized subset in each subspace"))
+    with lab.fitted(
+        "LDLC connects its clusters at the end, so its zero holds by construction; Algorithm 4 of the source alone "
+        f"leaves {alone.diagnostics_['split']} of {N_CLUSTERS} in several parts, with an objective "
+        f"{1 - alone.trace_.objective[-1] / models['LDLC'].objective_:.1%} lower"
+    ):
+        lab.claim("LDLC: clusters in several parts", torn["LDLC"], at_most(0, "a localized subset in each subspace"))
     lab.claim("purity of the clusters", purity, greatest("LDLC", "LDLC is a solution for this problem"))
     lab.note(
         f"The three-dimensional picture is of PCA, {N_EACH} images of each digit, the {N_SIMILAR} of each nearest to "

@@ -1,5 +1,7 @@
 """The objective never rises, medoids are the best there are, and both agree with slow twins."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -8,9 +10,11 @@ from scipy.sparse.csgraph import floyd_warshall
 from helpers import knn_graph
 from manifoldry import quality
 from manifoldry.clusters import geodesics
-from manifoldry.clusters.alternation import Problem, _State, alternate, best_of, compact
+from manifoldry.clusters.alternation import Problem, _State, alternate, best_of, compact, connected_labels
 from manifoldry.clusters.geodesics import GeodesicsOnDemand, PrecomputedGeodesics, graph_geodesics
+from manifoldry.clusters.subspaces import AffineSubspaces
 from manifoldry.neighbors.geodesic import geodesic_lengths
+from manifoldry.neighbors.graph import label_pieces
 from manifoldry.run import Run
 from manifoldry.values import NeighborGraph, Stop
 
@@ -40,6 +44,37 @@ def lengths_of(graph):
     for through in range(graph.n_points):
         dense = np.minimum(dense, dense[:, [through]] + dense[through])
     return dense
+
+
+@pytest.mark.filterwarnings("ignore::manifoldry.DisconnectedWarning")
+@pytest.mark.parametrize("on_demand", [False, True], ids=["precomputed", "on demand"])
+def test_connecting_costs_no_more_than_giving_the_parts_away(on_demand, monkeypatch):
+    """The clusters of Algorithm 4 with the smaller parts given away are met, and only better ones take their place."""
+    if on_demand:
+        monkeypatch.setattr(geodesics, "MAX_PRECOMPUTED_POINTS", 0)
+    torn = 0
+    for seed in range(48):
+        X = clouds(seed)
+        rng = np.random.default_rng(100 + seed)
+        c, graph = int(rng.integers(1, 9)), knn_graph(X, 4)
+        problem = problem_of(X, 1e-3, c)
+        seeds = problem.seeds(c, rng)
+        alone, connected = alternate(problem, seeds), alternate(replace(problem, graph=graph), seeds)
+        subspaces = AffineSubspaces.of_clusters(problem.X, alone.labels, len(alone.medoids), 1)
+        costs = (1 - 1e-3) * subspaces.squared_distances(problem.X).T + 1e-3 * problem.geodesics.rows(alone.medoids)
+        given = connected_labels(alone.labels, costs, graph)
+        limit = costs[given, np.arange(len(X))].sum()
+        assert connected.objective <= limit + 1e-12 * np.square(problem.X).sum()
+        component = label_pieces(np.zeros(len(X), dtype=int), graph)[0]
+        n_parts = len(label_pieces(connected.labels, graph)[1])
+        assert n_parts == len(np.unique(np.column_stack([connected.labels, component]), axis=0))
+        assert connected.trace.objective[-1] == connected.objective
+        if np.array_equal(given, alone.labels):
+            assert np.array_equal(connected.labels, alone.labels)
+            assert connected.joined == 0
+        else:
+            torn += 1
+    assert torn >= 10
 
 
 def problem_of(X, rho, n_clusters, r=1, max_iter=100, tol=0.0):

@@ -4,12 +4,14 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.sparse import block_diag, diags_array
 from scipy.sparse.csgraph import dijkstra
 
 import manifoldry
 from manifoldry import LDLC, VQPCA, GeodesicKMedoids, datasets, quality
-from manifoldry.clusters import geodesics
-from manifoldry.values import Stop
+from manifoldry.clusters import alternation, geodesics
+from manifoldry.clusters.alternation import connected_labels
+from manifoldry.values import NeighborGraph, Stop
 
 
 def crossing_lines(n=120, seed=0):
@@ -124,8 +126,9 @@ def test_fewer_clusters_than_components_are_bridged():
     assert split.diagnostics_["split"] == 1
 
 
-def test_split_clusters_share_a_subspace_and_lower_the_objective():
+def test_split_clusters_share_a_subspace_and_lower_the_objective(monkeypatch):
     X = datasets.swiss_roll(400, random_state=4).X
+    monkeypatch.setattr(alternation, "connected_labels", lambda labels, *_: labels)
     whole = LDLC(n_clusters=8, rho=1e-4, n_init=3).fit(X)
     parts = LDLC(n_clusters=8, rho=1e-4, n_init=3, split=True).fit(X)
     assert whole.n_nonlocalized_ > 0
@@ -146,6 +149,70 @@ def test_split_clusters_share_a_subspace_and_lower_the_objective():
             assert parts.medoids_[label] == members[np.argmin(squares)]
 
 
+def torn_sets():
+    """Sets on which Algorithm 4 alone leaves torn clusters, with their settings; the last has three components."""
+    rng = np.random.default_rng(11)
+    crossing = crossing_lines()[0] + 0.02 * rng.standard_normal((120, 2))
+    return {
+        "roll": (datasets.swiss_roll(400, random_state=4).X, {"n_clusters": 8, "rho": 1e-4}),
+        "crossing lines": (crossing, {"n_clusters": 4, "n_components": 1, "rho": 1e-3}),
+        "noise": (rng.standard_normal((300, 5)), {"n_clusters": 6, "n_components": 2}),
+        "ties": (np.round(2 * rng.standard_normal((200, 4))), {"n_clusters": 6, "n_components": 2, "rho": 1e-3}),
+        "components": (
+            np.concatenate([crossing, crossing + 50.0, two_sheets()[:60] - 50.0]),
+            {"n_clusters": 7, "n_components": 1, "rho": 1e-4},
+        ),
+    }
+
+
+@pytest.mark.parametrize("on_demand", [False, True], ids=["precomputed", "on demand"])
+@pytest.mark.parametrize("name", ["roll", "crossing lines", "noise", "ties", "components"])
+def test_clusters_are_connected_and_the_objective_is_theirs(name, on_demand, monkeypatch):
+    if on_demand:
+        monkeypatch.setattr(geodesics, "MAX_PRECOMPUTED_POINTS", 0)
+    X, settings = torn_sets()[name]
+    models = [LDLC(n_neighbors=6, n_init=4, n_jobs=n_jobs, **settings).fit(X) for n_jobs in (1, 2)]
+    model = models[0]
+    assert LDLC(n_neighbors=6, n_init=4, split=True, **settings).fit(X).diagnostics_["split"] > 0
+    assert model.localized_.all()
+    assert model.n_clusters_ == settings["n_clusters"]
+    assert np.array_equal(models[1].labels_, model.labels_)
+    assert np.array_equal(models[1].objectives_, model.objectives_)
+    # The objective is that of the connected clusters, and no member of a cluster is a better medoid.
+    squares = np.square(dijkstra(model.graph_.to_sparse()))
+    rho, everyone = model.rho_, np.arange(len(X))
+    costs = (1 - rho) * model.subspaces_.squared_distances(X) + rho * squares[:, model.medoids_]
+    assert model.objective_ == model.objectives_.min()
+    assert model.objective_ == pytest.approx(costs[everyone, model.labels_].sum(), rel=1e-10)
+    for label, medoid in enumerate(model.medoids_):
+        members = np.flatnonzero(model.labels_ == label)
+        assert squares[medoid, members].sum() <= squares[np.ix_(members, members)].sum(axis=1).min() * (1 + 1e-12)
+    # Points that were not given to another cluster are where they cost least.
+    if model.diagnostics_["joined"] == 0:
+        assert np.array_equal(model.predict(X), model.labels_)
+
+
+def test_torn_clusters_of_a_path_go_to_the_neighbor_of_least_cost():
+    path = NeighborGraph.from_sparse(diags_array([1.0] * 8, offsets=1, shape=(9, 9)))
+    labels = np.array([0, 0, 1, 2, 2, 0, 1, 1, 2])
+    costs = np.ones((3, 9))
+    costs[1, 5] = 0.5
+    # The parts {2}, {5} and {8} are the smaller ones: 2 lies between 0 and 2, which cost the same; 5 between 2 and 1;
+    # 8 touches 1 alone.
+    assert connected_labels(labels, costs, path).tolist() == [0, 0, 0, 2, 2, 1, 1, 1, 1]
+    apart = NeighborGraph.from_sparse(block_diag([path.to_sparse(), path.to_sparse()]).tocsr())
+    # Each component keeps a part of each label that it has: a cluster cannot be connected over a gap.
+    both = connected_labels(np.tile(labels, 2), np.tile(costs, 2), apart)
+    assert both.tolist() == 2 * [0, 0, 0, 2, 2, 1, 1, 1, 1]
+
+
+def test_parts_that_touch_loose_parts_alone_wait_for_these():
+    path = NeighborGraph.from_sparse(diags_array([1.0] * 8, offsets=1, shape=(9, 9)))
+    labels = np.array([0, 1, 0, 2, 2, 1, 1, 0, 0])
+    # The largest part of 0 is {7, 8}; {0} touches the part {1} alone, which touches {2}, which touches the kept {3, 4}.
+    assert connected_labels(labels, np.ones((3, 9)), path).tolist() == [2, 2, 2, 2, 2, 1, 1, 0, 0]
+
+
 def test_the_smallest_weight_that_keeps_clusters_connected():
     X = datasets.swiss_roll(400, random_state=4).X
     model = LDLC(n_clusters=8, rho="auto", n_init=3).fit(X)
@@ -155,7 +222,7 @@ def test_the_smallest_weight_that_keeps_clusters_connected():
     assert np.array_equal(same.labels_, model.labels_)
     # The other end of the last interval of the bisection does not.
     step = 1000 ** (1 / 2**6)
-    assert not LDLC(n_clusters=8, rho=model.rho_ / step, n_init=3).fit(X).localized_.all()
+    assert LDLC(n_clusters=8, rho=model.rho_ / step, n_init=3, split=True).fit(X).diagnostics_["split"] > 0
 
 
 def test_geodesics_on_demand_lead_to_the_same_clusters(monkeypatch):

@@ -56,8 +56,9 @@ def four_digits(lab: Lab) -> None:
     lab.claim("largest share of strays in a cluster", float(strays.max()), at_most(0.0594), reason=by_starts)
     lab.claim("least share of strays in a cluster", float(strays.min()), at_most(0.0144))
     lab.note(
-        f"{N_INIT} starts instead of 100, {N_NEIGHBORS} neighbors: not stated. LDLC's error is {error['LDLC'] / 51.2:.2f} times "
-        "the table's, so its unit or rank may be another, and only the order of the errors tells."
+        f"{N_INIT} starts instead of 100, {N_NEIGHBORS} neighbors: not stated. LDLC's error is "
+        f"{error['LDLC'] / 51.2:.2f} times the table's, so its unit or rank may be another, "
+        "and only the order of the errors tells."
     )
     with lab.figure() as figure:
         axes = figure.subplots()

@@ -57,13 +57,8 @@ def four_digits(lab: Lab) -> None:
     lab.claim("least share of strays in a cluster", float(strays.min()), at_most(0.0144))
     lab.note(
         f"{N_INIT} starts instead of 100, {N_NEIGHBORS} neighbors: not stated. LDLC's error is "
-<<<<<<< HEAD
-        f"{error['LDLC'] / 51.2:.2f} times the table's, so its unit or rank may be another, and only "
-        "the order of the errors tells."
-=======
         f"{error['LDLC'] / 51.2:.2f} times the table's, so its unit or rank may be another, "
         "and only the order of the errors tells."
->>>>>>> x-ldlc
     )
     with lab.figure() as figure:
         axes = figure.subplots()

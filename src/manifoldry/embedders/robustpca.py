@@ -227,16 +227,16 @@ def _errors(
     share = float((np.abs(errors) > SPARSE_TOL * np.sqrt((centered**2).mean())).mean())
     held = np.cumsum(np.sort((errors**2).ravel())[::-1])
     gross = float(np.searchsorted(held, GROSS_PART * held[-1]) / errors.size)
-    rank, found = len(singular_values), hidden
+    rank = len(singular_values)
+    noise: tuple[str, ...] = ()
     if share > MAX_ERROR_SHARE and gross > MAX_GROSS_SHARE:
-        found = (
+        noise = (  # true of nearly all real tables, so it is not worth a warning
             f"{share:.0%} of the entries have a part that does not fit the low rank of {rank}: the errors are not "
             "few, so noise is among them; PCA or ProbabilisticPCA model noise, a larger weight finds fewer errors.",
-            *hidden,
         )
     notes = {"rank": rank, "error_share": share, "gross_share": gross}
     kind, unsure = _outside_regime(_main_rank(singular_values), gross, centered.shape)
-    said = {"advice": found, "remarks": ()}
+    said: dict[str, tuple[str, ...]] = {"advice": hidden, "remarks": noise}
     said[kind] = (*said[kind], *unsure)
     return {**notes, **{name: sentences for name, sentences in said.items() if sentences}}
 

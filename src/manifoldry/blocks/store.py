@@ -292,7 +292,7 @@ def _arrow_tables(rows: StoredRows, names: Sequence[str], ids: RowNames | None) 
         import pyarrow as pa
     except ImportError:
         raise ImportError(
-            "Writing this kind of file needs pyarrow, which is not installed; install manifoldry[app]."
+            "Writing this kind of file needs pyarrow, which is not installed: run pip install 'manifoldry[app]'."
         ) from None
     from manifoldry.tables.assemble import unique
 

@@ -89,7 +89,7 @@ def _reason(error: Exception) -> str:
 
 def needs(library: str, what: str, extra: str = "app") -> ImportError:
     """Return the error that tells which library is missing and how to get it."""
-    return ImportError(f"{what} needs {library}, which is not installed; install manifoldry[{extra}].")
+    return ImportError(f"{what} needs {library}, which is not installed: run pip install 'manifoldry[{extra}]'.")
 
 
 def check_bytes(needed: float, what: str, cure: str = "take fewer rows or columns") -> None:

@@ -2,9 +2,9 @@
 
     python benchmarks/warning_rates.py [--rows 200] [--few 80] [--sets NAME ...] [--out FILE] [--read FILE ...]
 
-Every set is embedded as it comes, raw units included, by ``cls()``, with labels for methods that use them; slow methods
-get fewer rows. Columns in different units are counted apart: that warning is about the input and is right. ``--out``
-writes every message, to be read. Stores the tables. A fit that raises an error does not count as a fit.
+Every set is embedded by ``cls()``, with labels for methods that use them; slow methods get fewer rows. Tables whose
+columns have different units are embedded as they come, where every fit is to warn of the units, and standardized.
+``--out`` writes every message, to be read. Stores the tables. A fit that raises an error does not count as a fit.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_diabetes
+from sklearn.preprocessing import StandardScaler
 
 from manifoldry import clusterings, datasets, methods
+from manifoldry.geometry.scales import dominating_columns
 from tables import Table
 
 SLOW = ("MVU", "MVE", "SPE", "EAT", "ColoredMVU", "LandmarkMVU", "FastMVU", "TesseraMap")
@@ -58,6 +60,9 @@ KINDS = {
 }
 """Words of a message, and what it is about; the first that occur decide."""
 
+STANDARDIZED = ", standardized"
+"""End of the name of a set whose columns have different units, once they are standardized."""
+
 Row = dict[str, Any]
 
 
@@ -78,7 +83,10 @@ def real_sets(names: Iterable[str], n: int) -> dict[str, tuple[np.ndarray, np.nd
             columns = np.linspace(0, X.shape[1] - 1, MAX_COLUMNS).astype(int)
         y = np.arange(len(X)) % 3 if data.labels is None else np.asarray(data.labels)
         X = X[np.ix_(rows, columns)]
-        found[name] = X[:, np.ptp(X, axis=0) > 0], y[rows]
+        X = X[:, np.ptp(X, axis=0) > 0]
+        found[name] = X, y[rows]
+        if dominating_columns(X) is not None:
+            found[name + STANDARDIZED] = StandardScaler().fit_transform(X), y[rows]
     return found
 
 
@@ -152,7 +160,9 @@ def store(done: list[Row], given: argparse.Namespace) -> None:
         f"fit; {seconds / 60:.0f} CPU minutes."
     )
     table = Table("warning_rates", caption, COLUMNS)
-    table.add(**summary("all", done))
+    raw = {row["set"].removesuffix(STANDARDIZED) for row in done if row["set"].endswith(STANDARDIZED)}
+    table.add(**summary("all, tables of different units standardized", [row for row in done if row["set"] not in raw]))
+    table.add(**summary("tables of different units as they come", [row for row in done if row["set"] in raw]))
     for key in ("set", "method"):
         for name in dict.fromkeys(row[key] for row in done):
             table.add(**summary(name, [row for row in done if row[key] == name]))

@@ -58,7 +58,7 @@ def test_warnings_become_remarks():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = {result.name: result for result in demo.unfold(apart, demo.shown(len(apart.X)))}
-    assert any("2 components" in remark for remark in found["Isomap"].remarks)
+    assert any("2 connected components" in remark for remark in found["Isomap"].remarks)
     assert found["ClassicalMDS"].remarks == ()
 
 

@@ -129,5 +129,5 @@ def test_a_crowded_picture_names_the_weight_of_densities():
     X, Y = rng.normal(size=(300, 5)), rng.normal(size=(300, 2))
     Y[:6] *= 1000
     plain, dense = (findings(X, Y, UMAP(densmap=given), Run(0, 1)) for given in (False, True))
-    assert any("cannot be seen. Try more neighbors" in sentence for sentence in plain)
-    assert any("cannot be seen. Try a lower dens_lambda, leave outliers out" in sentence for sentence in dense)
+    assert any("cannot be seen: try a larger n_neighbors" in sentence for sentence in plain)
+    assert any("cannot be seen: try a lower dens_lambda, or zoom in" in sentence for sentence in dense)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from manifoldry.check import EXACT
-from manifoldry.tables.amounts import checked_column
+from manifoldry.tables.amounts import column_of_amounts
 from manifoldry.tables.arrow_columns import arrow_columns
 from manifoldry.tables.column import Column, Part
 from manifoldry.tables.quotes import NEWLINE, QUOTE, RETURN, WholeRows
@@ -53,7 +53,8 @@ def wide_columns(rows: WholeRows, dialect: Dialect, names: Sequence[str]) -> lis
     if any(any(found) for j, found in zip(texts, words, strict=True) if not dialect.kinds[j]):
         return None  # dates and truth values are found out by Arrow
     columns = _columns(X, words, texts, dialect, names)
-    return None if any(column.flaw for column in columns) else columns
+    amounts = any(columns[j].kind == "number" for j in texts)  # which are told of elsewhere
+    return None if amounts or any(column.flaw for column in columns) else columns
 
 
 def _without_header(rows: WholeRows, skip: int) -> Iterator[bytes]:
@@ -151,7 +152,7 @@ def _text_column(name: str, words: list[str], dialect: Dialect) -> Column:
     import pyarrow as pa
 
     values = pa.chunked_array([pa.array(words) if any(words) else pa.nulls(len(words))])
-    return checked_column(arrow_columns(pa.table({name: values}))[0], values, dialect)
+    return column_of_amounts(arrow_columns(pa.table({name: values}))[0], values, dialect)[0]
 
 
 class Whole(Part):

@@ -34,6 +34,14 @@ MAX_COLUMNS = 64
 
 KINDS = {
     "squared distances between rows": "columns in different units",
+    "carried by less than": "localized eigenvectors",
+    "that of PCA": "is PCA",
+    "does not keep the distances": "distances along the data not kept",
+    "changes the distances along": "distances along the data not kept",
+    "need not be the true one": "outside the recovery regime",
+    "closer together than in the data": "not unfolded",
+    "patch graph": "disconnected graph",
+    "a Gaussian's": "Gaussian sources",
     "connected components": "disconnected graph",
     "vanishes": "no vanishing polynomial",
     "less well than by PCA": "worse than PCA",

@@ -90,6 +90,9 @@ PICTURE_FAMILIES = ("scaling", "geodesic", "local", "unfolding", "neighbor", "ne
 """Families of methods that are meant for pictures, which should not be worse than PCA's; linear maps, kernels, factors
 and spectral features have other purposes."""
 
+OTHER_PURPOSES = ("ColoredMVU", "SPE")
+"""Methods of these families that keep something else than neighborhoods: targets, and the edges of a graph."""
+
 
 @dataclass(frozen=True)
 class Card:
@@ -198,7 +201,7 @@ def is_for_pictures(cls: type) -> bool:
     (True, False)
     """
     card = _cards.get(cls.__name__)
-    return card is None or card.family in PICTURE_FAMILIES
+    return card is None or (card.family in PICTURE_FAMILIES and card.name not in OTHER_PURPOSES)
 
 
 def _filed(table: Mapping[str, str]) -> tuple[Card, ...]:

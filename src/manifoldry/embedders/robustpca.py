@@ -42,6 +42,8 @@ entries all 48 tables below it are right to 0.016, and 45 of them to rounding; a
 MAX_LOW_RANK = 0.3
 """Rank, as a share of the largest possible, above which there is no low rank to recover: tables that have it are off by
 0.3 to 0.7."""
+MIN_REGIME_COLUMNS = 20
+"""Columns, or rows if there are fewer, from which a low rank is worth a warning: in narrower tables no rank is low."""
 GROSS_RATIO = 1e3
 """Entries beyond this multiple of the typical one say nothing of the others' size: what is above it is cut off."""
 MAX_HIDDEN_SHARE = 0.01
@@ -252,7 +254,8 @@ def _main_rank(singular_values: FloatArray) -> int:
 def _outside_regime(rank: int, gross: float, shape: tuple[int, ...]) -> tuple[str, tuple[str, ...]]:
     """Return a sentence where the parts of the solution cannot be expected to be the true ones, and its kind.
 
-    It is worth a warning where both rank and errors are too many, or the rank is not low at all.
+    It is worth a warning where both rank and errors are too many, or the rank is not low at all, in a table that is
+    not narrow.
     """
     smaller = min(shape)
     limit = REGIME_FACTOR * smaller / np.log(max(*shape, 2)) ** 2
@@ -263,8 +266,8 @@ def _outside_regime(rank: int, gross: float, shape: tuple[int, ...]) -> tuple[st
         f"{gross:.0%} of the entries hold most of the errors. Recovery is expected for a rank up to about {limit:.1f} "
         f"and errors in up to {MAX_GROSS_SHARE:.0%} of the entries; more columns help."
     )
-    both = rank > limit and gross > MAX_GROSS_SHARE
-    return "advice" if both or rank > MAX_LOW_RANK * smaller else "remarks", (sentence,)
+    beyond = (rank > limit and gross > MAX_GROSS_SHARE) or rank > MAX_LOW_RANK * smaller
+    return "advice" if beyond and smaller >= MIN_REGIME_COLUMNS else "remarks", (sentence,)
 
 
 def _hidden(rows: FloatArray, weight: float, certificate: Certificate) -> tuple[str, ...]:

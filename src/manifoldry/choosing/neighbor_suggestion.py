@@ -79,7 +79,7 @@ class NeighborRow:
 
 @dataclass(frozen=True, repr=False)
 class NeighborSuggestion:
-    """A number of neighbors, the reason for it, and what was found for each number tried; printed, a table.
+    """A number of neighbors and the reason for it; ``print`` also shows what was found for each number tried.
 
     Parameters
     ----------
@@ -117,9 +117,12 @@ class NeighborSuggestion:
         return as_frame([{name: getattr(row, name) for name in names} for row in self.rows], "n_neighbors")
 
     def __repr__(self) -> str:
-        """Return the suggestion, the reason and the table."""
         others = f"{self.low} to {self.high} would do" if self.low < self.high else "no other number tried would do"
-        lines = textwrap.wrap(f"n_neighbors={self.n_neighbors} ({others}). {self.why}", REASON_WIDTH)
+        return f"n_neighbors={self.n_neighbors} ({others}). {self.why}"
+
+    def __str__(self) -> str:
+        """Return the suggestion, the reason and the table."""
+        lines = textwrap.wrap(repr(self), REASON_WIDTH)
         lines.append(f"{'k':>6}{'pieces':>8}{'short circuits':>16}{'affected':>10}{'change':>8}{'torn':>7}")
         for row in self.rows:
             k, mark = row.n_neighbors, " "

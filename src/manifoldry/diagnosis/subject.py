@@ -18,6 +18,7 @@ from manifoldry.blocks import entries_of, in_blocks, row_blocks, some_rows
 from manifoldry.diagnosis.outline import Outline, outline_of
 from manifoldry.diagnosis.sheet import N_PLANE_NEIGHBORS, along_surface
 from manifoldry.dimension import Consensus, UndecidedError, consensus
+from manifoldry.geometry.scales import in_sentences
 from manifoldry.neighbors.cosine import unit_rows
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.lists import distinct_rows
@@ -341,4 +342,4 @@ def _names(table: Any, names: Sequence[str] | None) -> tuple[str, ...]:
         raise ValueError(f"feature_names must name each of the {table.shape[1]} columns; got {len(given)} names.")
     if given is None:
         return tuple(f"column {place}" for place in range(table.shape[1]))
-    return tuple(f"column {name!r}" if isinstance(name, str) else f"column {name}" for name in given)
+    return in_sentences(given)

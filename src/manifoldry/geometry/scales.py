@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,6 +117,17 @@ def dominating_columns(X: Any, metric: Any = "euclidean") -> DominatingColumns |
     usual = np.argsort(away.max(axis=1), kind="stable")[: int(np.ceil((1 - MAX_OUTLIERS_SHARE) * len(rows)))]
     again = _widest(column_deviations(rows[usual]))
     return found if again is not None and again.columns[0] in found.columns else None
+
+
+def in_sentences(names: Iterable[Any]) -> tuple[str, ...]:
+    """Return names of columns as they stand in a sentence.
+
+    Examples
+    --------
+    >>> in_sentences(["age", 2])
+    ("column 'age'", 'column 2')
+    """
+    return tuple(f"column {str(name)!r}" if isinstance(name, str) else f"column {name}" for name in names)
 
 
 def _widest(deviations: FloatArray) -> DominatingColumns | None:

@@ -137,6 +137,9 @@ class NullComparison:
         return f"{counted} {there}."
 
     def __repr__(self) -> str:
+        return self.sentence
+
+    def __str__(self) -> str:
         """Return a line per cluster, the best separated first, and the sentence."""
         lines = [f"{'cluster':>7}{'points':>8}{'leaving':>9}{'leakage':>9}{'p':>8}{'gap':>8}{'step':>7}  verdict"]
         for i in np.argsort(self.leakage, kind="stable"):

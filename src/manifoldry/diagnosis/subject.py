@@ -283,7 +283,7 @@ def take(X: Any, n_neighbors: Any, metric: Any, labels: Any, run: Run, names: Se
         X, labels = sample.rows, entries_of(labels, sample, "labels")
     table = as_table(X)
     called = _names(table, names)
-    rows = _numbers(table)
+    rows = given = _numbers(table)
     if labels is not None:
         labels = np.asarray(labels)
         if labels.shape != (rows.shape[0],):
@@ -296,6 +296,7 @@ def take(X: Any, n_neighbors: Any, metric: Any, labels: Any, run: Run, names: Se
     if rows.shape[0] < 2:
         left = f" without missing entries, of {n_incomplete + rows.shape[0]}" if n_incomplete else ""
         raise ValueError(f"At least 2 rows are needed for a diagnosis; got {rows.shape[0]}{left}: pass more rows.")
+    check.integers_kept(table, given)
     check.square_distances(rows) if pairwise else check.distinct_points(rows)
     check.representable_scale(rows, spread=None if pairwise else check.column_spread(rows))
     rule = NeighborRule(n_neighbors, metric=metric).resolve(rows.shape[0])

@@ -181,7 +181,7 @@ def integers_kept(table: Any, X: Any, names: Sequence[Any] | None = None) -> Non
     if hasattr(X, "tocsr") or not X.size or max(np.fmax.reduce(X, None), -np.fmin.reduce(X, None)) < EXACT:
         return
     high, low = np.fmax.reduce(X, axis=0), np.fmin.reduce(X, axis=0)
-    for j in np.flatnonzero((high == low) & (abs(high) >= EXACT)):
+    for j in np.flatnonzero((high == low) & (abs(high) >= EXACT)).tolist():
         integers = [int(each) for each in _column(table, j) if isinstance(each, (int, np.integer))]
         if not integers or max(integers) == min(integers):
             continue

@@ -105,7 +105,7 @@ class CheckedMetric:
 
 def n_components(value: Any, n_points: int) -> int:
     """Return the target dimension; n points span at most n - 1 dimensions."""
-    return integer("n_components", value, 1, max(1, n_points - 1), f" for {n_points} points (n - 1 at the most)")
+    return integer("n_components", value, 1, max(1, n_points - 1), f" for {n_points} points (at most n - 1)")
 
 
 def enough_points(n_points: int, least: int = 2, purpose: str = "an embedding") -> None:
@@ -220,7 +220,7 @@ def representable_scale(
         )
     if 0 < spread < 1 / limit:
         raise ValueError(
-            f"The values of {what} differ by {spread:.0e} at the most, and powers of that vanish; divide {what} by "
+            f"The values of {what} differ by at most {spread:.0e}, and powers of that vanish; divide {what} by "
             f"{spread:.0e}, or choose another unit."
         )
 
@@ -261,7 +261,7 @@ def rounded_away(X: Any, spread: float) -> str | None:
         return None
     cure = "pass X in double precision" if X.dtype == np.float32 else "subtract the offset where the data is made"
     return (
-        f"The rows of X differ by {spread:.2g} at the most and lie {size:.2g} from the origin, where numbers of type "
+        f"The rows of X differ by at most {spread:.2g} and lie {size:.2g} from the origin, where numbers of type "
         f"{X.dtype} are {lost:.2g} apart, so that distances are rounded: {cure}."
     )
 

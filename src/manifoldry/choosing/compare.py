@@ -35,7 +35,7 @@ from manifoldry.run import Run
 from manifoldry.values import Array, IntArray
 
 MAX_RANKED_ROWS, N_RANKED_ROWS = 10_000, 5_000
-"""More rows are ranked by a sample of so many, which ranks methods as well as all of them and takes seconds each."""
+"""With more rows than the first, a sample of the second size ranks methods as well as all rows do, in seconds each."""
 WIDEST_SHARED_LIST = 91
 """Neighbors of the one search: as many as t-SNE takes at its usual perplexity of 30."""
 RANKING_SHARE = 0.6
@@ -70,7 +70,7 @@ def compare(  # noqa: PLR0913
     budget : float, optional
         Seconds. A method is not begun if it would take more than is left, as far as fits to some hundred rows tell, and
         a running one is asked to stop when nothing is left. None for no clock: the methods of the purpose that are fast
-        enough for so many points, whatever they take, and always the same result.
+        enough for that many points, however long they take, and always the same result.
     labels : array-like of shape (n,), optional
         Classes, by which "see clusters" and "features for a classifier" are judged, or numbers that "order along a
         path" should follow.
@@ -274,7 +274,7 @@ def _held_out(candidate: Candidate, task: ComparisonTask, seed: int) -> dict[str
 
 
 def _warnings(model: Any) -> tuple[str, ...]:
-    """Return what the fit says about itself; certificates are no warnings, and scales are told once for all."""
+    """Return the findings of the fit, without certificates, and without scales, which are reported once for all."""
     diagnostics = getattr(model, "diagnostics_", {})
     advice = list(problems(model))[("dominating_columns" in diagnostics) :]  # that is a verdict, said once for all
     if diagnostics.get("stopped"):

@@ -31,12 +31,12 @@ class NeighborRow:
     n_large_pieces : int
         Those with more than a hundredth of the points.
     gap : float
-        How many times the distance to their nearest neighbors the shortest edges are that join large pieces of the
-        graph before; 0 if none are joined. More than 3 is a gap in the data, not in the sampling.
+        How many times the distance to their nearest neighbors the shortest edges are that join large components of
+        the graph before; 0 if none are joined. More than 3 is a gap in the data, not in the sampling.
     n_short_circuits : int or None
-        Edges that jump across a gap, by the ways around them; None if not sought, of more than 3,000 points.
+        Edges that jump across a gap, found by their long detours; None if not searched, with more than 3,000 points.
     affected : float
-        Share of the geodesic distances that these edges shorten by a fifth or more; NaN if not sought.
+        Share of the geodesic distances that these edges shorten by a fifth or more; NaN if not searched.
     change : float
         Median relative fall of the geodesic distances against the number of neighbors before; NaN for the first.
     torn : float
@@ -63,7 +63,7 @@ class NeighborRow:
 
     @property
     def joins_across_gap(self) -> bool:
-        """Whether large pieces of the graph before are joined across a gap in the data."""
+        """Whether large components of the graph before are joined across a gap in the data."""
         return self.gap > MAX_GAP_RATIO
 
     @property
@@ -73,7 +73,7 @@ class NeighborRow:
 
     @property
     def short_circuited(self) -> bool:
-        """Whether short circuits rule the distances, as in the advice of the fits."""
+        """Whether short circuits dominate the distances, as in the advice of the fits."""
         return self.affected >= MIN_AFFECTED_SHARE
 
 

@@ -226,5 +226,6 @@ def bridge_verdict(n_bridges: int, n_neighbors: int) -> list[str]:
     if not n_bridges:
         return []
     return [
-        f"The graph of {n_neighbors} neighbors is in {n_bridges + 1} pieces, which were joined by shortest bridges."
+        f"The graph of {n_neighbors} neighbors has {n_bridges + 1} connected components, which were joined by shortest "
+        "bridges."
     ]

@@ -202,7 +202,7 @@ def test_copies_and_pieces():
     X = np.concatenate([bent_sheet(60), bent_sheet(60) + 50.0, bent_sheet(60)[:20]])
     found = compare(X, "keep neighbors", None, methods=["Isomap"])
     assert all(np.isfinite(Y).all() for Y in found.embeddings.values())
-    assert any("2 pieces" in sentence for sentence in found.verdicts)
+    assert any("2 connected components" in sentence for sentence in found.verdicts)
 
 
 def test_estimators_with_settings_of_their_own():

@@ -71,8 +71,8 @@ REFUSALS = [
     (lambda: check.weights(changed(np.ones((4, 4)), 0, 1, 2.0), 4), "finite, non-negative and symmetric"),
     (lambda: check.weights(TWO_GROUPS, 4), "points in 2 groups"),
     (lambda: check.representable_scale(np.array([[1.0, -1e70]])), "X holds values up to 1e.70, .* divide it by 1e.70"),
-    (lambda: check.representable_scale(sparse([(0, 1, 1e-70)])), "differ by 1e-70 at the most, .* divide X by 1e-70"),
-    (lambda: check.representable_scale(np.ones((2, 1)), spread=1e-61), "differ by 1e-61"),
+    (lambda: check.representable_scale(sparse([(0, 1, 1e-70)])), "differ by at most 1e-70, .* divide X by 1e-70"),
+    (lambda: check.representable_scale(np.ones((2, 1)), spread=1e-61), "differ by at most 1e-61"),
     (lambda: check.representable_scale(np.full((2, 2), 1e121), squares=True, what="G"), "G holds values up to 1e.121"),
     (lambda: check.weights(np.zeros((4, 4)), 4), "points in 4 groups"),
 ]

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy.sparse import coo_array, csr_array, csr_matrix
 
-from helpers import edges_of
+import manifoldry
+from helpers import bent_sheet, edges_of
+from manifoldry import PCA, dimension, quality
 from manifoldry.values import Certificate, Embedding, NeighborGraph, Spectrum, Stop, Trace
 
 
@@ -227,3 +229,38 @@ def test_values_are_represented_in_one_short_line():
         assert "array" not in repr(value)
     assert repr(trace) == "Trace(objective=<float64 500>, stop=Stop.COMPLETED)"
     assert "coordinates=<float64 1000 x 2>" in repr(embedding)
+
+
+QUESTIONS = {
+    "Agreement": lambda X, Y: quality.agreement(X[:, :2], Y),
+    "Comparison": lambda X, _: manifoldry.compare(X, "see clusters", None, methods=["PCA"]),
+    "Consensus": lambda X, _: dimension.consensus(X),
+    "Crowding": lambda _, Y: quality.crowding(Y),
+    "Dataset": lambda *_: manifoldry.datasets.swiss_roll(50),
+    "Diagnosis": lambda X, _: manifoldry.diagnose(X),
+    "DimensionByScale": lambda X, _: dimension.by_scale(X),
+    "DimensionEstimate": lambda X, _: dimension.two_nn(X),
+    "GeodesicCorrelation": lambda X, Y: quality.geodesic_correlation(X, Y),
+    "LocalDimension": lambda X, _: dimension.local(X),
+    "LocalDistortion": lambda X, Y: quality.local_distortion(X, Y),
+    "LocalGlobal": lambda X, Y: quality.local_global_quality(X, Y),
+    "MapContinuity": lambda X, _: quality.map_continuity(PCA(2).fit(X), X),
+    "NeighborSuggestion": lambda X, _: manifoldry.suggest_neighbors(X),
+    "NullComparison": lambda X, _: quality.null_comparison(PCA(2), X),
+    "Procrustes": lambda X, Y: quality.procrustes(X[:, :2], Y),
+    "RankMeasures": lambda X, Y: quality.rank_measures(X, Y),
+    "Reliability": lambda X, Y: quality.reliability(X, Y),
+    "Score": lambda X, Y: manifoldry.score(X, Y),
+    "Shepard": lambda X, Y: quality.shepard_diagram(X, Y),
+    "Stability": lambda X, _: quality.stability(PCA(2), X, n_refits=2),
+    "Suggestion": lambda X, _: manifoldry.suggest_n_components(X),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_results_are_represented_in_one_line(name):
+    X = np.vstack([bent_sheet(60), bent_sheet(60, seed=1) + 20])
+    found = QUESTIONS[name](X, PCA(2).fit_transform(X))
+    assert type(found).__name__ == name
+    assert 0 < len(repr(found))
+    assert "\n" not in repr(found)

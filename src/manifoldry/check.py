@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -105,7 +105,7 @@ class CheckedMetric:
 
 def n_components(value: Any, n_points: int) -> int:
     """Return the target dimension; n points span at most n - 1 dimensions."""
-    return integer("n_components", value, 1, max(1, n_points - 1), f" for {n_points} points (n - 1 at the most)")
+    return integer("n_components", value, 1, max(1, n_points - 1), f" for {n_points} points (at most n - 1)")
 
 
 def enough_points(n_points: int, least: int = 2, purpose: str = "an embedding") -> None:
@@ -172,23 +172,33 @@ def distinct_points(X: Any) -> None:
         )
 
 
-def integers_kept(table: Any, X: Any) -> None:
-    """Refuse integers that differ, in a table as it was given, and are all the same as floating-point numbers in ``X``.
+def integers_kept(table: Any, X: Any, names: Sequence[Any] | None = None) -> None:
+    """Refuse a column of different integers, in a table as it was given, that are all one number in ``X``.
 
-    Where only some of their digits are lost, `rounded_away` says so.
+    Missing entries do not count. ``names`` are those of the columns; a data frame has its own. Where only some of their
+    digits are lost, `rounded_away` says so.
     """
-    if hasattr(X, "tocsr") or not X.size or max(float(X.max()), -float(X.min())) < EXACT or np.any(X != X[:1]):
+    if hasattr(X, "tocsr") or not X.size or max(np.fmax.reduce(X, None), -np.fmin.reduce(X, None)) < EXACT:
         return
-    given = np.asarray(table, dtype=object)
-    lowest, highest = given.min(axis=0), given.max(axis=0)
-    spread = max(int(high) - int(low) for low, high in zip(lowest, highest, strict=True))
-    if spread:
-        size = float(X.max()) if X.max() > -X.min() else float(X.min())
+    high, low = np.fmax.reduce(X, axis=0), np.fmin.reduce(X, axis=0)
+    for j in np.flatnonzero((high == low) & (abs(high) >= EXACT)).tolist():
+        integers = [int(each) for each in _column(table, j) if isinstance(each, (int, np.integer))]
+        if not integers or max(integers) == min(integers):
+            continue
+        known = getattr(table, "columns", None) if names is None else names
+        name = j if known is None else repr(str(known[j]))
         raise ValueError(
-            f"The integers of X differ by {spread:.2g} at the most and lie near {size:.2g}, where numbers in double "
-            f"precision are {np.spacing(abs(size)):.2g} apart, so that all rows become identical: subtract the offset "
-            f"before ({int(lowest[0])} in the first column)."
+            f"The integers of column {name} of X differ by at most {max(integers) - min(integers):,} and lie near "
+            f"{high[j]:.2g}, where numbers of type {X.dtype} are {np.spacing(abs(high[j])):,.0f} apart, so that all of "
+            f"them become one number: subtract the offset ({min(integers)}) first, or drop the column."
         )
+
+
+def _column(table: Any, j: int) -> Any:
+    """Return the entries of a column of a data frame, array or list of rows as they were given."""
+    if hasattr(table, "iloc"):
+        return table.iloc[:, j].tolist()
+    return table.to_series(j).to_list() if hasattr(table, "to_series") else np.asarray(table, dtype=object)[:, j]
 
 
 def representable_scale(
@@ -210,7 +220,7 @@ def representable_scale(
         )
     if 0 < spread < 1 / limit:
         raise ValueError(
-            f"The values of {what} differ by {spread:.0e} at the most, and powers of that vanish; divide {what} by "
+            f"The values of {what} differ by at most {spread:.0e}, and powers of that vanish; divide {what} by "
             f"{spread:.0e}, or choose another unit."
         )
 
@@ -251,7 +261,7 @@ def rounded_away(X: Any, spread: float) -> str | None:
         return None
     cure = "pass X in double precision" if X.dtype == np.float32 else "subtract the offset where the data is made"
     return (
-        f"The rows of X differ by {spread:.2g} at the most and lie {size:.2g} from the origin, where numbers of type "
+        f"The rows of X differ by at most {spread:.2g} and lie {size:.2g} from the origin, where numbers of type "
         f"{X.dtype} are {lost:.2g} apart, so that distances are rounded: {cure}."
     )
 

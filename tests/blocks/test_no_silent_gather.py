@@ -140,7 +140,7 @@ def test_a_comparison_is_of_a_sample(X, monkeypatch):
     labels = (X[:, 0] > 0.5).astype(int)
     found = manifoldry.compare(row_blocks(X), "see clusters", None, methods=["PCA"], labels=labels)
     assert len(found.rows) == len(found.best.embedding) == 250
-    assert "250 points (a sample of 400)" in repr(found)
+    assert "250 points (a sample of 400)" in str(found)
     known = manifoldry.compare(X[found.rows], "see clusters", None, methods=["PCA"], labels=labels[found.rows])
     np.testing.assert_array_equal(found.best.embedding, known.best.embedding)
     with pytest.raises(ValueError, match="labels must have one entry for each of the 400 rows"):

@@ -178,3 +178,30 @@ def test_the_map_goes_without_the_rows_of_the_fit():
 def test_blocks_do_not_become_an_array_silently(X):
     with pytest.raises(ValueError, match="not gathered silently: read it block by block"):
         np.asarray(row_blocks(X))
+
+
+def blocks_of_integers(X, folder):
+    """Yield rows of integers and a wide column of floating-point numbers in all forms that come in blocks."""
+    pa, pd, dd = (pytest.importorskip(name) for name in ("pyarrow", "pandas", "dask.dataframe"))
+    from pyarrow import csv, feather, parquet
+
+    np.save(folder / "x.npy", X)
+    yield from (X, iter([X[:20], X[20:]]), da.from_array(X, chunks=(25, 2)), str(folder / "x.npy"))
+    columns = {"id": X[:, 0], "x": 1e12 * np.arange(len(X))}
+    table, frame = pa.table(columns), pd.DataFrame(columns)
+    parquet.write_table(table, folder / "x.parquet", row_group_size=25)
+    feather.write_feather(table, folder / "x.feather")
+    csv.write_csv(table, folder / "x.csv")
+    yield from (str(folder / f"x.{kind}") for kind in ("parquet", "feather", "csv"))
+    yield from ([frame[:20], frame[20:]], dd.from_pandas(frame, npartitions=2))
+    yield dd.from_pandas(frame.astype({"id": "Int64"}), npartitions=2)
+
+
+@pytest.mark.parametrize("base", [2**55, -(2**60), 2**62])
+def test_integers_that_become_one_number_are_refused_in_every_form(base, tmp_path):
+    close, far = (base + step * np.stack([np.arange(60)] * 2, axis=1) % (2 * step) for step in (1, 2**40))
+    for rows in blocks_of_integers(close, tmp_path):
+        with pytest.raises(ValueError, match=r"column (0|'0'|'id') of X differ by at most 1 .* become one number"):
+            manifoldry.PCA(1).fit(row_blocks(rows))
+    for rows in blocks_of_integers(far, tmp_path):
+        assert manifoldry.PCA(1).fit(row_blocks(rows)).embedding_ is not None

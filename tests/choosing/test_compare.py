@@ -8,6 +8,7 @@ from sklearn.datasets import load_digits
 import manifoldry
 from helpers import bent_sheet, distances_by_differences
 from manifoldry import compare, dimension
+from manifoldry.blocks import row_blocks
 from manifoldry.choosing import compare as flow
 from manifoldry.choosing.budget import PILOT_ROWS, Clock, estimate, growth, refusal
 from manifoldry.choosing.compare import ComparisonTask, run_comparison
@@ -75,9 +76,21 @@ def test_columns_that_dominate_the_distances_are_told_once_and_first():
     found = compare(X, "keep neighbors", None, methods=["Isomap"])
     assert found.verdicts[0].startswith("Column 2 holds 100.0% of the squared distances")
     assert "StandardScaler" in found.verdicts[0]
-    assert repr(found).count("of the squared distances") == 1
+    assert str(found).count("of the squared distances") == 1
     scaled = compare(X / X.std(axis=0), "keep neighbors", None, methods=["Isomap"])
-    assert "of the squared distances" not in repr(scaled)
+    assert "of the squared distances" not in str(scaled)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_they_are_told_by_their_names(library):
+    frames = pytest.importorskip(library)
+    X = np.random.default_rng(4).normal(size=(100, 6)) * [1, 1, 900, 1, 1, 1]
+    frame = frames.DataFrame(dict(zip(["age", "sex", "income in $", "a", "b", "c"], X.T, strict=True)))
+    said = "Column 'income in $' holds 100.0% of the squared distances"
+    for rows in (frame, row_blocks(X, columns=list(frame.columns))):
+        assert compare(rows, "keep neighbors", None, methods=["PCA"]).verdicts[0].startswith(said)
+    model = manifoldry.AutoEmbedding(purpose="keep neighbors", methods=["PCA"], budget=None).fit(frame)
+    assert model.comparison_.verdicts[0].startswith(said)
 
 
 def test_a_gaussian_gives_no_evidence_of_clusters():
@@ -86,11 +99,12 @@ def test_a_gaussian_gives_no_evidence_of_clusters():
 
 
 def test_the_report_has_all_parts(roll):
-    text = repr(roll)
+    text = str(roll)
     for part in ("Keep distances: 500 points, 2 dimensions", " 1 ", "Ranked by", "known to keep", "1. "):
         assert part in text
     assert all(name in text for name in roll.embeddings)
     assert max(map(len, text.splitlines())) <= 120
+    assert repr(roll) == f"Comparison('keep distances': {', '.join(roll.embeddings)})"
 
 
 def test_the_table_as_a_frame(roll):
@@ -188,7 +202,7 @@ def test_copies_and_pieces():
     X = np.concatenate([bent_sheet(60), bent_sheet(60) + 50.0, bent_sheet(60)[:20]])
     found = compare(X, "keep neighbors", None, methods=["Isomap"])
     assert all(np.isfinite(Y).all() for Y in found.embeddings.values())
-    assert any("2 pieces" in sentence for sentence in found.verdicts)
+    assert any("2 connected components" in sentence for sentence in found.verdicts)
 
 
 def test_estimators_with_settings_of_their_own():
@@ -211,7 +225,7 @@ def test_a_method_that_fails_is_listed():
     found = compare(bent_sheet(60), "keep neighbors", None, methods=["PrincipalCurve"])
     assert found.best.name == "PCA"
     assert found.skipped[0].reason.startswith("it failed: ")
-    assert "PrincipalCurve was left out" in repr(found)
+    assert "PrincipalCurve was left out" in str(found)
 
 
 def test_a_budget_that_is_used_up_leaves_the_baseline():
@@ -268,7 +282,7 @@ def test_many_points_are_ranked_by_a_sample_and_the_best_is_fitted_to_all(monkey
     assert found.best.embedding.shape == (200, 2)
     assert found.best.estimator.embedding_.shape == (400, 2)
     assert "is fitted to all of them" in found.verdicts[-1]
-    assert "200 points (a sample of 400)" in repr(found)
+    assert "200 points (a sample of 400)" in str(found)
     monkeypatch.setattr(flow, "growth", lambda _: 60.0)
     short = compare(X, "keep distances", 100.0, methods=["Isomap"])
     assert short.best.estimator.embedding_.shape == (200, 2)

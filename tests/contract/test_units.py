@@ -295,8 +295,36 @@ def test_rounded_integers_are_said_by_clusterings(card, dtype):
 def test_integers_that_become_one_number_are_not_called_identical(card):
     X = np.arange(180).reshape(60, 3) % 100
     for rows in (X + 2**60, (X.astype(object) + 2**66).tolist()):
-        with pytest.raises(ValueError, match=r"integers of X differ by 99 at the most .* all rows become identical"):
+        with pytest.raises(ValueError, match=r"integers of column 0 of X differ by at most 99 .* become one number"):
             make(card).fit(rows)
+
+
+@pytest.mark.parametrize("kind", ["int64", "uint64", "Int64", "polars", "object"])
+def test_nor_is_one_such_column_among_others_of_a_frame_left_out_silently(kind):
+    library = pytest.importorskip("polars" if kind == "polars" else "pandas")
+    columns = {"x": 1e12 * np.arange(60), "id": np.arange(60) + 2**60, "y": np.arange(60) % 7}
+    frame = library.DataFrame(columns)
+    frame = frame if kind == "polars" else frame.astype({"id": kind})
+    said = "integers of column 'id' of X differ by at most 59 .* become one number"
+    for ask in (
+        manifoldry.PCA(2).fit,
+        manifoldry.KMeans(2).fit,
+        manifoldry.KNeighborsTransformer().fit,
+        manifoldry.diagnose,
+        manifoldry.suggest_neighbors,
+        manifoldry.compare,
+    ):
+        with pytest.raises(ValueError, match=said):
+            ask(frame)
+
+
+def test_missing_entries_do_not_hide_integers_that_become_one_number():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"id": np.arange(60) + 2**60, "x": np.arange(60) % 7, "y": np.arange(60) % 5})
+    frame = frame.astype("Int64")
+    frame.loc[[3, 40], ["id", "x"]] = pandas.NA
+    with pytest.raises(ValueError, match="integers of column 'id' of X differ by at most 59"):
+        manifoldry.ProbabilisticPCA(n_components=1).fit(frame)
 
 
 @among([card for card in METHODS.values() if card.wrapped])

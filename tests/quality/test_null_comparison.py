@@ -102,7 +102,7 @@ def test_the_picture_of_a_fitted_estimator_is_judged_as_it_is(heaps):
     model = TSNE(perplexity=10, max_iter=300).fit(heaps)
     found = null_comparison(model, heaps, n_nulls=1)
     assert (found.embedding == model.embedding_).all()
-    assert repr(found).splitlines()[0].split() == [
+    assert str(found).splitlines()[0].split() == [
         "cluster",
         "points",
         "leaving",
@@ -112,7 +112,8 @@ def test_the_picture_of_a_fitted_estimator_is_judged_as_it_is(heaps):
         "step",
         "verdict",
     ]
-    assert repr(found).endswith(found.sentence)
+    assert str(found).endswith(found.sentence)
+    assert repr(found) == found.sentence
 
 
 def test_a_picture_without_clusters_is_said_to_have_none():
@@ -188,4 +189,4 @@ def test_curves_with_a_gap_between_them_are_real():
     found = null_comparison(Columns(), moons, clusters=np.repeat([0, 1], 150))
     assert found.verdicts == ("real", "real")
     assert (found.steps >= MIN_STEP).all()
-    assert f"{found.steps[0]:.2f}" in repr(found)
+    assert f"{found.steps[0]:.2f}" in str(found)

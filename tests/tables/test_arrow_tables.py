@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather, ipc, parquet
 
+from manifoldry.blocks import row_blocks
 from manifoldry.tables import read_table
 from manifoldry.tables.arrow_messages import unpacked_bytes
 
@@ -147,3 +148,17 @@ def test_integers_that_collapse_in_double_precision_are_refused(save, kind):
     table = read_table(save(pa.table({"id": close, "b": far})))
     assert table.ids.tolist() == [2**60 + i for i in range(N)]
     assert table.X[:, 0].tolist() == [float(2**60 + 2**45 * i) for i in range(N)]
+
+
+@pytest.mark.parametrize("made", [pa.array, lambda values: pa.array(values).dictionary_encode()])
+def test_so_are_those_with_missing_values(save, made, tmp_path):
+    close = made([None, *(2**60 + i for i in range(1, N))])
+    far = made([None, *(2**60 + 2**45 * i for i in range(1, N))])
+    with pytest.raises(ValueError, match=r"11 different integers of column 'a' .* subtract 1152921504606846977"):
+        read_table(save(pa.table({"a": close, "b": far})))
+    parquet.write_table(pa.table({"a": close, "b": far}), tmp_path / "blocks.parquet")
+    with pytest.raises(ValueError, match=r"11 different integers of column 'a' .* subtract 1152921504606846977"):
+        row_blocks(tmp_path / "blocks.parquet", missing="drop")
+    table = read_table(save(pa.table({"a": close, "b": far})), id="a", missing="keep")
+    assert table.ids.tolist() == ["", *(str(2**60 + i) for i in range(1, N))]
+    assert table.X[1:, 0].tolist() == [float(2**60 + 2**45 * i) for i in range(1, N)]

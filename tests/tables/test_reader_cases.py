@@ -133,8 +133,8 @@ REFUSED = {
     "two ways": (column("1,234.5", "1.234,5"), "'1,234.5' has signs between its digits"),
     "a word": (column("1.5", "2.5", "cheap"), "'cheap' in row 3 is not read as a number, unlike most of the column"),
     "a word among amounts": (column("$1.5", "$2.5", "cheap"), "'cheap' in row 3 is not read as a number"),
-    "integers that collapse": (column(*COLLAPSING), "12 different integers of column 'a' .* 1 value would be left"),
-    "integers beyond 64 bits": (column(*BEYOND), "12 different integers of column 'a' .* 1 value would be left"),
+    "integers that collapse": (column(*COLLAPSING), "12 different integers of column 'a' .* only 1 value would remain"),
+    "integers beyond 64 bits": (column(*BEYOND), "12 different integers of column 'a' .* only 1 value would remain"),
     "packed twice": (gzip.compress(gzip.compress(column("1").encode())), "compressed twice"),
 }
 

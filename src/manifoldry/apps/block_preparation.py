@@ -51,7 +51,7 @@ def with_steps(blocks: LocalBlocks, steps: Sequence[Any], sample: Array, seed: i
 def prepare_blocks(
     task: EmbedTask, source: BlockTable, watch: Watch
 ) -> tuple[EmbedTask, Prepared, BlockSample, list[str]]:
-    """Fit the preparation; return the task with its scale known, prepared rows in blocks, a sample, and remarks on it.
+    """Fit the preparation; return the task with its scale, the prepared rows in chunks, a sample of them, and remarks.
 
     Means and variances (``--scale standard``) and principal components of not too many columns are those of all rows,
     by a pass of their own; medians and quartiles are those of the sample.

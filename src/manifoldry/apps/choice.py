@@ -102,7 +102,7 @@ def choose(X: Any, labels: Array | None, auto: AutoEmbedding, watch: Watch) -> C
     labels = usable_labels(labels)
     if labels is None and "labels" in PURPOSES[auto.purpose].needs:
         raise ValueError(
-            f'Methods that give "{auto.purpose}" are judged by the class of every row: name its column with --label. '
+            f'Methods that give "{auto.purpose}" are scored with the class of every row: name its column with --label. '
             "It needs at least two classes, no missing ones, and fewer classes than rows."
         )
     tried, left_out = methods_for(auto.purpose, n)

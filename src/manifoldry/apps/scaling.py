@@ -10,7 +10,7 @@ import numpy as np
 
 from manifoldry.diagnosis import Diagnosis, Finding
 from manifoldry.diagnosis.finding import Severity
-from manifoldry.geometry.scales import dominating_columns
+from manifoldry.geometry.scales import dominating_columns, in_sentences
 from manifoldry.tables.preparation import Scale
 from manifoldry.values import Array
 
@@ -81,7 +81,7 @@ def mixed_units(X: Any, names: Sequence[str], metric: Any = "euclidean") -> Mixe
     if hasattr(X, "tocsr") or X.shape[0] < 2:
         return None
     found = dominating_columns(_complete(X), metric)
-    return None if found is None else MixedUnits(found.sentence([f"column {name!r}" for name in names]), found.share)
+    return None if found is None else MixedUnits(found.sentence(in_sentences(names)), found.share)
 
 
 def _complete(rows: Array) -> Array:

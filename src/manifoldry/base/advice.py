@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from manifoldry.geometry.scales import DominatingColumns, dominating_columns
+from manifoldry.geometry.scales import DominatingColumns, dominating_columns, in_sentences
 from manifoldry.registry import is_for_pictures
 from manifoldry.values import NeighborGraph
 from manifoldry.warnings import Collected, DisconnectedWarning, EmbeddingWarning, issue, warn
@@ -125,7 +125,7 @@ def _dominating(model: Any, X: Any) -> DominatingColumns | None:
 
 def _scale_sentence(model: Any, found: DominatingColumns) -> str:
     names = getattr(model, "feature_names_in_", None)
-    told = found.sentence(None if names is None else [f"column {str(name)!r}" for name in names]).rstrip(".")
+    told = found.sentence(None if names is None else in_sentences(names)).rstrip(".")
     example = f"make_pipeline(StandardScaler(), {type(model).__name__}())"
     return f"{told}: scale the columns, as in {example}, unless all have the same unit."
 

@@ -53,8 +53,8 @@ MAX_CROWDED_SHARE = 0.2
 TOO_CROWDED_SHARE = 0.3
 
 MAX_DOMINATED_SHARE = 0.5
-"""Maximum share of an axis's variance that a handful of points may hold without a remark; rare kinds of cells, which
-are no outliers, hold 57 %."""
+"""Maximum share of an axis's variance that a handful of points may hold without a remark. Rare kinds of cells,
+which are not outliers, hold 57 %."""
 
 TOO_DOMINATED_SHARE = 0.8
 """The same without a warning: beyond, the other points cannot be distinguished along that axis."""

@@ -8,8 +8,9 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from manifoldry import check
 from manifoldry.blocks.batches import Batches, ReaderBatches, refuse_unknown
-from manifoldry.blocks.local import LocalBlocks, checked_rows
+from manifoldry.blocks.local import MIN_COLLAPSED_ROWS, LocalBlocks, checked_rows
 from manifoldry.blocks.rows import BlockSample
 from manifoldry.blocks.sampling import drawn_rows, stacked
 from manifoldry.blocks.store import row_numbers
@@ -46,6 +47,7 @@ class ArrowBlocks(LocalBlocks):
         self.columns = list(batches.names if columns is None else columns)
         refuse_unknown(self.columns, batches)
         kinds = self._kinds(first_rows(batches, self.columns), chosen=columns is not None)
+        self._refuse_collapsed(kinds)
         self._widths = [kind.width for kind in kinds]
         single = all(kind.dtype.kind == "f" and kind.dtype.itemsize <= 4 for kind in kinds)
         self.dtype = np.dtype(np.float32 if single else np.float64)
@@ -64,6 +66,9 @@ class ArrowBlocks(LocalBlocks):
         if head is None or not self.columns:
             raise UnreadableError(f"{self.batches.name} holds no rows; a row for each point is needed.")
         kinds = columns_of(head, self.columns)
+        flaw = next((kind.flaw for kind in kinds if kind.flaw), "")
+        if flaw:
+            raise UnreadableError(flaw)
         strange = [f"{kind.name!r} ({_example(kind)})" for kind in kinds if not kind.numeric]
         if strange:
             numbers = [kind.name for kind in kinds if kind.numeric]
@@ -73,6 +78,15 @@ class ArrowBlocks(LocalBlocks):
                 + ("choose others." if chosen or not numbers else f"{cure}.")
             )
         return kinds
+
+    def _refuse_collapsed(self, kinds: Sequence[Column]) -> None:
+        """Refuse integers in text, which are read as numbers in double precision, if they all become one there."""
+        whole = [kind for kind in kinds if kind.kind == "number" and kind.name in self.batches.whole_numbers]
+        large = [kind.name for kind in whole if np.ptp(values := kind.load()) == 0 and abs(values[0]) >= check.EXACT]
+        if large:
+            for column in columns_of(first_rows(self.batches, large, large), large):
+                integers = column.load()[:, None]
+                check.integers_kept(integers, integers.astype(np.float64), [column.name])
 
     def _read(self, first: int) -> Iterator[Array]:
         skipped = 0 if self.missing != "drop" else first  # rows left out before are known only by reading
@@ -108,6 +122,8 @@ class ArrowBlocks(LocalBlocks):
         rows = np.empty((batch.num_rows, self.n_features), self.dtype)
         place = 0
         for column, width in zip(columns_of(batch, self.columns), self._widths, strict=True):
+            if column.flaw:
+                raise UnreadableError(column.flaw)
             if column.kind == "empty":
                 rows[:, place : place + width] = np.nan
             elif not column.numeric or column.width != width:
@@ -116,7 +132,10 @@ class ArrowBlocks(LocalBlocks):
                     f"on, or none that are numbers; {width} were there before."
                 )
             else:
-                rows[:, place : place + width] = column.load().reshape(len(rows), -1)
+                values = column.load().reshape(len(rows), -1)
+                rows[:, place : place + width] = values
+                if values.dtype.kind in "iu" and len(rows) >= MIN_COLLAPSED_ROWS:
+                    check.integers_kept(values, rows[:, place : place + width], column.features)
             place += width
         return rows
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry import check
 from manifoldry.arrays import on_host
-from manifoldry.blocks.local import checked_rows, kept_dtype
+from manifoldry.blocks.local import MIN_COLLAPSED_ROWS, checked_rows, kept_dtype
 from manifoldry.blocks.reduction import merge_levels
 from manifoldry.blocks.rows import BlockSample, BlockWork, RowBlocks, S, refuse_targets
 from manifoldry.blocks.sampling import drawn_rows, stacked
@@ -155,7 +156,9 @@ class DaskFrameBlocks(DaskBlocks):
         _refuse_kinds(frame)
         self.frame = frame
         kinds = [getattr(kind, "numpy_dtype", kind) for kind in frame.dtypes]  # of nullable types too
-        super().__init__(frame.astype(kept_dtype(np.result_type(*kinds))).to_dask_array())
+        dtype = kept_dtype(np.result_type(*kinds))
+        numbers = frame.map_partitions(_numbers, dtype, meta=frame._meta.astype(dtype))
+        super().__init__(numbers.to_dask_array())
         self.feature_names = tuple(map(str, frame.columns))
 
     def mapped(self, place: Callable[[Array, Run], Array], n_columns: int, dtype: Any, names: Any, run: Run) -> Any:
@@ -269,6 +272,14 @@ def _task_name(place: Any) -> str:
 
 def _is_frame(X: Any) -> bool:
     return type(X).__module__.startswith(("dask.dataframe", "dask_expr"))
+
+
+def _numbers(part: Any, dtype: np.dtype[Any]) -> Any:
+    """Return a part of a data frame in single or double precision; refuse integers that become one number."""
+    numbers = part.astype(dtype)
+    if len(part) >= MIN_COLLAPSED_ROWS:
+        check.integers_kept(part, numbers.to_numpy())
+    return numbers
 
 
 def _refuse_kinds(frame: Any) -> None:

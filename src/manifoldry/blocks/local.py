@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from manifoldry import check
 from manifoldry.arrays import on_host
 from manifoldry.blocks.checkpoint import Checkpoint, KeptPass, array_bytes_digest, digest_of, files_key
 from manifoldry.blocks.cutting import cut_at, regrouped
@@ -20,6 +21,9 @@ from manifoldry.blocks.rows import BlockSample, BlockWork, RowBlocks, S
 from manifoldry.blocks.sampling import KeyedRows, drawn_rows, skip_keys
 from manifoldry.run import Run
 from manifoldry.values import Array, IntArray
+
+MIN_COLLAPSED_ROWS = 10
+"""Rows from which on integers of a block that become one number are refused: a few may lie close to each other."""
 
 
 class LocalBlocks(RowBlocks):
@@ -300,6 +304,8 @@ def as_rows(block: Any, start: int) -> Array:
         raise ValueError(
             f"Every block must be a table of numbers, one row per point; got {kind} from row {start:,} on{advice}."
         )
+    if hasattr(block, "columns") and rows.dtype.kind == "f" and len(rows) >= MIN_COLLAPSED_ROWS:
+        check.integers_kept(block, rows)
     return rows
 
 
@@ -324,7 +330,10 @@ def checked_rows(
     if rows.ndim == 1:  # labels
         return rows
     refuse_columns(rows, n_features, start)
+    given = rows
     rows = csr_array(rows, dtype=dtype) if issparse(rows) else np.asarray(rows, dtype=dtype)
+    if given.dtype.kind in "iu" and rows.shape[0] >= MIN_COLLAPSED_ROWS:
+        check.integers_kept(given, rows)
     entries: Any = rows.data if issparse(rows) else rows
     if finite and not np.isfinite(entries).all():
         usable = np.isfinite(csr_array(rows).toarray() if issparse(rows) else rows).all(axis=1)

@@ -103,7 +103,8 @@ class AutoEmbedding(Embedder):
         labels = self._labels(y, X.shape[0])
         purpose = purpose_of(self.purpose, labels is not None)
         wanted = checked_methods(self.methods, purpose)
-        task = ComparisonTask(X, purpose, labels, wanted, self.n_components, self.metric)
+        names = getattr(self, "feature_names_in_", None)
+        task = ComparisonTask(X, purpose, labels, wanted, self.n_components, self.metric, names)
         with run.stage("compare"):
             found = run_comparison(task, Clock(self.budget), run)
             best = found.best.estimator

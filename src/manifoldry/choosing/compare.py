@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from manifoldry import check
 from manifoldry.base.advice import problems
-from manifoldry.blocks import entries_of, some_rows
+from manifoldry.blocks import entries_of, in_blocks, row_blocks, some_rows
 from manifoldry.choosing.budget import Clock, growth, refusal
 from manifoldry.choosing.candidates import Candidate, baseline_name, candidates, checked_methods
 from manifoldry.choosing.comparison import ComparedMethod, Comparison, SkippedMethod
@@ -35,7 +35,7 @@ from manifoldry.run import Run
 from manifoldry.values import Array, IntArray
 
 MAX_RANKED_ROWS, N_RANKED_ROWS = 10_000, 5_000
-"""More rows are ranked by a sample of so many, which ranks methods as well as all of them and takes seconds each."""
+"""With more rows than the first, a sample of the second size ranks methods as well as all rows do, in seconds each."""
 WIDEST_SHARED_LIST = 91
 """Neighbors of the one search: as many as t-SNE takes at its usual perplexity of 30."""
 RANKING_SHARE = 0.6
@@ -70,7 +70,7 @@ def compare(  # noqa: PLR0913
     budget : float, optional
         Seconds. A method is not begun if it would take more than is left, as far as fits to some hundred rows tell, and
         a running one is asked to stop when nothing is left. None for no clock: the methods of the purpose that are fast
-        enough for so many points, whatever they take, and always the same result.
+        enough for that many points, however long they take, and always the same result.
     labels : array-like of shape (n,), optional
         Classes, by which "see clusters" and "features for a classifier" are judged, or numbers that "order along a
         path" should follow.
@@ -91,7 +91,7 @@ def compare(  # noqa: PLR0913
     Returns
     -------
     Comparison
-        With ``ranking``, ``best``, ``skipped``, ``verdicts``, ``table`` and ``embeddings``; printed, a report.
+        With ``ranking``, ``best``, ``skipped``, ``verdicts``, ``table`` and ``embeddings``; ``print`` shows a report.
 
     Examples
     --------
@@ -104,14 +104,15 @@ def compare(  # noqa: PLR0913
     if budget is not None:
         budget = check.number("budget", budget, 0.0, open_low=True)
     run = Run(random_state, n_jobs, callback=callback)
-    sample = some_rows(X, N_RANKED_ROWS, run, metric)
+    X = row_blocks(X) if in_blocks(X) else X
+    sample, names = some_rows(X, N_RANKED_ROWS, run, metric), getattr(X, "columns", None)
     if sample is not None:
+        names = X.feature_names
         X, labels = sample.rows, entries_of(labels, sample, "labels")
     points = checked_input(X, metric)
     d = target_dimension(chosen, n_components, points.shape[0])
-    task = ComparisonTask(
-        points, chosen, checked_labels(labels, points.shape[0]), checked_methods(methods, chosen), d, metric
-    )
+    labels = checked_labels(labels, points.shape[0])
+    task = ComparisonTask(points, chosen, labels, checked_methods(methods, chosen), d, metric, names)
     if sample is None:
         return run_comparison(task, Clock(budget), run)
     with shared_neighbors(WIDEST_SHARED_LIST):
@@ -120,7 +121,7 @@ def compare(  # noqa: PLR0913
 
 @dataclass(frozen=True)
 class ComparisonTask:
-    """What is to be compared: checked points and labels, purpose, methods, dimension, metric."""
+    """What is to be compared: checked points and labels, purpose, methods, dimension, metric, names of columns."""
 
     X: Any
     purpose: Purpose
@@ -128,6 +129,7 @@ class ComparisonTask:
     methods: list[Any]
     n_components: int
     metric: Any
+    names: Sequence[str] | None = None
 
 
 def target_dimension(purpose: Purpose, n_components: int | None, n: int) -> int:
@@ -208,7 +210,7 @@ def _ranked(task: ComparisonTask, clock: Clock, run: Run, rows: IntArray, n_poin
         replace(entry, reasons=reasons(task.purpose, figures, place)) for place, (_, entry) in enumerate(ranking)
     )
     said = [
-        *scale_verdict(dominating_columns(task.X, task.metric)),
+        *scale_verdict(dominating_columns(task.X, task.metric), task.names),
         *verdicts(task.purpose, figures, _facts(task, judge, seed, run)),
         *_clusters_seen(task, ranking[0][1], clock, run),
         *bridge_verdict(len(judge.bridges), int(suggestion)),
@@ -272,7 +274,7 @@ def _held_out(candidate: Candidate, task: ComparisonTask, seed: int) -> dict[str
 
 
 def _warnings(model: Any) -> tuple[str, ...]:
-    """Return what the fit says about itself; certificates are no warnings, and scales are told once for all."""
+    """Return the findings of the fit, without certificates, and without scales, which are reported once for all."""
     diagnostics = getattr(model, "diagnostics_", {})
     advice = list(problems(model))[("dominating_columns" in diagnostics) :]  # that is a verdict, said once for all
     if diagnostics.get("stopped"):

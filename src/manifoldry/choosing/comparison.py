@@ -63,7 +63,7 @@ class SkippedMethod:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """Methods ranked for a purpose; printed, a report.
+    """Methods ranked for a purpose. Its representation is one line; ``print`` shows the whole report.
 
     Parameters
     ----------
@@ -121,12 +121,12 @@ class Comparison:
         raise KeyError(f"{name} is not in the ranking; it has {', '.join(self.embeddings)}.")
 
     def __repr__(self) -> str:
+        skipped = f", {len(self.skipped)} skipped" if self.skipped else ""
+        return f"Comparison({self.purpose.name!r}: {', '.join(self.embeddings)}{skipped})"
+
+    def __str__(self) -> str:
         """Return the ranking, why the first is first, what each loses, what was skipped."""
-        whole = "" if len(self.rows) == self.n_points else f" (a sample of {self.n_points:,})"
-        d = self.best.embedding.shape[1]
-        title = self.purpose.name.capitalize()
-        lines = [f"{title}: {len(self.rows):,} points{whole}, {d} dimension{'' if d == 1 else 's'}"]
-        lines += [*self._figures(), *_wrapped(self.purpose.rule), ""]
+        lines = [self._title, *self._figures(), *_wrapped(self.purpose.rule), ""]
         for sentence in self.verdicts:
             lines += _wrapped(sentence)
         for place, entry in enumerate(self.ranking, 1):
@@ -147,12 +147,20 @@ class Comparison:
         said = [f"{entry.name}: {' '.join((*entry.reasons, *entry.warnings))}" for entry in self.ranking]
         said += [f"{skipped.name} was left out: {skipped.reason}" for skipped in self.skipped]
         return markup.page_part(
-            markup.heading(repr(self).splitlines()[0], self.purpose.rule),
+            markup.heading(self._title, self.purpose.rule),
             *(markup.paragraph(sentence) for sentence in self.verdicts),
             markup.side_by_side(markup.table(["", *names, "seconds"], rows)),
             markup.side_by_side(*pictures),
             markup.bullets(said),
         )
+
+    @property
+    def _title(self) -> str:
+        """What was compared: purpose, points and dimensions."""
+        whole = "" if len(self.rows) == self.n_points else f" (a sample of {self.n_points:,})"
+        d = self.best.embedding.shape[1]
+        purpose = self.purpose.name.capitalize()
+        return f"{purpose}: {len(self.rows):,} points{whole}, {d} dimension{'' if d == 1 else 's'}"
 
     def _figures(self) -> list[str]:
         """Return the table of the figures that decide."""

@@ -31,7 +31,8 @@ def checked_input(X: Any, metric: Any, params: dict[str, Any] | None = None) -> 
         table = csr_array(table, dtype=np.float64)
         as_points("X", table.data[:, None] if table.nnz else np.zeros((table.shape[0], 1)))
     else:
-        table = as_points("X", table)
+        table = as_points("X", given := table)
+        check.integers_kept(given, table)
     check.enough_points(table.shape[0], MIN_POINTS_CHOSEN)
     if is_precomputed(metric):
         check.square_distances(table)

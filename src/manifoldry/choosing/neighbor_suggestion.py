@@ -31,12 +31,12 @@ class NeighborRow:
     n_large_pieces : int
         Those with more than a hundredth of the points.
     gap : float
-        How many times the distance to their nearest neighbors the shortest edges are that join large pieces of the
-        graph before; 0 if none are joined. More than 3 is a gap in the data, not in the sampling.
+        How many times the distance to their nearest neighbors the shortest edges are that join large components of
+        the graph before; 0 if none are joined. More than 3 is a gap in the data, not in the sampling.
     n_short_circuits : int or None
-        Edges that jump across a gap, by the ways around them; None if not sought, of more than 3,000 points.
+        Edges that jump across a gap, found by their long detours; None if not searched, with more than 3,000 points.
     affected : float
-        Share of the geodesic distances that these edges shorten by a fifth or more; NaN if not sought.
+        Share of the geodesic distances that these edges shorten by a fifth or more; NaN if not searched.
     change : float
         Median relative fall of the geodesic distances against the number of neighbors before; NaN for the first.
     torn : float
@@ -63,7 +63,7 @@ class NeighborRow:
 
     @property
     def joins_across_gap(self) -> bool:
-        """Whether large pieces of the graph before are joined across a gap in the data."""
+        """Whether large components of the graph before are joined across a gap in the data."""
         return self.gap > MAX_GAP_RATIO
 
     @property
@@ -73,13 +73,13 @@ class NeighborRow:
 
     @property
     def short_circuited(self) -> bool:
-        """Whether short circuits rule the distances, as in the advice of the fits."""
+        """Whether short circuits dominate the distances, as in the advice of the fits."""
         return self.affected >= MIN_AFFECTED_SHARE
 
 
 @dataclass(frozen=True, repr=False)
 class NeighborSuggestion:
-    """A number of neighbors, the reason for it, and what was found for each number tried; printed, a table.
+    """A number of neighbors and the reason for it; ``print`` also shows what was found for each number tried.
 
     Parameters
     ----------
@@ -117,9 +117,12 @@ class NeighborSuggestion:
         return as_frame([{name: getattr(row, name) for name in names} for row in self.rows], "n_neighbors")
 
     def __repr__(self) -> str:
-        """Return the suggestion, the reason and the table."""
         others = f"{self.low} to {self.high} would do" if self.low < self.high else "no other number tried would do"
-        lines = textwrap.wrap(f"n_neighbors={self.n_neighbors} ({others}). {self.why}", REASON_WIDTH)
+        return f"n_neighbors={self.n_neighbors} ({others}). {self.why}"
+
+    def __str__(self) -> str:
+        """Return the suggestion, the reason and the table."""
+        lines = textwrap.wrap(repr(self), REASON_WIDTH)
         lines.append(f"{'k':>6}{'pieces':>8}{'short circuits':>16}{'affected':>10}{'change':>8}{'torn':>7}")
         for row in self.rows:
             k, mark = row.n_neighbors, " "

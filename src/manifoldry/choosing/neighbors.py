@@ -43,7 +43,7 @@ MAX_THIN_AFFECTED = 0.15
 """Share of the distances that short circuits may affect after a tear that was the end of a thin graph: 0 to 0.12 on
 holed S-curves, cones, waves and cut cylinders of 400 to 1,200 points; 0.2 to 0.5 on rolls whose layers are joined."""
 MAX_SPARSE_SHARE = 0.1
-"""Share of the points up to which the neighbors of one leave ways around a short circuit long. A loop of 72 images is
+"""Maximum of n_neighbors over n_points at which detours around a short circuit are still long. A loop of 72 images is
 joined across at 5 to 10 neighbors, and with more no short circuit is found."""
 PERSISTENT_RATIO = 3.0
 """Pieces that stay apart while the number of neighbors grows by this factor are apart in the data. The two of iris stay
@@ -76,8 +76,8 @@ def suggest_neighbors(
     The range of k ends where a tenth of the distances do, unless that was the end of a thin graph: no larger k tears
     distances or has short circuits that affect 15 % of them, and a k three times as large is still at most a tenth of
     the points. Then the range begins there.
-    It also ends where pieces of the graph are joined across a gap of three times the distance between neighbors, or
-    that had stayed apart while k grew threefold. It begins with the first k that has as few pieces, in which short
+    It also ends where connected components are joined across a gap of three times the distance between neighbors, or
+    that had stayed apart while k grew threefold. It begins with the first k that has as few components, in which short
     circuits affect less than a tenth of the distances, and from which half of them no longer fall by a tenth. The
     suggestion is the middle of the range on a logarithmic scale, or the next k there without any short circuit.
 

@@ -8,7 +8,7 @@ from math import isclose
 
 from manifoldry.choosing.purposes import SEEN, Purpose
 from manifoldry.dimension import Consensus
-from manifoldry.geometry.scales import DominatingColumns
+from manifoldry.geometry.scales import DominatingColumns, in_sentences
 from manifoldry.quality.null_comparison import NullComparison
 from manifoldry.registry import Card
 
@@ -204,12 +204,13 @@ def _groups(n_groups: int, dimension: float) -> str:
     )
 
 
-def scale_verdict(found: DominatingColumns | None) -> list[str]:
-    """Return that few columns dominate all distances, and what to do about it."""
+def scale_verdict(found: DominatingColumns | None, names: Sequence[str] | None) -> list[str]:
+    """Return that few columns dominate all distances, by their names if they have any, and what to do about it."""
     if found is None:
         return []
+    told = found.sentence(None if names is None else in_sentences(names)).rstrip(".")
     return [
-        f"{found.sentence().rstrip('.')}, so all methods show little else: compare scaled columns, as by "
+        f"{told}, so all methods show little else: compare scaled columns, as by "
         "StandardScaler().fit_transform(X), unless all have the same unit."
     ]
 
@@ -225,5 +226,6 @@ def bridge_verdict(n_bridges: int, n_neighbors: int) -> list[str]:
     if not n_bridges:
         return []
     return [
-        f"The graph of {n_neighbors} neighbors is in {n_bridges + 1} pieces, which were joined by shortest bridges."
+        f"The graph of {n_neighbors} neighbors has {n_bridges + 1} connected components, which were joined by shortest "
+        "bridges."
     ]

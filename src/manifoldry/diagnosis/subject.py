@@ -18,6 +18,7 @@ from manifoldry.blocks import entries_of, in_blocks, row_blocks, some_rows
 from manifoldry.diagnosis.outline import Outline, outline_of
 from manifoldry.diagnosis.sheet import N_PLANE_NEIGHBORS, along_surface
 from manifoldry.dimension import Consensus, UndecidedError, consensus
+from manifoldry.geometry.scales import in_sentences
 from manifoldry.neighbors.cosine import unit_rows
 from manifoldry.neighbors.graph import symmetrize
 from manifoldry.neighbors.lists import distinct_rows
@@ -282,7 +283,7 @@ def take(X: Any, n_neighbors: Any, metric: Any, labels: Any, run: Run, names: Se
         X, labels = sample.rows, entries_of(labels, sample, "labels")
     table = as_table(X)
     called = _names(table, names)
-    rows = _numbers(table)
+    rows = given = _numbers(table)
     if labels is not None:
         labels = np.asarray(labels)
         if labels.shape != (rows.shape[0],):
@@ -295,6 +296,7 @@ def take(X: Any, n_neighbors: Any, metric: Any, labels: Any, run: Run, names: Se
     if rows.shape[0] < 2:
         left = f" without missing entries, of {n_incomplete + rows.shape[0]}" if n_incomplete else ""
         raise ValueError(f"At least 2 rows are needed for a diagnosis; got {rows.shape[0]}{left}: pass more rows.")
+    check.integers_kept(table, given)
     check.square_distances(rows) if pairwise else check.distinct_points(rows)
     check.representable_scale(rows, spread=None if pairwise else check.column_spread(rows))
     rule = NeighborRule(n_neighbors, metric=metric).resolve(rows.shape[0])
@@ -341,4 +343,4 @@ def _names(table: Any, names: Sequence[str] | None) -> tuple[str, ...]:
         raise ValueError(f"feature_names must name each of the {table.shape[1]} columns; got {len(given)} names.")
     if given is None:
         return tuple(f"column {place}" for place in range(table.shape[1]))
-    return tuple(f"column {name!r}" if isinstance(name, str) else f"column {name}" for name in given)
+    return in_sentences(given)

@@ -22,7 +22,7 @@ from manifoldry.values import Certificate, Embedding
     problem="semidefinite",
     papers=("shaw2007", "weinberger2006"),
     gives=("transform", "inverse", "spectrum", "trace", "certificate", "graph"),
-    keeps="distances between neighbors, exactly or at the most",
+    keeps="distances between neighbors, exactly, or as upper bounds",
     loses="width beside the dimensions asked for: of branches and noise, what the kept distances let be flat",
     use_when="MVU needs more dimensions than can be shown, as of noise or branches, and a picture is to lose little",
     fails_when="n_components is wrong: it flattens a surface to a line as readily as noise; its end may be a local one",

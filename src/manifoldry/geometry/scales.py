@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +33,8 @@ MAX_OUTLIERS_SHARE = 0.02
 """Share of the rows that must not make the difference: a few wrong entries are outliers, and not a unit."""
 
 MIN_ORDERED_COLUMNS = 5
-"""Columns from which on standard deviations in descending order are no accident, but those of principal components,
-which have one unit."""
+"""Columns from which on standard deviations in descending order are not an accident, but those of principal
+components, which have one unit."""
 
 MAX_ORDER_DEFECT = 1.1
 """Factor by which they may rise again in a sample of the rows."""
@@ -68,7 +68,7 @@ class DominatingColumns:
     n_varying: int
 
     def sentence(self, names: Sequence[str] | None = None) -> str:
-        """Return what these columns do, with their ``names`` as they stand in a sentence: "column 3" by default.
+        """Return what these columns do, with ``names`` as from `in_sentences`: "column 3" by default.
 
         Examples
         --------
@@ -117,6 +117,17 @@ def dominating_columns(X: Any, metric: Any = "euclidean") -> DominatingColumns |
     usual = np.argsort(away.max(axis=1), kind="stable")[: int(np.ceil((1 - MAX_OUTLIERS_SHARE) * len(rows)))]
     again = _widest(column_deviations(rows[usual]))
     return found if again is not None and again.columns[0] in found.columns else None
+
+
+def in_sentences(names: Iterable[Any]) -> tuple[str, ...]:
+    """Return names of columns as messages write them.
+
+    Examples
+    --------
+    >>> in_sentences(["age", 2])
+    ("column 'age'", 'column 2')
+    """
+    return tuple(f"column {str(name)!r}" if isinstance(name, str) else f"column {name}" for name in names)
 
 
 def _widest(deviations: FloatArray) -> DominatingColumns | None:

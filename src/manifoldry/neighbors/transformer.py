@@ -99,6 +99,7 @@ class KNeighborsTransformer(TransformerMixin, BaseEstimator):
         refuse_iterator(X, "X")
         kinds = [np.float64, np.float32]
         rows = validate_data(self, on_host(X), accept_sparse="csr", dtype=kinds, ensure_min_samples=2, copy=True)
+        check.integers_kept(X, rows)
         rule = NeighborRule(self.n_neighbors, None, self.metric, self.metric_params, self.search)
         run = Run(self.random_state, self.n_jobs)
         self._index = NeighborIndex(rows, rule.resolve(rows.shape[0]), run)

@@ -60,7 +60,7 @@ the variance. It is 0.01 on rolls, 0.07 on a noisy one, 0.31 on olive oil, and 0
 
 MAX_CHART_CHANGE, MAX_CHANGE_RATIO = 0.03, 7.0
 """Change of an edge from its chart to the layout, which one edge in a hundred exceeds, up to which patches agree with
-each other: below the first, or below so many times the root mean square change from the data to the chart. On eleven
+each other: below the first, or below this multiple of the root mean square change from the data to the chart. On eleven
 surfaces that ratio is 1 to 5 where they are unfolded, noisy or not, 9 where some points of a roll are on the
 next sheet, 40 to 85 on cones joined across their cut, 35 to 48 on helicoids and about 20 on twin peaks."""
 

@@ -133,7 +133,7 @@ class TessellationOptions:
         return self.slack if self.slack is not None else SURFACE_SLACK if _of_surface(charts) else OTHER_SLACK
 
     def pairs_per_border(self, graph: NeighborGraph, labels: IntArray, charts: Charts) -> int:
-        """Return how many distances between two tesserae are kept at the most.
+        """Return the maximum number of distances that are kept between two tesserae.
 
         Of data that is not a surface more contradict each other, and lock the tesserae together.
         """

@@ -74,6 +74,9 @@ class Agreement:
         return self.n_neighbors / (len(self.common) - 1)
 
     def __repr__(self) -> str:
+        return str(self).replace("\n", " ")
+
+    def __str__(self) -> str:
         """Return a sentence on the whole, one on the neighbors, and one on the points that disagree."""
         n, apart = len(self.common), self.disagree
         lines = [

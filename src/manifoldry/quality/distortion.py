@@ -59,11 +59,11 @@ class LocalDistortion:
         return self.shortest / np.where(self.longest == 0, np.inf, self.longest)
 
     def __repr__(self) -> str:
-        """Return the medians in words."""
+        """Return the medians in words, in one line."""
         length, area, angle = (np.nanmedian(part) for part in (self.stretches, self.areas, self.conformality))
         return (
             f"Medians over {len(self.points):,} points: lengths grow {length:.4g} times (stretches), areas {area:.4g} "
-            f"times (areas),\nthe least stretch is {angle:.2f} of the largest (conformality; 1: angles are kept), and "
+            f"times (areas), the least stretch is {angle:.2f} of the largest (conformality; 1: angles are kept), and "
             f"{np.nanmedian(self.residuals):.0%} of a neighborhood is torn or folded (residuals)."
         )
 

@@ -46,7 +46,7 @@ below the quantile anyway; in 210 pictures of structureless data the best of all
 
 MAX_SEGMENT_DIMENSION = 1.8
 """Dimension along the graph up to which a cluster is a segment of a curve. Any cut through a curve separates few pairs,
-so few pairs are no evidence of a gap. Of 88 segments of trees, random walks, spirals and helices that leaked little
+so few pairs do not show a gap. Of 88 segments of trees, random walks, spirals and helices that leaked little
 enough to be called real, 87 are below; of 281 clusters of Gaussians, digits, wines, cells and oils, 8."""
 
 MIN_CURVE_STEP = 2.5
@@ -65,7 +65,7 @@ MIN_JUDGED_POINTS = 30
 
 @dataclass(frozen=True, repr=False)
 class NullComparison:
-    """The clusters of a picture beside those of structureless data, by `null_comparison`; printed, a table.
+    """The clusters of a picture compared with those of structureless data; ``print`` shows them as a table.
 
     Parameters
     ----------
@@ -137,6 +137,9 @@ class NullComparison:
         return f"{counted} {there}."
 
     def __repr__(self) -> str:
+        return self.sentence
+
+    def __str__(self) -> str:
         """Return a line per cluster, the best separated first, and the sentence."""
         lines = [f"{'cluster':>7}{'points':>8}{'leaving':>9}{'leakage':>9}{'p':>8}{'gap':>8}{'step':>7}  verdict"]
         for i in np.argsort(self.leakage, kind="stable"):
@@ -195,7 +198,8 @@ def null_comparison(
     -----
     Takes the time of 2 ``n_nulls`` fits (and one more of an estimator that is not fitted). Metrics other than the
     Euclidean are compared with Gaussians only. That a cluster is real does not say that its parts are not, nor
-    that its place, size or shape in the picture mean anything.
+    that its place, size or shape in the picture mean anything. Branches in many dimensions whose noise is nearly as
+    wide as a branch is long have necks instead of gaps; their segments are often called real.
 
     References: xia2024 (the idea of a null picture), campello2013
 

@@ -113,6 +113,9 @@ class Stability:
         return notes
 
     def __repr__(self) -> str:
+        return " ".join(self.sentences)
+
+    def __str__(self) -> str:
         """Return the medians over the points per kind, the survival of each cluster, and sentences."""
         lines = [f"{'':12}{'refits':>7}{'spread':>9}{'neighbors kept':>16}   medians over the points"]
         for kind, refits in self.kinds.items():

@@ -232,7 +232,7 @@ def _what_else(head: bytes) -> str:
 
 
 def _n_parts(text: bytes) -> int:
-    """Return how many lists and dictionaries a JSON document has at the most."""
+    """Return an upper bound on the number of lists and dictionaries in a JSON document."""
     return text.count(b"[") + text.count(b"{")
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from manifoldry.check import EXACT
+from manifoldry.tables.collapse import collapsed_integers
 from manifoldry.tables.column import Column
 from manifoldry.values import Array
 
@@ -25,6 +27,9 @@ def _column(name: str, values: Any) -> Column:
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         single = types.is_float16(kind) or types.is_float32(kind)
         whole = types.is_integer(kind)
+        flaw = _collapse(name, values) if whole and values.null_count else ""
+        if flaw:  # as text it can still name the rows
+            return Column(name, "text", partial(_texts_of, values), flaw=flaw)
         dtype = np.dtype(np.float32 if single else np.int64 if whole else np.float64)
         return Column(name, "number", partial(_numbers_of, values), dtype)
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
@@ -32,6 +37,18 @@ def _column(name: str, values: Any) -> Column:
     if types.is_temporal(kind):
         return Column(name, "date", partial(_texts_of, values))
     return Column(name, "text", partial(_texts_of, values))
+
+
+def _collapse(name: str, values: Any) -> str:
+    """Return a sentence if integers, some of them missing, lose their differences in double precision."""
+    import pyarrow.compute as pc
+    import pyarrow.types as types
+
+    numbers = values.cast(values.type.value_type) if types.is_dictionary(values.type) else values
+    ends = pc.min_max(numbers)
+    if max(-ends["min"].as_py(), ends["max"].as_py()) <= EXACT:
+        return ""
+    return collapsed_integers(f"column {name!r}", numbers.drop_null().to_numpy())
 
 
 def _vectors(name: str, values: Any, kind: Any) -> Column:

@@ -1,4 +1,4 @@
-"""Integers that are not told from each other once they are numbers in double precision."""
+"""Different integers that become the same number in double precision."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def collapsed_integers(name: str, values: Any) -> str:
         return ""
     left = len({float(value) for value in different})
     return (
-        f"The {len(different):,} different integers of {name} lie near {size:.2g} and differ by {spread:.2g} at "
-        f"the most, but numbers in double precision are {rounding:.0f} apart there, so that {counted(left, 'value')} "
-        f"would be left; subtract {min(different)} from them first, or name the column as id or drop it."
+        f"The {len(different):,} different integers of {name} lie near {size:.2g} and differ by at most {spread:.2g}, "
+        f"but numbers in double precision are {rounding:.0f} apart there, so that only {counted(left, 'value')} would "
+        f"remain; subtract {min(different)} from them first, or name the column as id or drop it."
     )

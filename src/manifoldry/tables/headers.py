@@ -10,7 +10,7 @@ from manifoldry.tables.refusals import listed
 from manifoldry.tables.written import INTEGER, MISSING_WORDS, amount_of, is_number
 
 LONGEST_NUMBER = 20
-"""Characters of a whole number that names a column at the most."""
+"""Maximum number of characters of a whole number that names a column."""
 
 YEARS = (1500, 2200)
 """Whole numbers that are years."""

@@ -16,7 +16,7 @@ TEXT_CHUNK = 2**21
 """Bytes that are read and looked at together."""
 
 MOST_QUOTED_BYTES = 2**22
-"""Bytes of rows between two quotes at the most; a longer text of several lines is taken for an unclosed quote."""
+"""Maximum number of bytes between two quotes; a longer text of several lines is taken for an unclosed quote."""
 
 MOST_QUOTED_LINES = 10
 """Lines of a quoted field above which there is a remark: texts in tables seldom have more."""

@@ -27,7 +27,7 @@ CUT_OFF = (
 """Words by which other libraries say that a file ends too early."""
 
 MOST_COLUMNS = 2**21
-"""Columns that are read at the most, as each gets a name: 0.5 GB of names. Hashed features have 2**20."""
+"""Maximum number of columns, because each gets a name: 0.5 GB of names. Hashed features have 2**20."""
 
 MOST_EMPTY = 100
 """Rows or columns for each entry of a sparse matrix, above which a size beyond `MOST_COLUMNS` is not believed."""

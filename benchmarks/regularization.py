@@ -68,11 +68,11 @@ def mapped(X: np.ndarray, new: np.ndarray, kernel: KernelName) -> tuple[np.ndarr
 
 
 def measure_surfaces() -> None:
-    table = Table(
-        "regularization_surfaces",
-        "Rigid error of as many new points of surfaces (lower is better), by the regularization of TesseraMap's map.",
-        {"set": "", "fitted points": ".2g", **dict.fromkeys(MAPS, ".2g"), "chosen": ".0e"},
+    caption = (
+        "Rigid error of as many new points of surfaces (lower is better), by the regularization of TesseraMap's map."
     )
+    columns = {"set": "", "fitted points": ".2g", **dict.fromkeys(MAPS, ".2g"), "chosen": ".0e"}
+    table = Table("regularization_surfaces", caption, columns)
     for name, (points, truth) in surfaces().items():
         half = len(points) // 2
         Y, found, chosen = mapped(points[:half], points[half:], "rbf")
@@ -82,12 +82,12 @@ def measure_surfaces() -> None:
 
 
 def measure_real() -> None:
-    table = Table(
-        "regularization_real",
+    caption = (
         f"Trustworthiness of new rows with {N_NEIGHBORS} neighbors (higher is better), by the kernel and the "
-        f"regularization of TesseraMap's map. At most {N_ROWS:,} rows, half of them new.",
-        {"set": "", "PCA": ".4f", **dict.fromkeys(MAPS, ".4f"), "chosen": ".0e"},
+        f"regularization of TesseraMap's map. At most {N_ROWS:,} rows, half of them new."
     )
+    columns = {"set": "", "PCA": ".4f", **dict.fromkeys(MAPS, ".4f"), "chosen": ".0e"}
+    table = Table("regularization_real", caption, columns)
     for name, (rows, kernel) in real_rows().items():
         half = len(rows) // 2
         old, new = rows[:half], rows[half:]

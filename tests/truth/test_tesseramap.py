@@ -184,6 +184,16 @@ def test_the_embedding_does_not_depend_on_the_kernel():
     assert models["linear"].map_error_ > models["poly"].map_error_ > 1e-3
 
 
+def test_an_automatic_regularization_maps_new_points_of_a_noisy_surface_better():
+    old, new = (datasets.s_curve(300, noise=0.05, random_state=seed) for seed in (21, 22))
+    auto, fixed = (TesseraMap(n_init=1, reg=reg).fit(old.X) for reg in ("auto", 1e-10))
+    np.testing.assert_array_equal(auto.embedding_, fixed.embedding_)
+    assert auto.diagnostics_["reg"] > 1e-8
+    assert fixed.diagnostics_["reg"] == 1e-10
+    errors = [procrustes(model.transform(new.X), new.truth).error for model in (auto, fixed)]
+    assert errors[0] < 0.8 * errors[1]
+
+
 def test_a_function_serves_as_kernel():
     X = datasets.s_curve(60).X
     middle = X.mean(axis=0)

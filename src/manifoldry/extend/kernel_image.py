@@ -21,6 +21,11 @@ CENTERED_RANK_TOL = 1e-10
 """Eigenvalues of the centered kernel below this share of the largest count as zero: the map divides by the others."""
 MIN_NEIGHBOR_KERNEL = 0.1
 """Kernel between neighbors, relative to k(x, x), below which new points are similar to no fitted one."""
+AUTO_REGULARIZATIONS = tuple(10.0**power for power in range(-10, 0))
+"""Regularizations among which an automatic one is chosen: benchmarks/regularization.py measures 1e-9 to 1e-6 on
+surfaces, which lose with more, and 1e-4 to 1e-2 on images, where less follows every fitted image."""
+MAX_LEFT_OUT = 2000
+"""Maximum number of points that are left out in turn to choose the regularization."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,7 @@ class KernelImage:
         if not self.full and lost > MAX_LOST_VARIANCE:
             advice.append(
                 f"The kernel has {self.rank_ratio:.2g} of the full rank and {lost:.2g} of the variance is left out: "
-                "its maps may be too few to unfold the points; raise gamma or degree."
+                "its maps may be too few to unfold the points; raise gamma, degree or slack."
             )
         return advice
 
@@ -116,14 +121,15 @@ class ShiftedProjection:
 
 
 def fit_kernel_map(
-    X: Array, Y: FloatArray, kernel: Kernel, landmarks: Array, reg: float, run: Run
-) -> tuple[KernelProjection, float]:
-    r"""Return the map :math:`y = Y^\top K^\dagger \kappa(X, x)` of (3.22) and its error at the points (khajehpour2013).
+    X: Array, Y: FloatArray, kernel: Kernel, landmarks: Array, reg: float | None, run: Run
+) -> tuple[KernelProjection, float, float]:
+    r"""Return the map :math:`y = Y^\top K^\dagger \kappa(X, x)` of (3.22), its error at the points, and its ``reg``.
 
     The kernel is centered at the points and approximated through the landmarks m by the features
     :math:`F = K_{nm} K_{mm}^{-1/2}`; the map is :math:`(F^\top F + \rho)^{-1} F^\top Y` on them, with rho (``reg``) in
-    units of the largest eigenvalue. With all points as landmarks and rho = 0 it is (3.22). The error is the root mean
-    square distance of the mapped points from Y, relative to the spread of Y.
+    units of the largest eigenvalue. With all points as landmarks and rho = 0 it is (3.22) of khajehpour2013. None takes
+    the rho of least error at points left out. The error is the root mean square distance of the mapped points from Y,
+    relative to the spread of Y.
     """
     run.announce(f"kernel features {len(X)} x {len(landmarks)}", 16 * len(X) * len(landmarks), "take fewer landmarks")
     among = kernel(landmarks, landmarks, run)
@@ -137,7 +143,43 @@ def fit_kernel_map(
         values, vectors = np.linalg.eigh(features.T @ features)
         # Centering takes one direction away: what is left of it is rounding.
         positive = values > max(float(values.max(initial=0.0)), 0.0) * len(X) * np.finfo(float).eps
-        values, vectors = values[positive] + reg * values.max(initial=0.0), vectors[:, positive]
-        weights = vectors @ ((vectors.T @ (features.T @ (Y - center))) / values[:, None])
+        values, vectors = values[positive], vectors[:, positive]
+        targets = vectors.T @ (features.T @ (Y - center))
+        if reg is None:
+            rows = np.linspace(0, len(X) - 1, min(len(X), MAX_LEFT_OUT)).round().astype(np.int64)
+            errors = left_out_errors(features[rows] @ vectors, values, targets, Y[rows] - center, len(X))
+            reg = AUTO_REGULARIZATIONS[int(np.argmin(errors))]
+        weights = vectors @ (targets / (values + reg * values.max(initial=0.0))[:, None])
         error = np.linalg.norm(features @ weights - (Y - center)) / (np.linalg.norm(Y - center) or 1.0)
-    return KernelProjection(landmarks, kernel, whiten @ weights, mean @ weights - center), float(error)
+    return KernelProjection(landmarks, kernel, whiten @ weights, mean @ weights - center), float(error), reg
+
+
+def left_out_errors(scores: FloatArray, values: FloatArray, targets: FloatArray, Y: FloatArray, n: int) -> list[float]:
+    r"""Return, for each automatic regularization, the sum of squared errors at points left out one at a time.
+
+    A linear smoother needs no second fit for it: the residual of a point that is left out is its residual divided by
+    :math:`1 - H_{ii}`, where H maps the given coordinates to the fitted ones.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (m, p)
+        Features of the points that are left out in turn, in the eigenvectors of their Gram matrix.
+    values : ndarray of shape (p,)
+        Eigenvalues of the Gram matrix of all n points.
+    targets : ndarray of shape (p, r)
+        Products of the features of all points, in the same eigenvectors, with their coordinates.
+    Y : ndarray of shape (m, r)
+        Coordinates of the points that are left out, less the mean of all.
+    n : int
+        Number of all points.
+    """
+    leverage = scores**2 / values
+    lost = np.maximum(1.0 - 1.0 / n - leverage.sum(axis=1), 0.0)
+    errors = []
+    for reg in AUTO_REGULARIZATIONS:
+        damped = values + reg * values.max(initial=0.0)
+        # 1 - H_ii as a sum of terms that are not negative: as a difference it is rounding where H_ii is close to 1.
+        free = lost + leverage @ (1.0 - values / damped)
+        residuals = Y - scores @ (targets / damped[:, None])
+        errors.append(float(np.square(residuals / np.maximum(free, np.finfo(float).eps)[:, None]).sum()))
+    return errors

@@ -20,11 +20,12 @@ AUTO_SIGMA_RATIO = 3.0
 
 
 def fit_landmark_map(
-    X: FloatArray, Y: FloatArray, kernel: Kernel, gamma: float | None, n_landmarks: int, reg: float, run: Run
-) -> tuple[ShiftedProjection, float]:
-    """Return the map (3.22) of new points, fitted to a sample, and its error.
+    X: FloatArray, Y: FloatArray, kernel: Kernel, gamma: float | None, n_landmarks: int, reg: float | None, run: Run
+) -> tuple[ShiftedProjection, float, float]:
+    """Return the map (3.22) of new points, fitted to a sample, its error, and its ``reg``.
 
-    Without a ``gamma`` that of an rbf kernel is from the distances of landmarks, and that of others is 1.
+    Without a ``gamma`` that of an rbf kernel is from the distances of landmarks, and that of others is 1. Without a
+    ``reg`` it is that of least error at points left out.
     """
     drawn = run.rng("landmarks of the map").permutation(len(X))
     rows = np.sort(drawn[: MAP_POINTS_PER_LANDMARK * n_landmarks])
@@ -35,5 +36,5 @@ def fit_landmark_map(
         if kernel.rule == "rbf":
             near = neighbor_graph(landmarks, NeighborRule("auto").resolve(len(landmarks)), run)[0]
             gamma = 1.0 / (AUTO_SIGMA_RATIO * float(near.lengths.mean()) or 1.0) ** 2
-    projection, map_error = fit_kernel_map(points, Y[rows], replace(kernel, gamma=gamma), landmarks, reg, run)
-    return ShiftedProjection(origin, projection), map_error
+    projection, error, reg = fit_kernel_map(points, Y[rows], replace(kernel, gamma=gamma), landmarks, reg, run)
+    return ShiftedProjection(origin, projection), error, reg

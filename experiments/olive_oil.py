@@ -15,7 +15,11 @@ N_STARTS = 10
 
 
 @experiment(
-    "Olive oil over the number of clusters", source="khajehpour2013, Fig. 4.7", needs=("olive_oil",), quick=True
+    "Olive oil over the number of clusters",
+    source="khajehpour2013, Fig. 4.7",
+    needs=("olive_oil",),
+    quick=True,
+    seeds=5,
 )
 def olive_oil(lab: Lab) -> None:
     X = standard(lab.load("olive_oil").X)

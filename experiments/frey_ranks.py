@@ -17,8 +17,8 @@ MIN_SHARE = 0.005
 TRIED = (
     "Trustworthiness at r = 2, tried by hand: five seeds of LDLC 0.806 to 0.836; 10, 20 and 60 patches 0.844, 0.824 "
     "and 0.822; 4 and 10 neighbors 0.810 and 0.840; charts of rank 3, 4 and 6 0.829, 0.833 and 0.810; curved charts "
-    "0.821; geodesic charts 0.812 to 0.850, above PCA with one seed of five. The patches are not flat in two "
-    "dimensions: what their charts leave out is 1.2 times the spread of what they keep."
+    "0.821; geodesic charts 0.812 to 0.850, above PCA with one seed of five. What charts of rank 2 leave out is 1.2 "
+    "times the spread of what they keep, but charts of higher rank do not help, so the cause is not established."
 )
 
 

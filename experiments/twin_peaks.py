@@ -75,7 +75,8 @@ def _judge_neighbors(lab: Lab, X) -> None:
     alone = [_torn(fitted(lab, "LDLC", X, n_clusters=6, n_components=2, n_neighbors=k, split=True)) for k in NEIGHBORS]
     with lab.fitted(
         "clusters of 4 to 20 neighbors are connected at the end, which the source does not do, so that up to 8 "
-        f"neighbors their count holds by construction; Algorithm 4 alone leaves {shown(alone)} in several parts of its own graph"
+        f"neighbors their count holds by construction; Algorithm 4 alone leaves {shown(alone)} in several parts of its "
+        "own graph"
     ):
         lab.claim("4 to 20 neighbors: most clusters in several parts", max(torn.values()), same)
     lab.note("; ".join(f"{k} neighbors: error {errors[k]:.4g}, {torn[k]} in several parts" for k in NEIGHBORS) + ".")

@@ -14,8 +14,8 @@ N_STARTS = 10
 """Ten of the source's twenty counts and hundred starts: enough for the mean and its course."""
 
 TRIED = (
-    "LDLC connects its clusters, which the source does not do, and goes on from there: it has 1.438 times the iterations "
-    "of VQPCA, Algorithm 4 alone 0.774 times."
+    "LDLC connects its clusters, which the source does not do, and goes on from there: it has 1.438 times the "
+    "iterations of VQPCA, Algorithm 4 alone 0.774 times."
 )
 
 

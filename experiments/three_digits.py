@@ -42,8 +42,8 @@ CHOSEN = (
 
 TRIED = (
     "LDLC connects its clusters in every start, which the source does not do, and the claim on the order of seconds "
-    "failed since. Of six starts one takes 1.83 s of a core instead of 1.17 s, of which 0.19 s are spent on connecting "
-    "and the rest on 23 descents instead of 6. Without that the order would be close: VQPCA takes 1.01 s."
+    "failed since. Of six starts one takes 1.83 s of a core instead of 1.17 s, of which at most 0.19 s are spent on "
+    "connecting and the rest on 23 descents instead of 6. Without that the order would be close: VQPCA takes 1.01 s."
 )
 
 

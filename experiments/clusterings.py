@@ -54,7 +54,7 @@ def fitted(lab: Lab, method: str, X: NDArray[Any], **settings: Any) -> Any:
 def single_starts(lab: Lab, method: str, X: NDArray[Any], n_starts: int, **settings: Any) -> list[Any]:
     """Return a method fitted from each of ``n_starts`` starts; ``lab.core_seconds[method]`` is the mean of one."""
     models, seconds = [], 0.0
-    for seed in range(n_starts):
+    for seed in range(lab.seed * n_starts, (lab.seed + 1) * n_starts):
         models.append(fitted(lab, method, X, n_init=1, random_state=seed, **settings))
         seconds += lab.core_seconds[method]
     lab.core_seconds[method] = seconds / n_starts
@@ -83,7 +83,7 @@ def mean_error(model: Any) -> float:
 def digits(lab: Lab, which: Iterable[int], each: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return ``each`` random images of every digit in ``which``, gray values in [0, 1], and the digits."""
     data = lab.load("mnist")
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(lab.seed)
     labels = np.asarray(data.labels)
     rows = np.concatenate([rng.choice(np.flatnonzero(labels == digit), each, replace=False) for digit in which])
     images = data.X[rows] / 255

@@ -13,9 +13,18 @@ N_CLUSTERS = (1, 2, 3, 4, 6, 8, 11, 14, 17, 20)
 N_STARTS = 10
 """Ten of the source's twenty counts and hundred starts: enough for the mean and its course."""
 
+TRIED = (
+    "LDLC connects its clusters, which the source does not do, and goes on from there: it has 1.438 times the "
+    "iterations of VQPCA, Algorithm 4 alone 0.774 times."
+)
+
 
 @experiment(
-    "Olive oil over the number of clusters", source="khajehpour2013, Fig. 4.7", needs=("olive_oil",), quick=True
+    "Olive oil over the number of clusters",
+    source="khajehpour2013, Fig. 4.7",
+    needs=("olive_oil",),
+    quick=True,
+    seeds=5,
 )
 def olive_oil(lab: Lab) -> None:
     X = standard(lab.load("olive_oil").X)
@@ -42,6 +51,7 @@ def olive_oil(lab: Lab) -> None:
         fewer = float(np.sum(rounds["LDLC"]) / np.sum(rounds["VQPCA"]))
         lab.claim("iterations of LDLC over those of VQPCA", fewer, at_most(1.0, "generally fewer"))
     lab.note(f"Means over {N_STARTS} single starts.")
+    lab.note(TRIED)
     with lab.figure() as figure:
         axes = figure.subplots()
         draw_lines(axes, counts, error, ("number of clusters", "error per point, mean of starts"))

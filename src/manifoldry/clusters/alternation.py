@@ -134,15 +134,18 @@ def connected_labels(labels: IntArray, costs: FloatArray, graph: NeighborGraph) 
     with each label. A part that was given counts as kept, so that none is left over.
     """
     part, owners = label_pieces(labels, graph)
+    if len(owners) == len(costs):  # every label is in one part: the usual case, and a descent ends here each time
+        return labels
     component = np.empty_like(owners)
     component[part] = label_pieces(np.zeros_like(labels), graph)[0]
     order = np.lexsort((-np.bincount(part), component, owners))  # stable: the first, of equals
-    _, first = np.unique(np.column_stack([owners, component])[order], axis=0, return_index=True)
+    _, first = np.unique((owners * (component.max() + 1) + component)[order], return_index=True)
     kept = np.zeros(len(owners), dtype=bool)
     kept[order[first]] = True
     given = owners.copy()
     ends = part[graph.rows()], part[graph.indices]
-    touching = np.unique(np.column_stack([np.concatenate(ends), np.concatenate(ends[::-1])]), axis=0)
+    keys = np.unique(np.concatenate(ends) * len(owners) + np.concatenate(ends[::-1]))  # pairs as single numbers
+    touching = np.column_stack(np.divmod(keys, len(owners)))
     while not kept.all():
         for loose in np.flatnonzero(~kept):
             near = touching[touching[:, 0] == loose, 1]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from manifoldry.geometry.dimension import IntrinsicDimension
 from manifoldry.patches.advice import advice, flatness_remarks
 from manifoldry.patches.atlas import Atlas, History
+from manifoldry.patches.charts import layout_kind
 from manifoldry.patches.layout import PatchLayout, lay_out
 from manifoldry.patches.overlaps import Overlaps
 from manifoldry.patches.restarts import Chosen, edge_ratios
@@ -68,6 +69,7 @@ class FoundLayout:
             inverse=CenteredPatchInverse(self.origin, PatchInverse.of(charts, stitched, holding, overlap)),
             notes={
                 "n_patches": charts.n_patches,
+                "layout": layout_kind(charts),
                 "patch_components": charts.width,
                 "dimension": self.dimension,
                 "components": stitched.n_components,

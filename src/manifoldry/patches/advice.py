@@ -14,7 +14,7 @@ from manifoldry.geometry.tangent import MAX_LENGTH_ERROR, MAX_SCALE_MISFIT
 from manifoldry.patches.affine import AlignedCharts
 from manifoldry.patches.atlas import MAX_SURFACE_RESIDUAL, Atlas
 from manifoldry.patches.charts import Charts, layout_kind
-from manifoldry.patches.geodesic import MAX_WHOLE_POINTS
+from manifoldry.patches.geodesic import MAX_WHOLE_POINTS, GeodesicCharts
 from manifoldry.patches.layout import PatchLayout
 from manifoldry.patches.overlaps import MIN_TIGHTNESS
 from manifoldry.patches.restarts import edge_ratios
@@ -117,9 +117,20 @@ def flatness_remarks(residuals: FloatArray) -> tuple[str, ...]:
     return () if _not_flat(residuals) else tuple(_rough(residuals))
 
 
+def chart_remarks(charts: Charts) -> tuple[str, ...]:
+    """Return what is worth a record about charts: that they are not flat, or that Isomap's graph was in components."""
+    if isinstance(charts, GeodesicCharts) and charts.joined:
+        sentence = (
+            f"The graph of Isomap has {charts.joined} connected components, which shortest edges join: distances "
+            "between components mean little."
+        )
+        return (sentence,) if charts.joined > 1 else ()
+    return flatness_remarks(charts.residuals)
+
+
 def tessera_remarks(found: Tessellation) -> tuple[str, ...]:
     """Return what is worth a record about a tessellation: that the proof is not about a flat layout, and flatness."""
-    return (*((LAID_FLAT,) if found.flat is not None else ()), *flatness_remarks(found.residuals))
+    return (*((LAID_FLAT,) if found.flat is not None else ()), *chart_remarks(found.charts))
 
 
 def tessera_advice(

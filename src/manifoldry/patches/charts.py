@@ -71,4 +71,4 @@ def layout_kind(charts: Charts) -> Literal["patches", "PCA", "Isomap"]:
     """Return what a layout is: one flat patch of all points is PCA, one by geodesic distances may be Isomap."""
     if charts.n_patches == 1 and isinstance(charts, CurvedCharts) and not charts.curved.any():
         return "PCA"
-    return "Isomap" if isinstance(charts, GeodesicCharts) and charts.whole else "patches"
+    return "Isomap" if isinstance(charts, GeodesicCharts) and charts.joined else "patches"

@@ -35,8 +35,8 @@ them paths cut across what is between clusters. Digits, trustworthiness: .872 wi
 MAX_MAPPED_ENTRIES = 4096
 """Members that one thread maps to a chart at a time."""
 
-_Chart = tuple[FloatArray, int, FloatArray, float, LocalReconstruction, LocalInverse]
-"""Mean, dimension, spread and residual of one patch, and the maps to its coordinates and back."""
+_Chart = tuple[FloatArray, int, FloatArray, float, LocalReconstruction, LocalInverse, int]
+"""Mean, dimension, spread and residual of one patch, the maps to its coordinates and back, components of its graph."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ class GeodesicCharts:
 
     Other members, and new points, are reconstructed from neighbors that were embedded: ``inward`` and ``outward`` map
     points to coordinates and back. ``residuals`` are the root mean square errors of the distances in the chart,
-    relative to the geodesic distances. All else is as in `Charts`. ``whole`` is that of `fit_geodesic_charts`.
+    relative to the geodesic distances. All else is as in `Charts`. Of a whole (see `fit_geodesic_charts`)
+    ``joined`` is the number of components of its graph, which shortest edges join; of other charts it is 0.
     """
 
     means: FloatArray
@@ -55,7 +56,7 @@ class GeodesicCharts:
     residuals: FloatArray
     inward: Sequence[LocalReconstruction]
     outward: Sequence[LocalInverse]
-    whole: bool = False
+    joined: int = 0
 
     @property
     def n_patches(self) -> int:
@@ -109,9 +110,10 @@ def fit_geodesic_charts(
         return _fit_chart(rows, width, share, whole)
 
     found = run.map(work, [(patch,) for patch in range(n_patches)], blas=True)
-    means, sizes, spread, residuals, inward, outward = zip(*found, strict=True)
+    means, sizes, spread, residuals, inward, outward, parts = zip(*found, strict=True)
+    joined = parts[0] if whole else 0
     return GeodesicCharts(
-        np.array(means), width, np.array(sizes), np.array(spread), np.array(residuals), inward, outward, whole
+        np.array(means), width, np.array(sizes), np.array(spread), np.array(residuals), inward, outward, joined
     )
 
 
@@ -120,7 +122,7 @@ def _fit_chart(rows: FloatArray, width: int, share: float | None, whole: bool) -
     k = WHOLE_NEIGHBORS if whole else max(2 * width + 2, round(NEIGHBORS_PER_ROOT * np.sqrt(n)))
     index = NeighborIndex(rows, NeighborRule(max(1, min(k, n - 1)), search="exact"), run)
     neighbors = index.graph(rows, run) if n > 1 else NeighborGraph.from_sparse(csr_array((1, 1)))
-    graph, _ = bridge(symmetrize(neighbors), rows, "euclidean")
+    graph, bridges = bridge(symmetrize(neighbors), rows, "euclidean")
     lengths, _ = geodesic_lengths(graph, run)
     extra = min(2 * width + 1, n)
     scaling = classical_scaling(lengths, extra, run)
@@ -133,7 +135,8 @@ def _fit_chart(rows: FloatArray, width: int, share: float | None, whole: bool) -
     spread = np.zeros(2 * width + 1)
     spread[:extra] = values / n
     sample = Sample(rows, neighbors, graph, index)
-    return rows.mean(axis=0), size, spread, _misfit(lengths, f), forward(sample, f), LocalInverse(rows, f)
+    maps = forward(sample, f), LocalInverse(rows, f)
+    return rows.mean(axis=0), size, spread, _misfit(lengths, f), *maps, len(bridges) + 1
 
 
 def _true_scale(graph: NeighborGraph, f: FloatArray) -> float:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from manifoldry.blas import one_blas_thread
 from manifoldry.patches.atlas import MAX_SURFACE_RESIDUAL
 from manifoldry.patches.charts import Charts, layout_kind
-from manifoldry.patches.layout import MAX_PATCH_DIMENSION
+from manifoldry.patches.layout import MAX_PATCH_DIMENSION, MIN_ISOMAP_GAIN
 from manifoldry.patches.restarts import Contradiction
 from manifoldry.patches.rigid import RigidPatches
 from manifoldry.patches.tesserae import (
@@ -185,17 +185,19 @@ def place_tesserae(
 def wider_tessellation(
     X: FloatArray, graph: NeighborGraph, dimension: int, options: TessellationOptions, run: Run
 ) -> Tessellation:
-    """Return tesserae of the data's own dimension, or one of all points (PCA or Isomap) that keeps neighbors as well.
+    """Return tesserae of the data's own dimension, or one of all points (PCA or Isomap) if that keeps neighbors better.
 
-    PCA is preferred.
+    PCA is returned if it keeps them as well.
     """
     r, n = options.n_components, len(X)
     width = min(max(dimension, r), MAX_PATCH_DIMENSION, X.shape[1], n - 1)
     wide = replace(options, width=width, chart="flat")
     one = np.zeros(n, dtype=np.int64)
-    kinds = (one, wide), (one, replace(options, chart="isomap")), (wide_labels(X, graph, width, run), wide)
-    found = [place_tesserae(X, graph, labels, these, run) for labels, these in kinds]
-    return found[most_trusted(X, [these.coordinates(r) for these in found], run)]
+    kinds = (one, wide), (wide_labels(X, graph, width, run), wide), (one, replace(options, chart="isomap"))
+    *found, paths = (place_tesserae(X, graph, labels, these, run) for labels, these in kinds)
+    best = found[most_trusted(X, [these.coordinates(r) for these in found], run)]
+    pair = [best.coordinates(r), paths.coordinates(r)]
+    return (best, paths)[most_trusted(X, pair, run, gain=MIN_ISOMAP_GAIN)]
 
 
 def laid_flat(

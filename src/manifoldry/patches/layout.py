@@ -26,7 +26,7 @@ dimensions 9 s."""
 
 MIN_ISOMAP_GAIN = 0.01
 """Gain in trustworthiness for which Isomap replaces patches or PCA, which keep the scale of the data. Five of 13
-real sets gain 0.01 to 0.04 (`benchmarks/fallbacks.py`); of 60 clouds without structure 7 gain 0.01, and 16 0.005."""
+real sets gain 0.01 to 0.04 (`benchmarks/fallbacks.py`); of 60 clouds without structure 7 gain 0.01, and 15 0.005."""
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ import pickle
 import numpy as np
 import pytest
 
-from manifoldry import IPA, datasets
-from manifoldry.patches.charts import fit_charts
+from manifoldry import IPA, Isomap, datasets
+from manifoldry.patches.advice import chart_remarks
+from manifoldry.patches.charts import fit_charts, layout_kind
 from manifoldry.patches.cover import Membership
 from manifoldry.patches.geodesic import MAX_LAYOUT_POINTS, GeodesicCharts
 from manifoldry.run import Run
@@ -108,6 +109,24 @@ def test_two_clouds_in_one_patch_are_bridged():
     assert np.isfinite(f).all()
     gap = np.linalg.norm(f[:60].mean(axis=0) - f[60:].mean(axis=0))
     assert gap == pytest.approx(40, rel=0.1)
+
+
+def test_a_whole_has_the_coordinates_of_isomap_at_the_scale_of_its_paths():
+    X, _ = half_cylinder(300, 10)
+    charts, f = charted(X, kind="isomap")
+    assert layout_kind(charts) == "Isomap"
+    assert layout_kind(charted(X)[0]) == "patches"
+    # The same matrix, scaled by another solver.
+    np.testing.assert_allclose(np.abs(f), np.abs(Isomap().fit_transform(X)), rtol=0, atol=1e-8)
+    assert chart_remarks(charts) == ()
+    far = X.copy()
+    far[150:, 2] += 40.0
+    charts, f = charted(far, kind="isomap")
+    # Components are joined by a shortest edge, and that is said.
+    assert np.linalg.norm(f[:150].mean(axis=0) - f[150:].mean(axis=0)) == pytest.approx(40, rel=0.1)
+    assert [word.partition(",")[0] for word in chart_remarks(charts)] == [
+        "The graph of Isomap has 2 connected components"
+    ]
 
 
 def test_dimensions_by_share_of_variance():

@@ -6,7 +6,9 @@ import scipy.sparse as sp
 
 import manifoldry
 from helpers import problems, rigid_error, tilted
-from manifoldry import IPA, PCA, datasets, quality
+from manifoldry import IPA, PCA, Isomap, datasets, quality
+from manifoldry.patches import geodesic
+from manifoldry.patches.layout import MIN_ISOMAP_GAIN
 from surfaces import cut_cone, helicoid
 
 
@@ -153,16 +155,47 @@ def test_advice_on_patches_that_are_not_flat():
     assert not any("more patches" in sentence for sentence in ipa.diagnostics_["advice"])
 
 
-def test_on_data_that_is_no_surface_neighbors_are_kept_as_by_principal_components():
-    X = datasets.load("digits").X
-    ipa = IPA().fit(X)
-    centered = X - X.mean(axis=0)
-    principal = centered @ np.linalg.svd(centered, full_matrices=False)[2][:2].T
-    # One patch of all points is principal components, and others are taken only if they keep neighbors better.
-    assert quality.trustworthiness(X, ipa.embedding_) > quality.trustworthiness(X, principal) - 1e-3
-    if ipa.n_patches_ == 1:
-        assert rigid_error(ipa.embedding_, principal) < 1e-6
-        assert rigid_error(ipa.transform(X[:50]), ipa.embedding_[:50]) < 1e-9
+def test_one_patch_of_all_points_is_isomap_where_that_keeps_neighbors_better():
+    X = datasets.load("digits").X[:700]
+    ipa, isomap = IPA().fit(X), Isomap().fit(X)
+    # The same geodesic distances, scaled in another order of sums.
+    assert rigid_error(ipa.embedding_, isomap.embedding_) < 1e-10
+    kept, linear = (quality.trustworthiness(X, Y) for Y in (ipa.embedding_, PCA().fit_transform(X)))
+    assert kept >= linear + MIN_ISOMAP_GAIN
+    assert (ipa.n_patches_, ipa.diagnostics_["layout"]) == (1, "Isomap")
+    assert problems(ipa)[0].startswith("The data is about ")
+    assert any("so the layout is that of Isomap" in found for found in problems(ipa))
+    assert not hasattr(ipa, "certificate_")
+    assert not any("roven" in sentence for sentence in ipa.diagnostics_["advice"])
+    # Points that were laid out go exactly to their coordinates and back.
+    np.testing.assert_array_equal(ipa.transform(X[:50]), ipa.embedding_[:50])
+    assert np.allclose(ipa.inverse_transform(ipa.embedding_[:50]), X[:50], rtol=0, atol=1e-9)
+
+
+def test_isomap_of_some_points_places_the_others_and_new_ones_alike(monkeypatch, tmp_path):
+    monkeypatch.setattr(geodesic, "MAX_WHOLE_POINTS", 350)
+    monkeypatch.setattr(geodesic, "MAX_MAPPED_ENTRIES", 100)
+    X = datasets.load("digits").X[:900]
+    one, two = (IPA(n_jobs=n).fit(X[:700]) for n in (1, 2))
+    assert one.diagnostics_["layout"] == "Isomap"
+    assert len(one.patches_.charts.inward[0].target) == 350
+    np.testing.assert_array_equal(one.embedding_, two.embedding_)
+    np.testing.assert_array_equal(one.transform(X), two.transform(X))
+    # The chart is turned to the principal axes of all points: two products of two terms per coordinate.
+    error = 8 * np.finfo(float).eps * np.abs(one.embedding_).max()
+    np.testing.assert_allclose(one.transform(X[:700]), one.embedding_, rtol=0, atol=error)
+    assert quality.trustworthiness(X, one.transform(X)) > quality.trustworthiness(X, PCA().fit_transform(X))
+    one.save(tmp_path / "model.mfy")
+    again = manifoldry.load(tmp_path / "model.mfy")
+    np.testing.assert_array_equal(again.transform(X), one.transform(X))
+    np.testing.assert_array_equal(again.inverse_transform(one.embedding_), one.inverse_transform(one.embedding_))
+
+
+def test_no_method_of_all_points_replaces_patches_that_are_asked_for():
+    X, y = datasets.load("digits").X[:500], datasets.load("digits").labels[:500]
+    for ipa in (IPA(n_patches=8).fit(X), IPA(patch_components=2).fit(X), IPA(target_weight=0.5).fit(X, y)):
+        assert ipa.diagnostics_["layout"] == "patches"
+        assert not any("so the layout is that of" in found for found in problems(ipa))
 
 
 def test_patches_have_the_dimension_of_the_data_where_that_keeps_neighbors_better():
@@ -285,9 +318,10 @@ def test_a_surface_that_is_curved_in_every_direction_is_said():
 
 
 def test_one_patch_is_said_to_be_pca_and_proves_nothing():
-    """The only cloud whose neighbors no division keeps better: as wide in every direction."""
-    X = np.random.default_rng(0).normal(size=(300, 4))
+    """The only cloud whose neighbors no division keeps better, nor any paths: as wide in every direction."""
+    X = np.random.default_rng(0).normal(size=(300, 10))
     ipa = IPA().fit(X)
+    assert ipa.diagnostics_["layout"] == "PCA"
     assert ipa.n_patches_ == 1
     scores = PCA(n_components=2).fit_transform(X)
     # Distances are those of the scores, but for rounding of sums of 300 products.

@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.distance import pdist
 from sklearn.cluster import KMeans
 
-from helpers import rigid_error, tilted
+from helpers import problems, rigid_error, tilted
 from manifoldry import Isomap, TesseraMap, datasets
 from manifoldry.patches.advice import LAID_FLAT
 from manifoldry.quality import procrustes, trustworthiness
@@ -148,6 +148,19 @@ def test_one_tessera_is_called_pca_and_nothing_is_proven():
     assert not any("roven" in word for word in model.diagnostics_["advice"])
     assert not hasattr(model, "certificate_")
     assert np.isnan(model.stretch_)
+
+
+def test_one_tessera_is_isomap_where_that_keeps_neighbors_better():
+    X = datasets.load("digits").X[:500]
+    X = X + np.random.default_rng(0).normal(0, 0.01, X.shape)  # no two distances are equal
+    model = TesseraMap().fit(X)
+    assert (model.n_patches_, model.diagnostics_["layout"]) == (1, "Isomap")
+    # The same geodesic distances, scaled in another order of sums and in another unit.
+    assert rigid_error(model.embedding_, Isomap().fit_transform(X)) < 1e-10
+    assert any("so the layout is that of Isomap" in word for word in problems(model))
+    assert not any("flat enough" in word for word in model.diagnostics_["advice"])
+    assert not any("roven" in word for word in model.diagnostics_["advice"])
+    assert not hasattr(model, "certificate_")
 
 
 def test_new_points_of_a_roll_go_to_their_places():

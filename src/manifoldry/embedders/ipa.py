@@ -13,7 +13,7 @@ from manifoldry.base.incremental import grow, kept_rows, settings_of, unchanged
 from manifoldry.base.targets import given_targets
 from manifoldry.blocks import BlockSample, RowBlocks
 from manifoldry.blocks.sampling import drawn_rows
-from manifoldry.geometry.dimension import IntrinsicDimension, intrinsic_dimension
+from manifoldry.geometry.dimension import intrinsic_dimension
 from manifoldry.geometry.neighborhoods import dense, dense_rows
 from manifoldry.neighbors.search import NeighborRule
 from manifoldry.neighbors.targets import Targets
@@ -26,16 +26,15 @@ from manifoldry.patches.layout import (
     PatchLayout,
     chart_points,
     lay_out,
+    layout_without_surface,
     place_points,
-    wider_atlases,
 )
 from manifoldry.patches.overlaps import merged_overlaps, refuse_apart
 from manifoldry.patches.restarts import Trial, least_contradicted, resolve_n_init
 from manifoldry.patches.sample_graph import sample_graph
-from manifoldry.quality.comparison import most_trusted
 from manifoldry.registry import register
 from manifoldry.run import Run
-from manifoldry.values import Embedding, FloatArray, IntArray, NeighborGraph
+from manifoldry.values import Embedding, FloatArray, IntArray
 
 MAX_SAMPLE = 20_000
 """Points from which patches and charts are estimated; the others are only mapped by them."""
@@ -109,7 +108,9 @@ class IPA(Embedder):
         Dimension of the charts; "auto" chooses it for each patch from its variance, up to twice n_components. None is
         n_components where patches are flat in so many dimensions. Where they are not, and nothing is said of the
         patches either, it is compared with the data's own measured dimension (at most 8) and with one patch of all
-        points, which is PCA: the layout that keeps neighbors best (trustworthiness of 1,000 points) is taken.
+        points, by principal components or by geodesic distances: the layout that keeps neighbors best (trustworthiness
+        of 1,000 points) is returned, and ``diagnostics_["layout"]`` is "patches", "PCA" or "Isomap". Isomap's is that
+        of at most 1,000 points with 10 neighbors, from which all others are reconstructed.
     overlap : float
         Width of the overlap, as a fraction of the squared distance between centers. It is increased where patches would
         not be connected.
@@ -167,7 +168,7 @@ class IPA(Embedder):
         ``advice``: problems found, in sentences; ``dimension``: that of the data, as measured; ``patch_components``:
         that of the charts; ``edge_changes``: the numbers of patches tried and the root mean square change of edge
         lengths with each; ``contradictions``: how much each layout tried was contradicted, see ``n_init``;
-        ``cut_edges``: the number of edges that ``graph_`` lacks for that.
+        ``cut_edges``: the number of edges that ``graph_`` lacks for that; ``layout``: see ``patch_components``.
 
     Examples
     --------
@@ -299,27 +300,10 @@ class IPA(Embedder):
         first, history = make(Trial(0, graph))
         no_surface = first.atlas.no_surface
         if no_surface and rule.free and self.patch_components is None:
-            first = self._wider(rows, graph, dimension, first, run, whole=targets is None)
+            first = layout_without_surface(rows, graph, int(dimension), first, options, run, whole=targets is None)
         n_init = 1 if no_surface or rule.given else resolve_n_init(self.n_init, n_points)
         chosen = least_contradicted((first, history), make, coordinates_of, rows, graph, n_init, run, agrees)
         return FoundLayout(graph, dimension, chosen, origin)
-
-    def _wider(
-        self,
-        rows: FloatArray,
-        graph: NeighborGraph,
-        dimension: IntrinsicDimension,
-        layout: PatchLayout,
-        run: Run,
-        whole: bool,
-    ) -> PatchLayout:
-        """Return the layout that keeps neighbors best: the given one, that of wider patches, or of the ``whole``."""
-        with run.stage("patches"):
-            atlases = wider_atlases(rows, graph, int(dimension), self._chart_options(rows.shape[1]), run)
-        several, single = (lay_out(atlas, self.n_components, run) for atlas in atlases)
-        layouts = [single, layout, several] if whole else [layout, several]
-        with run.stage("comparison"):
-            return layouts[most_trusted(rows, [made.unfolded.coordinates for made in layouts], run)]
 
     @property
     def _patch_rule(self) -> PatchRule:

@@ -94,8 +94,8 @@ class TesseraMap(Embedder):
         Given tesserae, taken as they are.
     patch_components : int, optional
         Maximum dimension of a tessera; None for n_components. Where tesserae are not flat in so many, and nothing is
-        said of them either, there are fewer of the data's own measured dimension (at most 8), or one of all points
-        (PCA) if that keeps neighbors as well.
+        said of them either, there are fewer of the data's own measured dimension (at most 8), or one of all points (PCA
+        or Isomap, as in `IPA`) if that keeps neighbors as well.
     chart : {"curved", "flat", "geodesic"}
         As in `IPA`.
     n_border_pairs : int, optional
@@ -166,7 +166,8 @@ class TesseraMap(Embedder):
         Seconds, memory, components, bridges, numbers of ``border_pairs`` and ``pairs``, ``gamma`` and ``reg``
         of the map, ``residuals``: the distance of each tessera's points from its chart relative to its spread;
         ``dimension``: that measured; ``contradictions`` of all fits and ``cut_edges``, as in `IPA`; ``flattened``:
-        whether the layout was solved in n_components dimensions; and ``advice``.
+        whether the layout was solved in n_components dimensions; ``layout``, as in `IPA`; and
+        ``advice``.
 
     Notes
     -----
@@ -304,14 +305,10 @@ class TesseraMap(Embedder):
             notes={
                 **notes,
                 "cut_edges": (sample.graph.n_edges - graph.n_edges) // 2,
-                "border_pairs": found.n_border_pairs,
-                "pairs": found.n_far_pairs,
-                "residuals": found.residuals,
-                "patch_components": found.tesserae.f.shape[1],
+                **found.notes,
                 "gamma": extension.projection.kernel.gamma,
                 "reg": reg,
                 "remarks": tessera_remarks(found),
-                "flattened": found.flat is not None,
                 "advice": tessera_advice(found, graph, n_components, notes["dimension"], spectrum) + notes["advice"],
             },
             fitted={

@@ -58,12 +58,12 @@ class LocalReconstruction:
         counts = (neighbors >= 0).sum(axis=1)
         for count in np.unique(counts):
             rows = np.flatnonzero(counts == count)
-            near = neighbors[rows][:, :count]
-            weights = barycentric(self._grams(X[rows], near, distances[rows][:, :count]), self.reg)
-            step = max(1, RECONSTRUCTION_BLOCK // max(1, count * self.target.shape[1]))
-            for lo in range(0, len(rows), step):
-                block = slice(lo, lo + step)
-                placed[rows[block]] = np.einsum("ij,ijc->ic", weights[block], gather(self.target, near[block]))
+            wide = max(count if self.pairwise else self.source.shape[1], self.target.shape[1])
+            for lo, hi in run.ranges(len(rows), RECONSTRUCTION_BLOCK // max(1, count * wide)):
+                block = rows[lo:hi]
+                near = neighbors[block][:, :count]
+                weights = barycentric(self._grams(X[block], near, distances[block][:, :count]), self.reg)
+                placed[block] = np.einsum("ij,ijc->ic", weights, gather(self.target, near))
         same = np.flatnonzero(distances[:, 0] == 0)
         placed[same] = gather(self.target, neighbors[same, 0])
         return placed

@@ -13,7 +13,8 @@ from manifoldry.geometry.dimension import IntrinsicDimension
 from manifoldry.geometry.tangent import MAX_LENGTH_ERROR, MAX_SCALE_MISFIT
 from manifoldry.patches.affine import AlignedCharts
 from manifoldry.patches.atlas import MAX_SURFACE_RESIDUAL, Atlas
-from manifoldry.patches.curved import CurvedCharts
+from manifoldry.patches.charts import Charts, layout_kind
+from manifoldry.patches.geodesic import MAX_WHOLE_POINTS, GeodesicCharts
 from manifoldry.patches.layout import PatchLayout
 from manifoldry.patches.overlaps import MIN_TIGHTNESS
 from manifoldry.patches.restarts import edge_ratios
@@ -60,6 +61,11 @@ AS_PCA = (
     "use TSNE or UMAP, for distances along the data Isomap."
 )
 
+AS_ISOMAP = (
+    "No patches keep neighbors as well as geodesic distances between all points do, so the layout is that of Isomap "
+    f"(of at most {MAX_WHOLE_POINTS:,} points, from which others are reconstructed): for a picture use TSNE or UMAP."
+)
+
 LAID_FLAT = (
     "The layout was solved in n_components dimensions and is not proven: stretch_, certificate_ and error_certificate_ "
     "are of the program in all dimensions, whose solution the points contradict more."
@@ -89,10 +95,11 @@ def advice(
     """
     charts, spectrum = layout.atlas.charts, layout.unfolded.spectrum
     found = [*_hanging(layout), *_in_pieces(layout.unfolded.stitched.n_components)]
-    whole = _as_pca(layout)
-    if dimension is not None and _no_surface(charts.residuals, charts.width, spectrum, n_components):
+    whole = _as_one_patch(charts)
+    isomap = layout_kind(charts) == "Isomap"
+    if dimension is not None and (isomap or _no_surface(charts.residuals, charts.width, spectrum, n_components)):
         shape = _shape(n_components, dimension, graph)
-        if shape:
+        if shape or isomap:
             return (*shape, *whole, *found)
     torn = _torn(layout.atlas)
     found += [*_not_flat(charts.residuals), *torn]
@@ -110,20 +117,31 @@ def flatness_remarks(residuals: FloatArray) -> tuple[str, ...]:
     return () if _not_flat(residuals) else tuple(_rough(residuals))
 
 
+def chart_remarks(charts: Charts) -> tuple[str, ...]:
+    """Return what is worth a record about charts: that they are not flat, or that Isomap's graph was in components."""
+    if isinstance(charts, GeodesicCharts) and charts.joined:
+        sentence = (
+            f"The graph of Isomap has {charts.joined} connected components, which shortest edges join: distances "
+            "between components mean little."
+        )
+        return (sentence,) if charts.joined > 1 else ()
+    return flatness_remarks(charts.residuals)
+
+
 def tessera_remarks(found: Tessellation) -> tuple[str, ...]:
     """Return what is worth a record about a tessellation: that the proof is not about a flat layout, and flatness."""
-    return (*((LAID_FLAT,) if found.flat is not None else ()), *flatness_remarks(found.residuals))
+    return (*((LAID_FLAT,) if found.flat is not None else ()), *chart_remarks(found.charts))
 
 
 def tessera_advice(
     found: Tessellation, graph: NeighborGraph, n_components: int, dimension: IntrinsicDimension, spectrum: Spectrum
 ) -> tuple[str, ...]:
     """Return the findings about a tessellation that are worth a warning, none if all is well."""
-    whole = (AS_PCA,) if len(found.residuals) == 1 else ()
+    whole, isomap = _as_one_patch(found.charts), layout_kind(found.charts) == "Isomap"
     shape: tuple[str, ...] = ()
-    if _no_surface(found.residuals, found.tesserae.f.shape[1], spectrum, n_components):
+    if isomap or _no_surface(found.residuals, found.tesserae.f.shape[1], spectrum, n_components):
         shape = _shape(n_components, dimension, graph)
-    if shape:
+    if shape or isomap:
         return (*shape, *whole)
     wide = _lost(spectrum, n_components) > MAX_LOST_VARIANCE
     return (*whole, *_not_flat(found.residuals), *((_too_wide(spectrum, n_components),) if wide else ()))
@@ -247,11 +265,9 @@ def _too_wide(spectrum: Spectrum, n_components: int) -> str:
     )
 
 
-def _as_pca(layout: PatchLayout) -> tuple[str, ...]:
-    """Say that one flat patch of all points is PCA."""
-    charts = layout.atlas.charts
-    flat = charts.n_patches == 1 and isinstance(charts, CurvedCharts) and not charts.curved.any()
-    return (AS_PCA,) if flat else ()
+def _as_one_patch(charts: Charts) -> tuple[str, ...]:
+    """Say that the layout is that of another method, if it is."""
+    return {"patches": (), "PCA": (AS_PCA,), "Isomap": (AS_ISOMAP,)}[layout_kind(charts)]
 
 
 def _rough(residuals: FloatArray) -> list[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Literal, Protocol
 
 from manifoldry.patches.cover import Membership
-from manifoldry.patches.curved import fit_curved_charts
-from manifoldry.patches.geodesic import fit_geodesic_charts
+from manifoldry.patches.curved import CurvedCharts, fit_curved_charts
+from manifoldry.patches.geodesic import GeodesicCharts, fit_geodesic_charts
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, IntArray
 
@@ -58,9 +58,17 @@ def fit_charts(
     """Fit a chart of at most ``width`` dimensions to each patch.
 
     ``kind`` is "curved" (principal directions and, where the points give evidence of it, the second fundamental form),
-    "flat" (principal directions alone) or "geodesic" (classical scaling of geodesic distances inside the patch). With a
-    ``share``, a patch gets only as many dimensions as leave at most this share of its variance.
+    "flat" (principal directions alone), "geodesic" (classical scaling of geodesic distances inside the patch) or
+    "isomap" (the same of one patch of all points, see `fit_geodesic_charts`). With a ``share``, a patch
+    gets only as many dimensions as leave at most this share of its variance.
     """
-    if kind == "geodesic":
-        return fit_geodesic_charts(X, members, n_patches, width, run, share)
+    if kind in ("geodesic", "isomap"):
+        return fit_geodesic_charts(X, members, n_patches, width, run, share, whole=kind == "isomap")
     return fit_curved_charts(X, members, n_patches, width, run, curved=kind == "curved", share=share)
+
+
+def layout_kind(charts: Charts) -> Literal["patches", "PCA", "Isomap"]:
+    """Return what a layout is: one flat patch of all points is PCA, one by geodesic distances may be Isomap."""
+    if charts.n_patches == 1 and isinstance(charts, CurvedCharts) and not charts.curved.any():
+        return "PCA"
+    return "Isomap" if isinstance(charts, GeodesicCharts) and charts.joined else "patches"

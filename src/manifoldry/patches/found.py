@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from manifoldry.geometry.dimension import IntrinsicDimension
-from manifoldry.patches.advice import advice, flatness_remarks
+from manifoldry.patches.advice import advice, chart_remarks
 from manifoldry.patches.atlas import Atlas, History
+from manifoldry.patches.charts import layout_kind
 from manifoldry.patches.layout import PatchLayout, lay_out
 from manifoldry.patches.overlaps import Overlaps
 from manifoldry.patches.restarts import Chosen, edge_ratios
@@ -68,6 +69,7 @@ class FoundLayout:
             inverse=CenteredPatchInverse(self.origin, PatchInverse.of(charts, stitched, holding, overlap)),
             notes={
                 "n_patches": charts.n_patches,
+                "layout": layout_kind(charts),
                 "patch_components": charts.width,
                 "dimension": self.dimension,
                 "components": stitched.n_components,
@@ -79,7 +81,7 @@ class FoundLayout:
                 "advice": advice(
                     layout, n_components, self.dimension, chosen.graph, chosen.score, changes, chosen.agreed
                 ),
-                "remarks": flatness_remarks(charts.residuals),
+                "remarks": chart_remarks(charts),
             },
             fitted={
                 "patches_": layout.atlas,

@@ -28,8 +28,15 @@ NEIGHBORS_PER_ROOT = 2.0
 On half cylinders of 40, 100, 200 and 400 points 12, 16, 24 and 30 neighbors were best, on quarter cylinders 20 to
 40."""
 
-_Chart = tuple[FloatArray, int, FloatArray, float, LocalReconstruction, LocalInverse]
-"""Mean, dimension, spread and residual of one patch, and the maps to its coordinates and back."""
+MAX_WHOLE_POINTS, WHOLE_NEIGHBORS = 1000, 10
+"""The same two numbers for one chart of all points of data that is not a surface: Isomap's neighbors, as with more of
+them paths cut across what is between clusters. Digits, trustworthiness: .872 with 10 neighbors, .837 with 40."""
+
+MAX_MAPPED_ENTRIES = 4096
+"""Members that one thread maps to a chart at a time."""
+
+_Chart = tuple[FloatArray, int, FloatArray, float, LocalReconstruction, LocalInverse, int]
+"""Mean, dimension, spread and residual of one patch, the maps to its coordinates and back, components of its graph."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,8 @@ class GeodesicCharts:
 
     Other members, and new points, are reconstructed from neighbors that were embedded: ``inward`` and ``outward`` map
     points to coordinates and back. ``residuals`` are the root mean square errors of the distances in the chart,
-    relative to the geodesic distances. All else is as in `Charts`.
+    relative to the geodesic distances. All else is as in `Charts`. Of a whole (see `fit_geodesic_charts`)
+    ``joined`` is the number of components of its graph, which shortest edges join; of other charts it is 0.
     """
 
     means: FloatArray
@@ -48,6 +56,7 @@ class GeodesicCharts:
     residuals: FloatArray
     inward: Sequence[LocalReconstruction]
     outward: Sequence[LocalInverse]
+    joined: int = 0
 
     @property
     def n_patches(self) -> int:
@@ -61,7 +70,9 @@ class GeodesicCharts:
         def work(patch: int, entries: IntArray) -> None:
             placed[entries] = self.inward[patch](np.asarray(X[members.points[entries]], dtype=float), Run(0, 1))
 
-        run.map(work, entries_by_patch(members.patches, self.n_patches), blas=True)
+        listed = entries_by_patch(members.patches, self.n_patches)
+        parts = [(patch, each[lo:hi]) for patch, each in listed for lo, hi in run.ranges(len(each), MAX_MAPPED_ENTRIES)]
+        run.map(work, parts, blas=True)
         return placed
 
     def points(self, patches: IntArray, f: FloatArray, run: Run) -> FloatArray:
@@ -76,30 +87,42 @@ class GeodesicCharts:
 
 
 def fit_geodesic_charts(
-    X: Array, members: Membership, n_patches: int, width: int, run: Run, share: float | None = None
+    X: Array,
+    members: Membership,
+    n_patches: int,
+    width: int,
+    run: Run,
+    share: float | None = None,
+    whole: bool = False,
 ) -> GeodesicCharts:
-    """Embed each patch by its geodesic distances (tenenbaum2000, khajehpour2013); parameters as in `fit_charts`."""
+    """Embed each patch by its geodesic distances (tenenbaum2000, khajehpour2013); parameters as in `fit_charts`.
+
+    A ``whole`` is one patch of all points of data that is not a surface, with the coordinates of Isomap: those of at
+    most `MAX_WHOLE_POINTS` points, at the scale of their paths.
+    """
     width = min(width, X.shape[1])
+    most = MAX_WHOLE_POINTS if whole else MAX_LAYOUT_POINTS
     listed = dict(entries_by_patch(members.patches, n_patches))
 
     def work(patch: int) -> _Chart:
         mine = members.points[listed[patch]]
-        rows = np.asarray(X[mine[:: -(-len(mine) // MAX_LAYOUT_POINTS)]], dtype=float)
-        return _fit_chart(rows, width, share)
+        rows = np.asarray(X[mine[:: -(-len(mine) // most)]], dtype=float)
+        return _fit_chart(rows, width, share, whole)
 
     found = run.map(work, [(patch,) for patch in range(n_patches)], blas=True)
-    means, sizes, spread, residuals, inward, outward = zip(*found, strict=True)
+    means, sizes, spread, residuals, inward, outward, parts = zip(*found, strict=True)
+    joined = parts[0] if whole else 0
     return GeodesicCharts(
-        np.array(means), width, np.array(sizes), np.array(spread), np.array(residuals), inward, outward
+        np.array(means), width, np.array(sizes), np.array(spread), np.array(residuals), inward, outward, joined
     )
 
 
-def _fit_chart(rows: FloatArray, width: int, share: float | None) -> _Chart:
+def _fit_chart(rows: FloatArray, width: int, share: float | None, whole: bool) -> _Chart:
     n, run = len(rows), Run(0, 1)
-    k = max(2 * width + 2, round(NEIGHBORS_PER_ROOT * np.sqrt(n)))
+    k = WHOLE_NEIGHBORS if whole else max(2 * width + 2, round(NEIGHBORS_PER_ROOT * np.sqrt(n)))
     index = NeighborIndex(rows, NeighborRule(max(1, min(k, n - 1)), search="exact"), run)
     neighbors = index.graph(rows, run) if n > 1 else NeighborGraph.from_sparse(csr_array((1, 1)))
-    graph, _ = bridge(symmetrize(neighbors), rows, "euclidean")
+    graph, bridges = bridge(symmetrize(neighbors), rows, "euclidean")
     lengths, _ = geodesic_lengths(graph, run)
     extra = min(2 * width + 1, n)
     scaling = classical_scaling(lengths, extra, run)
@@ -107,11 +130,13 @@ def _fit_chart(rows: FloatArray, width: int, share: float | None) -> _Chart:
     size = n_principal(values, float(scaling.mean_squares.sum()) / 2, width, share)
     f = np.zeros((n, width))
     f[:, :size] = scaling.coordinates[:, :size]
-    f *= _true_scale(graph, f)
+    if not whole:
+        f *= _true_scale(graph, f)
     spread = np.zeros(2 * width + 1)
     spread[:extra] = values / n
     sample = Sample(rows, neighbors, graph, index)
-    return rows.mean(axis=0), size, spread, _misfit(lengths, f), forward(sample, f), LocalInverse(rows, f)
+    maps = forward(sample, f), LocalInverse(rows, f)
+    return rows.mean(axis=0), size, spread, _misfit(lengths, f), *maps, len(bridges) + 1
 
 
 def _true_scale(graph: NeighborGraph, f: FloatArray) -> float:

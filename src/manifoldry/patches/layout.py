@@ -1,4 +1,4 @@
-"""The whole layout of an atlas, wider atlases for data that is no surface, and points beyond those of an atlas."""
+"""The whole layout of an atlas, the layout of data that is not a surface, and points beyond those of an atlas."""
 
 from __future__ import annotations
 
@@ -15,12 +15,18 @@ from manifoldry.patches.cover import ListedCover, Membership, VoronoiCover
 from manifoldry.patches.overlaps import Overlaps, find_overlaps, merged_overlaps
 from manifoldry.patches.stitch import Stitched, stitch
 from manifoldry.patches.unfold import UnfoldedPatches, place_members, unfold
+from manifoldry.quality.comparison import MIN_TRUST_GAIN, most_trusted
 from manifoldry.run import Run
 from manifoldry.values import Array, FloatArray, NeighborGraph
 
 MAX_PATCH_DIMENSION = 8
 """Maximum dimension of the patches found by measurement: digits in 18 patches of 8 dimensions take 2 s, of 16
 dimensions 9 s."""
+
+
+MIN_ISOMAP_GAIN = 0.01
+"""Gain in trustworthiness for which Isomap replaces patches or PCA, which keep the scale of the data. Five of 13
+real sets gain 0.01 to 0.04 (`benchmarks/fallbacks.py`); of 60 clouds without structure 7 gain 0.01, and 15 0.005."""
 
 
 @dataclass(frozen=True)
@@ -63,16 +69,39 @@ def lay_out(
     return PatchLayout(atlas, overlaps, firm, holding, unfolded)
 
 
-def wider_atlases(
-    rows: FloatArray, graph: NeighborGraph, dimension: int, options: ChartOptions, run: Run
-) -> tuple[Atlas, Atlas]:
-    """Return patches of the data's own dimension, and one patch of all points."""
-    width = min(max(dimension, options.width), MAX_PATCH_DIMENSION, rows.shape[1])
-    wide = replace(options, width=max(width, options.width))
-    whole = VoronoiCover(rows.mean(axis=0, keepdims=True), np.zeros((1, 1), dtype=np.int64), options.overlap)
-    single = build_atlas(rows, graph, whole, replace(wide, kind="flat"), run)
-    n_cells = min(MIN_PATCHES, max(1, len(rows) // wide.min_points))
-    return voronoi_atlas(rows, graph, n_cells, wide, run), single
+def layout_without_surface(
+    rows: FloatArray,
+    graph: NeighborGraph,
+    dimension: int,
+    found: PatchLayout,
+    options: ChartOptions,
+    run: Run,
+    *,
+    whole: bool,
+) -> PatchLayout:
+    """Return the layout of data that is not a surface that keeps neighbors best.
+
+    It is the one ``found``, or that of patches of the data's own dimension, or, if the ``whole`` may be one patch, that
+    of PCA, which is preferred, or of Isomap.
+    """
+    with run.stage("patches"):
+        width = min(max(dimension, options.width), MAX_PATCH_DIMENSION, rows.shape[1])
+        wide = replace(options, width=max(width, options.width))
+        n_cells = min(MIN_PATCHES, max(1, len(rows) // wide.min_points))
+        several = voronoi_atlas(rows, graph, n_cells, wide, run)
+        one = VoronoiCover(rows.mean(axis=0, keepdims=True), np.zeros((1, 1), dtype=np.int64), options.overlap)
+        # A chart of Isomap has no more dimensions than the layout, so that coordinates lead back to their points.
+        kinds = (replace(wide, kind="flat"), replace(options, kind="isomap")) if whole else ()
+        alone = [build_atlas(rows, graph, one, these, run) for these in kinds]
+    n_components = found.unfolded.coordinates.shape[1]
+    wider, *wholes = (lay_out(atlas, n_components, run) for atlas in (several, *alone))
+    with run.stage("comparison"):
+        best = _most_trusted(rows, [*wholes[:1], found, wider], run)
+        return _most_trusted(rows, [best, *wholes[1:]], run, gain=MIN_ISOMAP_GAIN)
+
+
+def _most_trusted(rows: FloatArray, layouts: list[PatchLayout], run: Run, gain: float = MIN_TRUST_GAIN) -> PatchLayout:
+    return layouts[most_trusted(rows, [made.unfolded.coordinates for made in layouts], run, gain=gain)]
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from manifoldry.blas import one_blas_thread
 from manifoldry.patches.atlas import MAX_SURFACE_RESIDUAL
-from manifoldry.patches.charts import Charts
-from manifoldry.patches.layout import MAX_PATCH_DIMENSION
+from manifoldry.patches.charts import Charts, layout_kind
+from manifoldry.patches.layout import MAX_PATCH_DIMENSION, MIN_ISOMAP_GAIN
 from manifoldry.patches.restarts import Contradiction
 from manifoldry.patches.rigid import RigidPatches
 from manifoldry.patches.tesserae import (
@@ -100,6 +101,18 @@ class Tessellation:
         """The tesserae as they are returned: laid flat, or in all dimensions of the largest stretch."""
         return self.flat or self.stretched
 
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What a fit notes of it."""
+        return {
+            "border_pairs": self.n_border_pairs,
+            "pairs": self.n_far_pairs,
+            "residuals": self.residuals,
+            "patch_components": self.tesserae.f.shape[1],
+            "flattened": self.flat is not None,
+            "layout": layout_kind(self.charts),
+        }
+
     def images(self, n_components: int) -> FloatArray:
         """Return the points in all dimensions used, and at least so many."""
         placed = np.asarray(self.tesserae.images @ self.placed.V)
@@ -172,13 +185,19 @@ def place_tesserae(
 def wider_tessellation(
     X: FloatArray, graph: NeighborGraph, dimension: int, options: TessellationOptions, run: Run
 ) -> Tessellation:
-    """Return tesserae of the data's own dimension, or one of all points if that keeps neighbors as well."""
+    """Return tesserae of the data's own dimension, or one of all points (PCA or Isomap) if that keeps neighbors better.
+
+    PCA is returned if it keeps them as well.
+    """
     r, n = options.n_components, len(X)
     width = min(max(dimension, r), MAX_PATCH_DIMENSION, X.shape[1], n - 1)
     wide = replace(options, width=width, chart="flat")
-    labels = np.zeros(n, dtype=np.int64), wide_labels(X, graph, width, run)
-    found = [place_tesserae(X, graph, these, wide, run) for these in labels]
-    return found[most_trusted(X, [these.coordinates(r) for these in found], run)]
+    one = np.zeros(n, dtype=np.int64)
+    kinds = (one, wide), (wide_labels(X, graph, width, run), wide), (one, replace(options, chart="isomap"))
+    *found, paths = (place_tesserae(X, graph, labels, these, run) for labels, these in kinds)
+    best = found[most_trusted(X, [these.coordinates(r) for these in found], run)]
+    pair = [best.coordinates(r), paths.coordinates(r)]
+    return (best, paths)[most_trusted(X, pair, run, gain=MIN_ISOMAP_GAIN)]
 
 
 def laid_flat(

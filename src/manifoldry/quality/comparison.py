@@ -19,7 +19,9 @@ MIN_TRUST_GAIN = 0.005
 """By how much another layout has to keep neighbors better than the first, on those points."""
 
 
-def most_trusted(X: Any, layouts: Sequence[FloatArray], run: Run, *, pairwise: bool = False) -> int:
+def most_trusted(
+    X: Any, layouts: Sequence[FloatArray], run: Run, *, pairwise: bool = False, gain: float = MIN_TRUST_GAIN
+) -> int:
     """Return which layout keeps the neighbors of some rows best: the first, unless another does clearly better.
 
     Parameters
@@ -32,6 +34,8 @@ def most_trusted(X: Any, layouts: Sequence[FloatArray], run: Run, *, pairwise: b
         For the sample and the threads.
     pairwise : bool
         Whether ``X`` holds distances.
+    gain : float
+        How much better it has to be.
     """
     some = np.sort(run.rng("compared layouts").permutation(X.shape[0])[:N_COMPARED_POINTS])
     k = min(MAX_COMPARED_NEIGHBORS, len(some) // 2 - 1)
@@ -42,4 +46,4 @@ def most_trusted(X: Any, layouts: Sequence[FloatArray], run: Run, *, pairwise: b
     metric = "precomputed" if pairwise else "euclidean"
     kept = [float(trustworthiness(points, Y[some], n_neighbors=k, metric=metric, n_jobs=run.n_jobs)) for Y in layouts]
     best = int(np.argmax(kept))
-    return best if kept[best] >= kept[0] + MIN_TRUST_GAIN else 0
+    return best if kept[best] >= kept[0] + gain else 0

@@ -67,8 +67,8 @@ def grown_layout(
         atlas, radii = grown_atlas(model.patches_, growth, rows, graph, options, run)
     start = placement_start(model._extension.place.stitched, atlas.overlaps, atlas.charts.sizes)
     layout = lay_out(atlas, model.n_components, run, start=start)
-    measure = Contradiction.of(rows, graph, run)
-    score, compression = (rate(layout.unfolded.coordinates) for rate in (measure, measure.compression))
+    measure, Y = Contradiction.of(rows, graph, run), layout.unfolded.coordinates
+    score, compression = measure(Y), measure.compression(Y)
     if score > max(MIN_RAISED_CONTRADICTION, MAX_RAISE * min(model.diagnostics_["contradictions"])):
         return None
     history = [*model.diagnostics_["edge_changes"], (atlas.charts.n_patches, atlas.distortion)]

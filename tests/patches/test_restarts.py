@@ -67,6 +67,28 @@ def test_contradictions_are_those_of_all_pairs():
     assert Contradiction.of(X, graph, RUN)(Y) == pytest.approx(in_loops(X, graph, Y), rel=1e-12)
 
 
+def test_the_compression_of_three_points_is_that_on_paper():
+    """Of distances 1, 3, 2 the layout has 1, 1/2, 1/2: short by 0, 5/2, 3/2. Stretched layouts are not compressed."""
+    X, Y = np.array([[0.0, 0], [1, 0], [3, 0]]), np.array([[0.0], [1.0], [0.5]])
+    measure = Contradiction.of(X, neighbors(X, 2), RUN)
+    assert measure.compression(Y) == pytest.approx(np.sqrt(8.5 / 1.5), rel=1e-12)
+    assert measure.compression(X) == measure.compression(2 * X) == 0.0
+    assert measure.compression(np.zeros((3, 2))) == 0.0  # no spread to compare with
+
+
+@pytest.mark.parametrize("moved", [1, 5, 300])
+def test_the_compression_of_a_roll_is_a_lower_bound_of_the_error(moved):
+    """Also of a single point on the wrong sheet, which the mean over pairs in a contradiction hardly shows."""
+    roll, rng = datasets.swiss_roll(300, random_state=3), np.random.default_rng(4)
+    Z = roll.truth - roll.truth.mean(axis=0)
+    Y = Z.copy()
+    Y[:moved] = Z[rng.permutation(300)[:moved]]
+    Y -= Y.mean(axis=0)
+    measure = Contradiction.of(roll.X, neighbors(roll.X), RUN)
+    assert measure.compression(Z) < 1e-12
+    assert 0 < measure.compression(Y) <= np.linalg.norm(Y - Z) / np.linalg.norm(Y)
+
+
 def test_the_unrolled_roll_is_not_contradicted_and_the_roll_seen_from_the_side_is():
     roll = datasets.swiss_roll(1500)
     measure = Contradiction.of(roll.X, neighbors(roll.X), RUN)

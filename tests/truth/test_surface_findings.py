@@ -5,9 +5,10 @@ import pytest
 from scipy.sparse.csgraph import shortest_path
 
 from helpers import problems, sample_of
-from manifoldry import LTSA, MVU, HessianEigenmaps, Isomap, LandmarkIsomap, datasets, quality
-from manifoldry.geometry.isometry import is_surface, path_error
+from manifoldry import IPA, LTSA, MVU, HessianEigenmaps, Isomap, LandmarkIsomap, datasets, quality
+from manifoldry.geometry.isometry import MAX_BEND, bend, is_surface, path_error
 from manifoldry.run import Run
+from manifoldry.values import Spectrum
 
 MAX_RIGHT_ERROR = 0.1
 SEEDS = (71, 72)
@@ -76,6 +77,49 @@ def test_shortest_paths_that_layouts_change_are_measured():
     sample = sample_of(line, 4)
     assert path_error(sample.graph, line, Run(0)) < 1e-14
     assert path_error(sample.graph, 1.5 * line, Run(0)) == pytest.approx(0.5, rel=1e-10)
+
+
+def test_the_bend_of_a_waving_ring_is_that_on_paper():
+    """Neighbors on a ring of 12 have the mean w cos(60 degrees) of a wave w = a cos(2 t), and -w of a zigzag."""
+    t, a = 2 * np.pi * np.arange(12) / 12, 0.2
+    ring = np.column_stack([np.cos(t), np.sin(t)])
+    graph = sample_of(ring, 2).graph
+    lengths = graph.lengths.copy()
+
+    def with_third(w):
+        V = np.column_stack([ring, w])
+        values = (V**2).sum(axis=0)
+        return Spectrum(values, V / np.sqrt(values), np.zeros(3))
+
+    assert bend(graph, with_third(a * np.cos(2 * t)), 2) == pytest.approx(np.sqrt(a**2 / 2 / (2 + a**2)), rel=1e-12)
+    assert bend(graph, with_third(a * (-1.0) ** np.arange(12)), 2) == 0.0
+    assert bend(graph, with_third(a * np.cos(2 * t)).head(2), 2) == 0.0
+    assert np.array_equal(graph.lengths, lengths)
+
+
+def test_a_sector_held_together_across_its_gap_is_told_by_mvu():
+    """A sector of 288 degrees, bent to 339 around a cone, has neighbors across the gap; the S-curve has none."""
+    rng = np.random.default_rng(75)
+    radius, angle = np.sqrt(rng.uniform(1, 36, 200)), np.deg2rad(288) * rng.uniform(size=200)
+    flat = radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+    around = 0.85 * radius[:, None] * np.column_stack([np.cos(angle / 0.85), np.sin(angle / 0.85)])
+    model = MVU().fit(np.column_stack([around, np.sqrt(1 - 0.85**2) * radius]))
+    assert error(model.embedding_, flat, "rigid") > MAX_RIGHT_ERROR
+    assert any("do not lie flat" in sentence for sentence in model.diagnostics_["advice"])
+    X, flat = holed_s_curve(250, 76)
+    right = MVU().fit(X)
+    assert error(right.embedding_, flat, "rigid") < MAX_RIGHT_ERROR
+    assert right.diagnostics_["bend"] < MAX_BEND
+    assert not problems(right)
+
+
+@pytest.mark.parametrize(("seed", "wrong"), [(1005, True), (1007, False)])
+def test_single_points_on_the_next_sheet_are_told(seed, wrong):
+    """A corner of this roll's sparse end is nearer to the next sheet than to the rest; that of the other is not."""
+    roll = datasets.swiss_roll(800, unevenness=5.0, random_state=seed)
+    model = IPA().fit(roll.X)
+    assert (error(model.embedding_, roll.truth, "rigid") > MAX_RIGHT_ERROR) == wrong
+    assert any("not unfolded" in sentence for sentence in model.diagnostics_["advice"]) == wrong
 
 
 def test_data_of_more_dimensions_are_not_called_bent_surfaces():

@@ -187,7 +187,7 @@ class ManifoldCharting(Embedder):
                 "components": placed.n_components,
                 "memberships": members.mean_number(),
                 "contradictions": chosen.scores,
-                "advice": charting_advice(aligned, chosen.graph, dimension, chosen.score),
+                "advice": charting_advice(chosen, dimension),
                 "remarks": flatness_remarks(charts.residuals),
             },
             fitted={

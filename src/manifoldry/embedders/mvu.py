@@ -11,7 +11,7 @@ from manifoldry import check
 from manifoldry.base import GraphEmbedder, estimator, fitted
 from manifoldry.base.blockwise import BlockFit
 from manifoldry.extend.unfolded import distances_fit, embed_unfolded, refuse_long
-from manifoldry.geometry.isometry import MAX_UNFOLDED_PATH_ERROR, is_surface, with_path_error
+from manifoldry.geometry.isometry import MAX_UNFOLDED_PATH_ERROR, is_surface, with_bend, with_path_error
 from manifoldry.geometry.neighborhoods import gather
 from manifoldry.geometry.tangent import MAX_LENGTH_ERROR, length_error
 from manifoldry.neighbors.geodesic import geodesic_lengths
@@ -134,7 +134,9 @@ class MVU(GraphEmbedder):
     diagnostics_ : dict
         Seconds, components, bridges, ``n_constraints``: the number of distances, and ``advice``: what to do where the
         points need more dimensions. Of a curve or surface whose distances between neighbors are not kept in the
-        layout, ``path_error``: as in `Isomap`; above 0.085 there is advice.
+        layout, ``path_error``: as in `Isomap`; above 0.085 there is advice. Of one whose distances are to be kept,
+        ``bend``: the share of their spread by which unfolded points bend away from the layout; above 0.05 there is
+        advice.
 
     Notes
     -----
@@ -202,6 +204,8 @@ class MVU(GraphEmbedder):
         else:
             solution = self._in_low_rank(sample, pairs, n_components, run)
         embedding = embed_unfolded(sample, solution, n_components, run, n_constraints=len(pairs))
+        if self.constraints == "equal" and self.edge_lengths == "distance":
+            embedding = with_bend(embedding, sample, run)
         # Equal distances keep holes open, around which paths are longer than distances: that is as it should be.
         kept = self.constraints == "equal" and length_error(graph, embedding.coordinates) <= MAX_LENGTH_ERROR
         if kept or run.stopped or self.edge_lengths != "distance":

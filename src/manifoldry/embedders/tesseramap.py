@@ -272,7 +272,7 @@ class TesseraMap(Embedder):
         elif first.flat is not None and measure(first.coordinates(n_components)) < MIN_TESSERA_CONTRADICTION:
             n_init = 1  # what noise contradicts, other tesserae do not mend
         chosen = least_contradicted(first, make, lambda found: found.coordinates(n_components), X, graph, n_init, run)
-        folded = folded_tesserae(chosen.layout, n_components, chosen.score)
+        folded = folded_tesserae(chosen, n_components)
         notes = {"dimension": dimension, "contradictions": chosen.scores, "advice": folded}
         return self._pack(sample, unit, n_components, chosen.layout, notes, run)
 

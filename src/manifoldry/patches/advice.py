@@ -17,7 +17,7 @@ from manifoldry.patches.charts import Charts, layout_kind
 from manifoldry.patches.geodesic import MAX_WHOLE_POINTS, GeodesicCharts
 from manifoldry.patches.layout import PatchLayout
 from manifoldry.patches.overlaps import MIN_TIGHTNESS
-from manifoldry.patches.restarts import edge_ratios
+from manifoldry.patches.restarts import MAX_COMPRESSION, Chosen, edge_ratios
 from manifoldry.patches.tessellation import Tessellation
 from manifoldry.solve.spectrum import MAX_LOST_VARIANCE
 from manifoldry.values import FloatArray, NeighborGraph, Spectrum
@@ -81,33 +81,32 @@ def advice(
     layout: PatchLayout,
     n_components: int,
     dimension: IntrinsicDimension | None = None,
-    graph: NeighborGraph | None = None,
-    contradiction: float = 0.0,
+    chosen: Chosen[Any] | None = None,
     changes: FloatArray | None = None,
-    agreed: bool = True,
 ) -> tuple[str, ...]:
     """Return the findings about unfolded patches that are worth a warning, none if all is well.
 
     With the measured ``dimension`` of the data, data of more than n_components dimensions is told from closed and from
-    badly covered surfaces; with the ``graph`` of the sample, loops are found; with the layout's ``contradiction``, the
-    relative ``changes`` of the edges' lengths, and whether patches ``agreed``, surfaces that are not unfolded though
-    the placement is proven.
+    badly covered surfaces; with the layout as it was ``chosen``, loops are found, and surfaces that are not unfolded
+    though the placement is proven. The relative ``changes`` of the edges' lengths tell how much of them is torn.
     """
     charts, spectrum = layout.atlas.charts, layout.unfolded.spectrum
     found = [*_hanging(layout), *_in_pieces(layout.unfolded.stitched.n_components)]
     whole = _as_one_patch(charts)
     isomap = layout_kind(charts) == "Isomap"
     if dimension is not None and (isomap or _no_surface(charts.residuals, charts.width, spectrum, n_components)):
-        shape = _shape(n_components, dimension, graph)
+        shape = _shape(n_components, dimension, None if chosen is None else chosen.graph)
         if shape or isomap:
             return (*shape, *whole, *found)
     torn = _torn(layout.atlas)
     found += [*_not_flat(charts.residuals), *torn]
     unfitting = _unfitting(layout.atlas, spectrum, n_components, dimension)
-    unsaid = not (unfitting or torn or layout.unfolded.stitched.n_components > 1) and charts.n_patches > 1
-    if unsaid and contradiction >= MIN_FOLDED_CONTRADICTION:
+    said = unfitting or torn or layout.unfolded.stitched.n_components > 1 or charts.n_patches == 1
+    if said or chosen is None:
+        return (*whole, *found, *unfitting)
+    if _is_folded(chosen, MIN_FOLDED_CONTRADICTION):
         unfitting = (_folded(layout.unfolded.stitched.certificate.optimal, changes),)
-    elif unsaid and not agreed:
+    elif not chosen.agreed:
         unfitting = (PATCHES_DISAGREE,)
     return (*whole, *found, *unfitting)
 
@@ -147,10 +146,9 @@ def tessera_advice(
     return (*whole, *_not_flat(found.residuals), *((_too_wide(spectrum, n_components),) if wide else ()))
 
 
-def charting_advice(
-    aligned: AlignedCharts, graph: NeighborGraph, dimension: IntrinsicDimension, contradiction: float
-) -> tuple[str, ...]:
+def charting_advice(chosen: Chosen[AlignedCharts], dimension: IntrinsicDimension) -> tuple[str, ...]:
     """Return the findings about aligned charts that are worth a warning, none if all is well."""
+    aligned, graph = chosen.layout, chosen.graph
     atlas, n_components = aligned.atlas, aligned.coordinates.shape[1]
     found = [*aligned.notes.get("advice", ()), *_in_pieces(aligned.placed.n_components)]
     shape = _shape(n_components, dimension, graph) if atlas.no_surface else ()
@@ -158,7 +156,7 @@ def charting_advice(
         return (*shape, *_without_scale(aligned.notes, surface=False), *found)
     found += _without_scale(aligned.notes, surface=True)
     found += [*_not_flat(atlas.charts.residuals), *_torn(atlas)]
-    if not found and contradiction >= MIN_FOLDED_CONTRADICTION:
+    if not found and _is_folded(chosen, MIN_FOLDED_CONTRADICTION):
         found.append(_folded(False, edge_ratios(graph, aligned.scaled) - 1))
     return tuple(found)
 
@@ -226,6 +224,11 @@ def _unfitting(
             f"{lost:.0%} of the variance. Take n_components={d} to keep it whole.",
         )
     return (_too_wide(spectrum, n_components),) if _lost(spectrum, n_components) > MAX_LOST_VARIANCE else ()
+
+
+def _is_folded(chosen: Chosen[Any], contradiction: float) -> bool:
+    """Tell whether the points contradict a layout at least so much, or are compressed by it."""
+    return chosen.score >= contradiction or chosen.compression > MAX_COMPRESSION
 
 
 def _folded(proven: bool, changes: FloatArray | None) -> str:
@@ -335,10 +338,11 @@ MIN_TESSERA_CONTRADICTION = 0.015
 surfaces and a noisy S-curve are, and 0.017 and more on sectors of cones that are not."""
 
 
-def folded_tesserae(found: Tessellation, n_components: int, contradiction: float) -> tuple[str, ...]:
+def folded_tesserae(chosen: Chosen[Tessellation], n_components: int) -> tuple[str, ...]:
     """Say that a tessellation of a surface is contradicted by its points, if it is."""
+    found = chosen.layout
     several = len(found.residuals) > 1 and np.median(found.residuals) <= MAX_SURFACE_RESIDUAL
-    if not several or contradiction < MIN_TESSERA_CONTRADICTION:
+    if not several or not _is_folded(chosen, MIN_TESSERA_CONTRADICTION):
         return ()
     changes = edge_ratios(found.graph, found.coordinates(n_components)) - 1
     return (_folded(False, changes),)

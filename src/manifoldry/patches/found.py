@@ -78,9 +78,7 @@ class FoundLayout:
                 "cut_edges": (self.graph.n_edges - chosen.graph.n_edges) // 2,
                 "overlaps": len(layout.overlaps),
                 "thin_overlaps": int((~layout.firm).sum()),
-                "advice": advice(
-                    layout, n_components, self.dimension, chosen.graph, chosen.score, changes, chosen.agreed
-                ),
+                "advice": advice(layout, n_components, self.dimension, chosen, changes),
                 "remarks": chart_remarks(charts),
             },
             fitted={

@@ -67,12 +67,13 @@ def grown_layout(
         atlas, radii = grown_atlas(model.patches_, growth, rows, graph, options, run)
     start = placement_start(model._extension.place.stitched, atlas.overlaps, atlas.charts.sizes)
     layout = lay_out(atlas, model.n_components, run, start=start)
-    score = Contradiction.of(rows, graph, run)(layout.unfolded.coordinates)
+    measure, Y = Contradiction.of(rows, graph, run), layout.unfolded.coordinates
+    score, compression = measure(Y), measure.compression(Y)
     if score > max(MIN_RAISED_CONTRADICTION, MAX_RAISE * min(model.diagnostics_["contradictions"])):
         return None
     history = [*model.diagnostics_["edge_changes"], (atlas.charts.n_patches, atlas.distortion)]
     agreed = layout.agrees_with(graph)
-    chosen = Chosen((layout, history), graph, score, (round(score, SCORE_DIGITS),), agreed)
+    chosen = Chosen((layout, history), graph, score, (round(score, SCORE_DIGITS),), agreed, compression)
     return FoundLayout(graph, dimension, chosen, model.mean_), radii
 
 

@@ -25,6 +25,12 @@ MAX_CONTRADICTION = 0.01
 """Contradiction up to which a layout passes for unfolded: on rolls of 300 points it is 0.003 to 0.02 where they are,
 torn short circuits included, and 0.03 to 0.4 where they are folded."""
 
+MAX_COMPRESSION = 0.0045
+"""Compression (see `Contradiction.compression`) up to which a layout passes for unfolded. On surfaces with known flat
+coordinates, noisy ones too, layouts with a rigid error up to 0.05 have at most 0.0032. Those above 0.1 have 0.0058 and
+more: rolls of which a few points, or one, lie on the next sheet, and sectors of cones. No restart is chosen by it: of
+many layouts, one would be found that is wrong elsewhere and passes."""
+
 MAX_CONTRADICTION_RATIO = 0.5
 """A layout that is contradicted too replaces the first only if it is so by at most this share: restarts of surfaces
 that cannot be laid flat (spheres, tubes, twin peaks) reach 0.75 to 0.9 of it and do not keep neighbors better."""
@@ -65,7 +71,7 @@ class Trial:
 class Chosen(Generic[T]):
     """The layout chosen, the graph it was made on, its contradiction, and those of all layouts tried, in order.
 
-    ``agreed`` is whether its patches agree with each other.
+    ``agreed`` is whether its patches agree with each other, ``compression`` that of its points.
     """
 
     layout: T
@@ -73,6 +79,7 @@ class Chosen(Generic[T]):
     score: float
     scores: tuple[float, ...] = ()
     agreed: bool = True
+    compression: float = 0.0
 
     @property
     def unfolded(self) -> bool:
@@ -105,8 +112,14 @@ def least_contradicted(  # noqa: PLR0913 -- two questions about a layout
     """
     whole = short_circuits(graph, run).removed_from(graph) if n_init > 1 else graph
     measure = Contradiction.of(X, whole, run)
-    scores = [measure(coordinates(first))]
-    best = Chosen(first, graph, scores[0], agreed=agrees(first, graph))
+
+    def rated(layout: T, cut: NeighborGraph) -> Chosen[T]:
+        Y = coordinates(layout)
+        agreed, compression = agrees(layout, cut), measure.compression(Y)
+        return Chosen(layout, cut, measure(Y), agreed=agreed, compression=compression)
+
+    original = best = rated(first, graph)
+    scores = [best.score]
     wanted = MAX_CONTRADICTION_RATIO * scores[0]
     if n_init == 1 or best.unfolded:
         return _listing(best, scores)
@@ -116,12 +129,12 @@ def least_contradicted(  # noqa: PLR0913 -- two questions about a layout
                 break
             number = len(scores)
             cut = _graph_of(number, whole, coordinates(best.layout))
-            found = make(Trial(number, cut, SCALES[(number - 1) % len(SCALES)]))
-            scores.append(measure(coordinates(found)))
-            if scores[-1] < best.score:
-                best = Chosen(found, cut, scores[-1], agreed=agrees(found, cut))
+            found = rated(make(Trial(number, cut, SCALES[(number - 1) % len(SCALES)])), cut)
+            scores.append(found.score)
+            if found.score < best.score:
+                best = found
     if best.score > wanted and not best.unfolded:
-        best = Chosen(first, graph, scores[0], agreed=agrees(first, graph))
+        best = original
     return _listing(best, scores)
 
 
@@ -194,6 +207,21 @@ class Contradiction:
         shrunk = np.maximum(0.0, 1 - pdist(Y[self.points])[kept] / self.distances[kept])
         stretched = np.clip(edge_ratios(self.graph, Y) - 1, 0.0, 1.0)
         return sum(float(part.mean()) for part in (shrunk, stretched) if len(part))
+
+    def compression(self, Y: FloatArray) -> float:
+        r"""Return by how much pairs are closer together in Y than in the data, as root mean squares.
+
+        .. math:: \Bigl(\sum_{i<j} \max(0, |x_i - x_j| - |y_i - y_j|)^2 \Big/ \sum_{i<j} |y_i - y_j|^2\Bigr)^{1/2}
+
+        Without noise, flat coordinates z have :math:`|z_i - z_j| \ge |x_i - x_j|`, so that each term is at most
+        :math:`|(z_i - z_j) - (y_i - y_j)|`. The sum of the squares of these, over all pairs, is n times the squared
+        rigid error: the compression is a lower bound of that error relative to the spread of the layout. A single point
+        on the wrong sheet counts, as its distances to all others do.
+        """
+        kept = np.isfinite(self.distances)
+        spans = pdist(Y[self.points])[kept]
+        total = float(np.square(spans).sum())
+        return float(np.sqrt(np.square(np.maximum(0.0, self.distances[kept] - spans)).sum() / total)) if total else 0.0
 
 
 def shrinkage(X: Array, Y: FloatArray, run: Run) -> float:

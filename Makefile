@@ -33,7 +33,7 @@ check: .venv/dev  ## tests, without the heavy ones
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist loadfile
 
 lowest: .venv-lowest/ready  ## a default fit of every estimator with the lowest declared versions
-	OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/python -m pytest tests/contract/test_defaults.py tests/test_csgraph.py
+	OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/python -m pytest tests/contract/test_defaults.py tests/_core/test_csgraph.py
 
 heavy: .venv/dev  ## tests marked heavy: large experiments
 	$(BIN)/pytest -m heavy

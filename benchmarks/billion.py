@@ -19,8 +19,8 @@ import numpy as np
 
 from interpolated_digits import InterpolatedDigits
 from manifoldry import IPA, PCA, UMAP, datasets, row_blocks
-from manifoldry.neighbors.search import NeighborIndex, NeighborRule
-from manifoldry.run import Run
+from manifoldry._core.run import Run
+from manifoldry.graph._search import NeighborIndex, NeighborRule
 from tables import Table
 
 N_BILLION, N_WORKERS = 1_000_000_000, 64

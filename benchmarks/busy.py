@@ -21,8 +21,8 @@ from typing import Any
 
 from sklearn.datasets import load_digits
 
-from manifoldry.registry import Card, clusterings, methods
-from manifoldry.run import resolve_jobs
+from manifoldry._core.registry import Card, list_clusterings, list_methods
+from manifoldry._core.run import resolve_jobs
 from tables import Table
 
 N_POINTS = 600
@@ -44,7 +44,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--methods", nargs="+", default=[], metavar="NAME", help="only these, and nothing is stored")
     options = parser.parse_args()
-    cards = [card for card in (*methods(), *clusterings()) if card.name in options.methods or not options.methods]
+    every = (*list_methods(), *list_clusterings())
+    cards = [card for card in every if card.name in options.methods or not options.methods]
     rows = []
     table = None
     if not options.methods:

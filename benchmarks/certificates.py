@@ -20,7 +20,7 @@ import numpy as np
 
 import peers
 from manifoldry import datasets
-from manifoldry.values import Certificate
+from manifoldry._core.values import Certificate
 from peers import in_own_process
 from real_sets import SETS
 from tables import Table

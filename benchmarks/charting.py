@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from sklearn.manifold import LocallyLinearEmbedding
 
-from manifoldry import IPA, LTSA, MPPCA, ManifoldCharting, datasets, quality
-from manifoldry.patches.affine import WeightedCharts
-from manifoldry.patches.cover import Membership
-from manifoldry.run import Run
+from manifoldry import IPA, LTSA, MPPCA, ManifoldCharting, datasets, metrics
+from manifoldry._core.run import Run
+from manifoldry._numerics.patches.affine import WeightedCharts
+from manifoldry._numerics.patches.cover import Membership
 from tables import Table
 
 MAX_UNFOLDED_ERROR = 0.05
@@ -90,7 +90,7 @@ def sets(n: int) -> dict[str, Callable[[int], datasets.Dataset]]:
 
 def error_of(Y: np.ndarray, truth: np.ndarray) -> float:
     """Return the affine error, 1 of coordinates that are no numbers."""
-    return quality.procrustes(Y, truth, kind="affine").error if np.isfinite(Y).all() else 1.0
+    return metrics.procrustes(Y, truth, kind="affine").error if np.isfinite(Y).all() else 1.0
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from contact_sheet import Panel, draw
 from manifoldry import Comparison, compare, datasets
-from manifoldry.choosing.purposes import PURPOSES
+from manifoldry.evaluation.selection._objectives import PURPOSES
 from real_sets import SETS, RealSet
 
 DEFAULT_SETS = "roll,digits,frey,olive_oil,flow,coil20"

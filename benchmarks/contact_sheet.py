@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry.values import Array, FloatArray
+from manifoldry._core.values import Array, FloatArray
 
 N_COLUMNS = 7
 PANEL_INCHES = 2.3

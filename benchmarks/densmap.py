@@ -3,7 +3,7 @@
     MANIFOLDRY_DATA=folder OPENBLAS_NUM_THREADS=1 python benchmarks/densmap.py [--data digits ...] [--picture file.png]
 
 One thread each (umap-learn with a seed), after a fit to 200 rows that compiles. ``radii``: correlation of log radii in
-data and layout (`quality.density_preservation`, 15 neighbors); ``fuzzy radii``: the same as the libraries define
+data and layout (`metrics.density_preservation`, 15 neighbors); ``fuzzy radii``: the same as the libraries define
 ``rad_orig_`` and ``rad_emb_``; ``trust``: trustworthiness (15 neighbors, 1,000 sampled points); ``labels``: share of
 points whose 15 nearest in the layout vote for their label. ``--picture`` draws all layouts; ``--data`` stores no table.
 """
@@ -17,7 +17,7 @@ import warnings
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from manifoldry import UMAP, datasets, quality
+from manifoldry import UMAP, datasets, metrics
 from tables import Table
 
 SETS = ("digits", "mnist 5,000", "pbmc3k", "flow_cytometry 10,000")
@@ -112,9 +112,9 @@ def main() -> None:
                 data=name,
                 points=len(X),
                 way=way,
-                radii=quality.density_preservation(X, Y),
+                radii=metrics.density_preservation(X, Y),
                 fuzzy_radii=fuzzy,
-                trust=float(quality.trustworthiness(X, Y, n_neighbors=15, sample=1000)),
+                trust=float(metrics.trustworthiness(X, Y, n_neighbors=15, sample=1000)),
                 labels=hits(Y, labels),
                 seconds=seconds,
             )

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from manifoldry import datasets, diagnose
-from manifoldry.values import FloatArray
+from manifoldry._core.values import FloatArray
 
 SHAPES = ("swiss_roll", "s_curve", "sphere", "torus", "half_globe", "fishbowl", "cylinder", "twin_peaks", "helix")
 SCALED = ("wine", "breast_cancer", "wine_quality", "olive_oil")

@@ -15,9 +15,9 @@ import numpy as np
 from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 
-from manifoldry import IPA, PCA, Isomap, datasets, quality
-from manifoldry.patches import layout
-from manifoldry.values import FloatArray
+from manifoldry import IPA, PCA, Isomap, datasets, metrics
+from manifoldry._core.values import FloatArray
+from manifoldry._numerics.patches import layout
 from real_sets import RealSet, standardized
 from tables import Table
 
@@ -48,7 +48,7 @@ def load(title: str, name: str) -> RealSet:
 
 def scores(data: RealSet, Y: FloatArray) -> str:
     """Return trustworthiness, and accuracy where there are labels."""
-    kept = f"{quality.trustworthiness(data.X, Y, n_neighbors=N_NEIGHBORS):.3f}"
+    kept = f"{metrics.trustworthiness(data.X, Y, n_neighbors=N_NEIGHBORS):.3f}"
     if data.labels is None:
         return kept
     return f"{kept}, {cross_val_score(KNeighborsClassifier(N_VOTERS), Y, data.labels, cv=5).mean():.2f}"

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry import IPA, LLE, PCA, Isomap, datasets, quality
+from manifoldry import IPA, LLE, PCA, Isomap, datasets, metrics
 from tables import RESULTS, ROOT, Table
 
 SIZES, BATCHES, N_REPEATS = (1000, 3000, 5000), (1, 10, 100), 3
@@ -49,7 +49,7 @@ def seconds_of(work: Any) -> float:
 def difference(grown: Any, whole: Any) -> float:
     """Return how far two fitted models are apart."""
     if isinstance(grown, IPA):
-        return quality.procrustes(grown.embedding_, whole.embedding_).error
+        return metrics.procrustes(grown.embedding_, whole.embedding_).error
     name = "components_" if isinstance(grown, PCA) else "embedding_"
     one, other = getattr(grown, name), getattr(whole, name)
     return float(np.abs(one - other).max() / np.abs(other).max())
@@ -90,7 +90,7 @@ def draw() -> None:
     for ax, batch in zip(axes, np.array_split(order, 5), strict=True):
         model.partial_fit(roll.X[batch])
         n = len(model.embedding_)
-        placed = quality.procrustes(model.embedding_, roll.truth[order[:n]])
+        placed = metrics.procrustes(model.embedding_, roll.truth[order[:n]])
         Y = np.asarray(placed.aligned)
         ax.scatter(
             Y[:, 0], Y[:, 1], c=roll.truth[order[:n], 0], s=3, cmap="viridis", vmin=0, vmax=roll.truth[:, 0].max()

@@ -89,8 +89,8 @@ class Stages:
 
     def judge(self, layouts: list[str], n: int) -> list[dict[str, float]]:
         """Return the figures of layouts on the first n rows."""
-        from manifoldry.quality.asked import Asked
-        from manifoldry.quality.scoring import score_layouts
+        from manifoldry.evaluation.score._score import score_layouts
+        from manifoldry.evaluation.score._table import Asked
 
         X = np.concatenate(list(self.digits.rows(n)))
         Ys = [np.load(self.folder / name, mmap_mode="r")[:n] for name in layouts]
@@ -209,8 +209,8 @@ def report(table: Table | None, rows, figures) -> None:
 def real(sizes, folder: Path, stages: Stages, stored: bool) -> None:  # noqa: ARG001
     """Compare a fit to all rows with fits to some, on real sets; their pictures go to the folder."""
     from manifoldry import UMAP, datasets
-    from manifoldry.quality.asked import Asked
-    from manifoldry.quality.scoring import score_layouts
+    from manifoldry.evaluation.score._score import score_layouts
+    from manifoldry.evaluation.score._table import Asked
 
     rows, figures = [], []
     for name in REAL_SETS if stored else REAL_SETS[-1:]:

@@ -27,7 +27,7 @@ from manifoldry import (
     RobustPCA,
     datasets,
 )
-from manifoldry.datasets import available
+from manifoldry.data.datasets import available
 from tables import Table
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "figures" / "salted_digits.png"

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 import peers
-from manifoldry import datasets, quality
+from manifoldry import datasets, metrics
 from peers import in_own_process, measure
 from tables import Table
 
@@ -133,11 +133,11 @@ def label_score(Y: np.ndarray, labels: np.ndarray, Q: np.ndarray | None = None, 
 
 def divergence(X: np.ndarray):
     """Return the function from a layout to its Kullback-Leibler divergence from perplexity 30, Z to 1e-4."""
-    from manifoldry.geometry.entropic import negative_entropy, perplexity_probabilities
-    from manifoldry.neighbors.search import NeighborRule, neighbor_graph
-    from manifoldry.run import Run
-    from manifoldry.solve.divergence import JointDivergence
-    from manifoldry.solve.repulsion import LayoutKernel, choose_repulsion
+    from manifoldry._core.run import Run
+    from manifoldry._numerics.descent.divergence import JointDivergence
+    from manifoldry._numerics.geometry.entropic import negative_entropy, perplexity_probabilities
+    from manifoldry._numerics.repulsion import LayoutKernel, choose_repulsion
+    from manifoldry.graph._search import NeighborRule, neighbor_graph
 
     run = Run(0)
     graph, _ = neighbor_graph(X, NeighborRule(90).resolve(len(X)), run)
@@ -176,7 +176,7 @@ def compare_fits(table: Table, name: str, folder: Path) -> None:
             continue
         if library in ("TSNE", "UMAP"):
             base = cell["seconds"]
-        ranks = quality.rank_measures(X, cell["Y"], n_neighbors=15, sample=1000)
+        ranks = metrics.rank_measures(X, cell["Y"], n_neighbors=15, sample=1000)
         table.add(
             data=name,
             library=library,
@@ -276,7 +276,7 @@ def million_cell(data: str, method: str, n: int) -> None:
     Y = LIBRARIES[method]().fit(X).embedding_
     seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    trust = float(quality.trustworthiness(X, Y, n_neighbors=15, sample=300))
+    trust = float(metrics.trustworthiness(X, Y, n_neighbors=15, sample=300))
     print(json.dumps({"seconds": seconds, "peak_MB": peak / 1e6, "trust": trust}))
 
 
@@ -299,7 +299,7 @@ def starts(quick: bool) -> None:
             began = time.process_time()
             model = method(init=init, n_jobs=N_THREADS).fit(roll.X)
             seconds = time.process_time() - began
-            ranks = quality.rank_measures(roll.X, model.embedding_, n_neighbors=15, sample=1000)
+            ranks = metrics.rank_measures(roll.X, model.embedding_, n_neighbors=15, sample=1000)
             table.add(
                 method=method.__name__,
                 init=init,
@@ -307,7 +307,7 @@ def starts(quick: bool) -> None:
                 trust=float(ranks.trustworthiness),
                 continuity=float(ranks.continuity),
                 kept=float(ranks.knn_kept),
-                similarity_error=quality.procrustes(model.embedding_, roll.truth, kind="similarity").error,
+                similarity_error=metrics.procrustes(model.embedding_, roll.truth, kind="similarity").error,
                 KL=getattr(model, "kl_divergence_", None),
             )
 

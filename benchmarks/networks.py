@@ -66,7 +66,7 @@ def judged(data, fitted, new):
     """Return the figures of the places of fitted and of new rows."""
     from sklearn.neighbors import KNeighborsClassifier
 
-    from manifoldry.quality import trustworthiness
+    from manifoldry.evaluation.metrics import trustworthiness
 
     X, Q, y, z = data
     half = KNeighborsClassifier(5).fit(fitted[::2], y[::2])

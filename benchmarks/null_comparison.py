@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 import manifoldry
-from manifoldry import datasets, quality
-from manifoldry.values import Array
+from manifoldry import datasets, metrics
+from manifoldry._core.values import Array
 from real_sets import standardized
 from tables import Table
 
@@ -198,7 +198,7 @@ def judge(X: Array, classes: Array | None, seed: int, methods: list[str]) -> tup
     counts: Counter[tuple[str, str]] = Counter()
     with_real = 0
     for name in methods:
-        found = quality.null_comparison(METHODS[name](seed), X, random_state=seed)
+        found = metrics.null_comparison(METHODS[name](seed), X, random_state=seed)
         with_real += len(found.real) > 0
         for i, verdict in enumerate(found.verdicts):
             counts["any" if classes is None else kind_of(found.labels == i, classes), verdict] += 1

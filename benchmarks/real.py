@@ -27,10 +27,10 @@ import numpy as np
 import manifoldry
 import tables
 from contact_sheet import Panel, draw
-from manifoldry import quality
-from manifoldry.quality.layout import PLOT_CELLS
-from manifoldry.registry import METHODS
-from manifoldry.values import FloatArray
+from manifoldry import metrics
+from manifoldry._core.registry import METHODS
+from manifoldry._core.values import FloatArray
+from manifoldry._numerics.plot_checks import PLOT_CELLS
 from real_sets import SEED, SETS, RealSet
 from tables import Table
 
@@ -96,7 +96,7 @@ def share_of_places(Y: FloatArray) -> float:
     """Return the distinct places of a plot of Y, relative to those of as many uniform points."""
     n_cells = PLOT_CELLS ** min(2, Y.shape[1])
     expected = -n_cells * np.expm1(len(Y) * np.log1p(-1 / n_cells))
-    return quality.distinct_places(Y) / expected
+    return metrics.distinct_places(Y) / expected
 
 
 def predicted(Y: FloatArray, data: RealSet) -> float | None:
@@ -125,9 +125,9 @@ def judge(data: RealSet, Y: FloatArray, sentences: Sequence[str]) -> dict[str, A
     """Return the cells of a row that speak about the embedding."""
     k = min(MAX_NEIGHBORS, len(Y) // 10)  # of few rows, 15 are no neighborhood: 72 views of a turn would be called torn
     measured = {"n_neighbors": k, "sample": min(N_JUDGED, len(Y)), "random_state": SEED, "n_jobs": 1}
-    ranks = quality.rank_measures(data.X, Y, **measured)
+    ranks = metrics.rank_measures(data.X, Y, **measured)
     plane = manifoldry.PCA(n_components=Y.shape[1], random_state=SEED).fit_transform(data.X)
-    pca = float(quality.trustworthiness(data.X, plane, **measured))
+    pca = float(metrics.trustworthiness(data.X, plane, **measured))
     below = float(ranks.trustworthiness) < pca - BELOW
     said = any("PCA" in sentence for sentence in sentences)
     return {
@@ -293,7 +293,7 @@ def main() -> None:
     parser.add_argument("--resume", action="store_true", help="leave out what the stored table has")
     parser.add_argument("--pictures", type=Path, default=tables.ROOT / "build" / "real", help="folder of the pictures")
     options = parser.parse_args()
-    methods = sorted((card.name for card in manifoldry.methods()), key=lambda name: name != "PCA")
+    methods = sorted((card.name for card in manifoldry.list_methods()), key=lambda name: name != "PCA")
     options.pictures.mkdir(parents=True, exist_ok=True)
     sizes = prepare(chosen(options.sets, SETS), options.pictures)
     wanted = cells(sizes, chosen(options.methods, methods))

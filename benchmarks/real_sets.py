@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from manifoldry import datasets
-from manifoldry.datasets import Dataset
-from manifoldry.values import Array, FloatArray
+from manifoldry._core.values import Array, FloatArray
+from manifoldry.data.datasets import Dataset
 
 SEED = 0
 

@@ -11,11 +11,11 @@ import warnings
 
 import numpy as np
 
-from manifoldry import PCA, TesseraMap, datasets, quality
-from manifoldry.extend.kernel_projection import Kernel, KernelName
-from manifoldry.extend.landmark_map import fit_landmark_map
-from manifoldry.run import Run
-from manifoldry.warnings import EmbeddingWarning
+from manifoldry import PCA, TesseraMap, datasets, metrics
+from manifoldry._core.run import Run
+from manifoldry._core.warnings import EmbeddingWarning
+from manifoldry._numerics.extension.kernel import Kernel, KernelName
+from manifoldry.methods.unfolding._tesseramap import fit_landmark_map
 from silent_failures import cone_sector
 from tables import Table
 
@@ -76,8 +76,8 @@ def measure_surfaces() -> None:
     for name, (points, truth) in surfaces().items():
         half = len(points) // 2
         Y, found, chosen = mapped(points[:half], points[half:], "rbf")
-        errors = {each: quality.procrustes(there, truth[half:]).error for each, there in found.items()}
-        learned = quality.procrustes(Y, truth[:half]).error
+        errors = {each: metrics.procrustes(there, truth[half:]).error for each, there in found.items()}
+        learned = metrics.procrustes(Y, truth[:half]).error
         table.add(**{"set": name, "fitted points": learned, **errors, "chosen": chosen})
 
 
@@ -93,7 +93,7 @@ def measure_real() -> None:
         old, new = rows[:half], rows[half:]
         _, found, chosen = mapped(old, new, kernel)
         found["PCA"] = PCA(n_components=2).fit(old).transform(new)
-        kept = {each: quality.trustworthiness(new, there, n_neighbors=N_NEIGHBORS) for each, there in found.items()}
+        kept = {each: metrics.trustworthiness(new, there, n_neighbors=N_NEIGHBORS) for each, there in found.items()}
         table.add(**{"set": name, **kept, "chosen": chosen})
 
 

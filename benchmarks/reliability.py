@@ -20,10 +20,10 @@ from sklearn.decomposition import PCA
 from sklearn.metrics import roc_auc_score
 
 import manifoldry
-from manifoldry.neighbors.search import NeighborRule, neighbor_graph
-from manifoldry.quality import reliability
-from manifoldry.run import Run
-from manifoldry.values import Array, FloatArray
+from manifoldry._core.run import Run
+from manifoldry._core.values import Array, FloatArray
+from manifoldry.evaluation.metrics import reliability
+from manifoldry.graph._search import NeighborRule, neighbor_graph
 from real_sets import RealSet, standardized
 from tables import Table
 
@@ -95,7 +95,7 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore", manifoldry.EmbeddingWarning)
     caption = (
-        "Verdicts of `quality.reliability` in percent of the points, default settings throughout; the points in a "
+        "Verdicts of `metrics.reliability` in percent of the points, default settings throughout; the points in a "
         "foreign cluster of the map and the area under the ROC curve of a low score for them; of these the ones that "
         "only the map has put there, and their area."
     )

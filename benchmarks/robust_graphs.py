@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from manifoldry import Isomap, datasets, quality
+from manifoldry import Isomap, datasets, metrics
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -62,7 +62,7 @@ def rolls(seeds: int) -> list[dict[str, Any]]:
             errors = []
             for seed in range(seeds):
                 roll = datasets.swiss_roll(n, noise=noise, random_state=seed)
-                errors.append(quality.procrustes(fit(roll.X, n_neighbors=k, **options)[0].embedding_, roll.truth).error)
+                errors.append(metrics.procrustes(fit(roll.X, n_neighbors=k, **options)[0].embedding_, roll.truth).error)
             row[name] = {"unfolded": sum(e < MAX_ROLL_ERROR for e in errors), "median": float(np.median(errors))}
         rows.append(row)
         shown = (f"{row[name]['unfolded']:>7}/{seeds} {row[name]['median']:.3f}" for name in OPTIONS)
@@ -84,7 +84,7 @@ def real() -> list[dict[str, Any]]:
             row = {
                 "data": name,
                 "option": option,
-                "trustworthiness": float(quality.trustworthiness(X, Y, n_neighbors=10)),
+                "trustworthiness": float(metrics.trustworthiness(X, Y, n_neighbors=10)),
                 "removed": model.diagnostics_.get("removed_short_circuits", 0),
                 "seconds": seconds,
             }

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from interpolated_digits import InterpolatedDigits
-from manifoldry.registry import clusterings, methods
+from manifoldry._core.registry import list_clusterings, list_methods
 from peers import peak_memory
 from tables import Table
 
@@ -30,7 +30,7 @@ MAX_STAGE_SECONDS = 900
 
 def fit(name: str, n: int, path: Path) -> None:
     """Fit a method to a sample of n rows here, and print what it took."""
-    card = next(card for card in (*methods(), *clusterings()) if card.name == name)
+    card = next(card for card in (*list_methods(), *list_clusterings()) if card.name == name)
     wanted = {"n_components": card.test_params.get("n_components", 2), "n_clusters": 10}
     settings = {key: value for key, value in wanted.items() if key in card.cls().get_params()}
     blocks = InterpolatedDigits.cached(path).rows(n)
@@ -68,7 +68,7 @@ def main() -> None:
         fit(asked.fit[0], int(asked.fit[1]), asked.digits)
         return
     n = QUICK_ROWS if asked.quick else N_ROWS
-    sampled = [card.name for card in (*methods(), *clusterings()) if card.cls._blockwise.kind == "sample"]
+    sampled = [card.name for card in (*list_methods(), *list_clusterings()) if card.cls._blockwise.kind == "sample"]
     columns = {"method": "", "rows": ",", "seconds": ".1f", "CPU seconds": ".1f", "peak GB": ".2f"}
     caption = (
         f"Fits to the sample of rows in blocks that a method takes, of {n:,} rows of 50 columns in single precision."

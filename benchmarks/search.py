@@ -26,8 +26,8 @@ N_NEIGHBORS = 15
 
 
 def manifoldry(X):
-    from manifoldry.neighbors.search import NeighborRule, neighbor_graph
-    from manifoldry.run import Run
+    from manifoldry._core.run import Run
+    from manifoldry.graph._search import NeighborRule, neighbor_graph
 
     graph, _ = neighbor_graph(X, NeighborRule(N_NEIGHBORS).resolve(len(X)), Run(0, 2))
     return graph.indices.reshape(len(X), -1)

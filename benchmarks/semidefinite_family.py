@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
 import manifoldry
-from manifoldry import datasets, quality
+from manifoldry import datasets, metrics
 from real_sets import SETS
 from tables import Table
 
@@ -69,7 +69,7 @@ def cells(model: Any, X: np.ndarray, labels: np.ndarray, hidden: np.ndarray) -> 
     row: dict[str, Any] = {
         "seconds": seconds,
         "share": float(values[:2].sum() / values.sum()),
-        "trust": float(quality.trustworthiness(X, model.embedding_, n_neighbors=10)),
+        "trust": float(metrics.trustworthiness(X, model.embedding_, n_neighbors=10)),
         "hit": label_hit(model.embedding_, labels, hidden),
     }
     if isinstance(model, manifoldry.PCA):

@@ -27,7 +27,7 @@ def main() -> None:
     X = manifoldry.datasets.load("mnist").X[: options.rows].astype(np.float32)
     X = X[:, X.std(axis=0) > 0]
     print(f"data: {X.shape[0]} x {X.shape[1]}, {X.nbytes / 1e6:.2f} MB")
-    for card in (*manifoldry.methods(), *manifoldry.clusterings()):
+    for card in (*manifoldry.list_methods(), *manifoldry.list_clusterings()):
         if options.only and card.name not in options.only:
             continue
         model = card.cls(**card.test_params).fit(X)

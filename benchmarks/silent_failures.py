@@ -24,8 +24,8 @@ from typing import Any, Literal
 import numpy as np
 
 import manifoldry
-from manifoldry import datasets, quality
-from manifoldry.warnings import DisconnectedWarning, EmbeddingWarning
+from manifoldry import datasets, metrics
+from manifoldry._core.warnings import DisconnectedWarning, EmbeddingWarning
 from tables import RESULTS, Table
 
 MAX_RIGHT_ERROR = 0.1
@@ -123,7 +123,7 @@ def fit(method: str, surface: str, seed: int) -> tuple[float, tuple[str, ...], f
     seconds = time.process_time() - began
     placed = np.isfinite(Y).all(axis=1)
     kind: Literal["affine", "rigid"] = "affine" if method in AFFINE else "rigid"
-    error = np.sqrt(quality.procrustes(Y[placed], truth[placed], kind=kind).error)
+    error = np.sqrt(metrics.procrustes(Y[placed], truth[placed], kind=kind).error)
     told = tuple(str(w.message) for w in caught if issubclass(w.category, EmbeddingWarning | DisconnectedWarning))
     return float(error), told, seconds
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import manifoldry
-from manifoldry import datasets, quality
-from manifoldry.warnings import EmbeddingWarning
+from manifoldry import datasets, metrics
+from manifoldry._core.warnings import EmbeddingWarning
 
 MAX_UNFOLDED_ERROR = 0.05
 
@@ -29,7 +29,7 @@ def fit(method: str, n: int, hole: bool, seed: int) -> tuple[Any, Any, float, fl
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EmbeddingWarning)
         Y = getattr(manifoldry, method)(n_components=2).fit_transform(roll.X)
-    return roll, Y, quality.procrustes(Y, roll.truth).error, time.process_time() - began
+    return roll, Y, metrics.procrustes(Y, roll.truth).error, time.process_time() - began
 
 
 def draw(fits: list[tuple[Any, Any, float, float]], path: Path) -> None:

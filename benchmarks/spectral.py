@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from manifoldry import datasets, quality
+from manifoldry import datasets, metrics
 from peers import in_own_process, measure
 from tables import Table
 
@@ -168,7 +168,7 @@ def _quality(method: str, data: datasets.Dataset, Y: np.ndarray) -> dict[str, fl
     found = {"stress": stress(data.X, Y)} if method == "mds" else {}
     if data.truth is not None:
         for kind in ("rigid", "affine"):
-            found[f"{kind}_error"] = quality.procrustes(Y, data.truth, kind=kind).error
+            found[f"{kind}_error"] = metrics.procrustes(Y, data.truth, kind=kind).error
     return found
 
 

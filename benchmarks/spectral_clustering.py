@@ -18,8 +18,8 @@ from sklearn import cluster
 from sklearn.datasets import make_moons
 from sklearn.metrics import adjusted_rand_score
 
-from manifoldry import KMeans, SpectralClustering, datasets, quality
-from manifoldry.clusters.cuts import cut_value
+from manifoldry import KMeans, SpectralClustering, datasets, metrics
+from manifoldry.methods.clusters._spectral import cut_value
 from tables import Table
 
 N_NEIGHBORS = 10
@@ -110,7 +110,7 @@ def main() -> None:
                 classes=c,
                 way=way,
                 ARI=adjusted_rand_score(labels, found),
-                NMI=float(quality.nmi(labels, found)),
+                NMI=float(metrics.nmi(labels, found)),
                 cut=cut_value(W, found.astype(np.int64), "random_walk"),
                 seconds=seconds,
                 gap=told if way == "SpectralClustering" else "",

@@ -26,12 +26,11 @@ from typing import Any
 import numpy as np
 
 from manifoldry import IPA, row_blocks
-from manifoldry.blocks.moments import RowMoments, merged_moments, row_moments
-from manifoldry.blocks.reduction import Pairwise
-from manifoldry.blocks.rows import rows_per_block
-from manifoldry.datasets.curves import archimedean_length
-from manifoldry.datasets.rolled import ROLL_HOLE, ROLL_TURNS
-from manifoldry.run import Run
+from manifoldry._core.chunks import Pairwise, rows_per_block
+from manifoldry._core.run import Run
+from manifoldry.data._chunked.sampling import RowMoments, merged_moments, row_moments
+from manifoldry.data.datasets._curves import archimedean_length
+from manifoldry.data.datasets._rolled import ROLL_HOLE, ROLL_TURNS
 from peers import peak_memory
 from tables import ROOT, Table
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import manifoldry
-from manifoldry.memory import physical_memory
+from manifoldry._core.memory import physical_memory
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"

@@ -26,8 +26,8 @@ from threadpoolctl import threadpool_limits
 
 import manifoldry
 from manifoldry import datasets
-from manifoldry.base.blockwise import ShippedMap
-from manifoldry.run import Run
+from manifoldry._core.run import Run
+from manifoldry.methods._base._chunks import ShippedMap
 from peers import peak_memory
 from tables import Table
 
@@ -86,7 +86,7 @@ def fit(name: str, n: int, folder: Path) -> dict[str, Any]:
     """Fit a method to n rows, and write its map."""
     model = getattr(manifoldry, name)(**SETTINGS.get(name, {}))
     model.fit(rows_for(name, folder)[:n])
-    call = "transform" if hasattr(model, "transform") and name in _names(manifoldry.methods()) else "predict"
+    call = "transform" if hasattr(model, "transform") and name in _names(manifoldry.list_methods()) else "predict"
     if not hasattr(model, call):
         return {"error": "has no map of new rows"}
     shipped = pickle.dumps(ShippedMap(model._map_alone(call), call, model._output_of(call)[1]))
@@ -162,7 +162,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--methods", nargs="+")
     options = parser.parse_args()
-    names = options.methods or [*_names(manifoldry.methods()), *_names(manifoldry.clusterings())]
+    names = options.methods or [*_names(manifoldry.list_methods()), *_names(manifoldry.list_clusterings())]
     run(names, (500, *FITTED_ROWS[2:]) if options.quick else FITTED_ROWS)
 
 

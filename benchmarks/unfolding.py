@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import peers
-from manifoldry import datasets, quality
+from manifoldry import datasets, metrics
 from peers import in_own_process, measure
 from tables import Table
 
@@ -94,7 +94,7 @@ def main() -> None:
                 seconds=cell["seconds"],
                 added_MB=cell["added_mb"],
                 gap=cell["gap"],
-                rigid_error=quality.procrustes(cell["Y"], truth).error,
+                rigid_error=metrics.procrustes(cell["Y"], truth).error,
             )
 
 

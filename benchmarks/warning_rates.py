@@ -22,8 +22,8 @@ import numpy as np
 from sklearn.datasets import load_diabetes
 from sklearn.preprocessing import StandardScaler
 
-from manifoldry import clusterings, datasets, methods
-from manifoldry.geometry.scales import dominating_columns
+from manifoldry import datasets, list_clusterings, list_methods
+from manifoldry._numerics.geometry.scales import dominating_columns
 from tables import Table
 
 SLOW = ("MVU", "MVE", "SPE", "EAT", "ColoredMVU", "LandmarkMVU", "FastMVU", "TesseraMap")
@@ -147,7 +147,7 @@ def main() -> None:
 
 def measured(given: argparse.Namespace) -> list[Row]:
     """Fit everything, and return what was warned of."""
-    cards = (*methods(), *clusterings())
+    cards = (*list_methods(), *list_clusterings())
     done: list[Row] = []
     for name, (X, y) in real_sets(given.sets, given.rows).items():
         for card in cards:

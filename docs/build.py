@@ -18,10 +18,10 @@ from typing import Any
 
 import click
 
-from manifoldry.apps.citations import bibliography
-from manifoldry.apps.docstrings import fields, sections
-from manifoldry.parameters import declared, describe
-from manifoldry.registry import CLUSTERINGS, METHODS, Card, clusterings, methods
+from manifoldry._core.parameters import declared, describe
+from manifoldry._core.registry import CLUSTERINGS, METHODS, Card, list_clusterings, list_methods
+from manifoldry.cli._commands.cite import bibliography
+from manifoldry.cli._parameters import fields, sections
 
 ROOT = Path(__file__).resolve().parent.parent
 BENCHMARK = re.compile(r"(<!-- benchmark: (\w+) -->).*?(<!-- benchmark end -->)", flags=re.DOTALL)
@@ -49,13 +49,13 @@ def pages() -> dict[Path, str]:
     the copy of the references that is installed with the package.
     """
     entries = (ROOT / "references.bib").read_text(encoding="utf-8")
-    cards, references = methods(), bibliography(entries)
+    cards, references = list_methods(), bibliography(entries)
     texts = {ROOT / "docs" / "methods" / f"{card.name}.md": page(card, references, _figure(card)) for card in cards}
     texts[ROOT / "docs" / "methods" / "index.md"] = "\n".join(
         ["# The methods", "", *overview(cards, ""), "", "The same table on the command line: `manifoldry methods`.", ""]
     )
-    texts[ROOT / "src" / "manifoldry" / "references.bib"] = entries
-    clusters = clusterings()
+    texts[ROOT / "src" / "manifoldry" / "data" / "references.bib"] = entries
+    clusters = list_clusterings()
     texts |= {ROOT / "docs" / "clusterings" / f"{card.name}.md": page(card, references) for card in clusters}
     texts[ROOT / "docs" / "clusterings" / "index.md"] = "\n".join(
         ["# The clusterings", "", *overview(clusters, "", "clustering"), ""]
@@ -114,7 +114,7 @@ def coverage_page() -> str:
 def beyond(named: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the methods and clusterings here that no source document names."""
     done = {name for entry in named for name in entry["does"]}
-    return [card.name for card in (*methods(), *clusterings()) if card.name not in done]
+    return [card.name for card in (*list_methods(), *list_clusterings()) if card.name not in done]
 
 
 def _linked(name: str) -> str:
@@ -138,7 +138,7 @@ def with_blocks(text: str) -> str:
     """Return the text with the table of what a fit to rows in blocks takes account of, and what placing a row costs."""
     lines = ["| method | a fit takes | placing a row, microseconds of a core |", "|---|---|---|"]
     costs = _placing_costs()
-    for folder, cards in (("methods", methods()), ("clusterings", clusterings())):
+    for folder, cards in (("methods", list_methods()), ("clusterings", list_clusterings())):
         lines += [f"| [{c.name}]({folder}/{c.name}.md) | {c.blocks} | {costs.get(c.name, '')} |" for c in cards]
     return WHERE.sub(lambda found: "\n".join([found[1], "", *lines, "", found[2]]), text)
 
@@ -153,7 +153,7 @@ def _placing_costs() -> dict[str, str]:
 
 def with_options(text: str) -> str:
     """Return the text with what the commands that its comments name say of themselves, and their options."""
-    from manifoldry.apps.cli.options import reading_options
+    from manifoldry.cli._options import reading_options
 
     shared = click.Command("reading", params=list(reading_options(lambda: None).__click_params__[::-1]))
 
@@ -166,7 +166,7 @@ def with_options(text: str) -> str:
 
 def command_lines(name: str, shared: click.Command) -> list[str]:
     """Return the usage of a command and its options, those for reading data left to their own list."""
-    from manifoldry.apps.cli.main import program
+    from manifoldry.cli._main import program
 
     command = program.get_command(click.Context(program), name)
     assert command is not None

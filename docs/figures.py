@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from manifoldry import datasets, quality
-from manifoldry.apps import demo
-from manifoldry.clusters.cuts import spectral_values
-from manifoldry.registry import Card, methods
-from manifoldry.run import Run
+from manifoldry import datasets, metrics
+from manifoldry._core.registry import Card, list_methods
+from manifoldry._core.run import Run
+from manifoldry.cli._flow import demo
+from manifoldry.methods.clusters._spectral import spectral_values
 
 FOLDER = Path(__file__).resolve().parent / "figures"
 POINTS = 800
@@ -60,7 +60,7 @@ def draw(card: Card, roll: datasets.Dataset) -> None:
         right.scatter(Y[:, 0], Y[:, 1], **style)
         right.set_aspect("equal", adjustable="datalim")
     right.tick_params(labelsize=7)
-    trust = quality.trustworthiness(roll.X, Y, n_neighbors=10)
+    trust = metrics.trustworthiness(roll.X, Y, n_neighbors=10)
     right.set_title(f"{card.name}: trustworthiness {float(trust):.3f}", fontsize=9)
     figure.tight_layout()
     figure.savefig(FOLDER / f"{card.name}.png", dpi=80, metadata={"Software": None})
@@ -70,7 +70,7 @@ def draw(card: Card, roll: datasets.Dataset) -> None:
 def draw_overview() -> None:
     """Write the README's picture: a holed roll, unfolded by eight methods."""
     roll = datasets.swiss_roll(1500, height=demo.ROLL_HEIGHT, hole=True)
-    cards = {card.name: card for card in methods()}
+    cards = {card.name: card for card in list_methods()}
     results = list(demo.unfold(roll, [cards[name] for name in OVERVIEW]))
     demo.draw("Swiss roll with a hole", roll, results, FOLDER / "holed_roll.png")
 
@@ -147,7 +147,7 @@ def main(names: list[str]) -> None:
     FOLDER.mkdir(exist_ok=True)
     roll = datasets.swiss_roll(POINTS, hole=True)
     warnings.simplefilter("ignore")
-    for card in methods():
+    for card in list_methods():
         if not names or card.name in names:
             draw(card, datasets.swiss_roll(FEWER[card.name], hole=True) if card.name in FEWER else roll)
     if not names or "overview" in names:

@@ -8,7 +8,7 @@ from scipy.spatial import cKDTree
 
 from harness import Lab, Reason, experiment, main
 from layouts import draw_layouts
-from manifoldry import FastMVU, TesseraMap, quality
+from manifoldry import FastMVU, TesseraMap, metrics
 from rules import at_least, at_most, no_less
 
 N_TRAIN, N_TEST = 15_000, 30_000
@@ -67,7 +67,7 @@ def cities(lab: Lab) -> None:
 
 
 def _change(X: NDArray, Y: NDArray) -> float:
-    return quality.distance_deviation(X, Y, n_neighbors=N_NEIGHBORS, sample=2000)
+    return metrics.distance_deviation(X, Y, n_neighbors=N_NEIGHBORS, sample=2000)
 
 
 def _off(X: NDArray, old: NDArray, cities: NDArray, placed: NDArray) -> NDArray:

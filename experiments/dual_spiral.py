@@ -7,7 +7,7 @@ from scipy.spatial import cKDTree
 
 from harness import Lab, experiment, main
 from layouts import UNFOLDED, draw_layouts, error, onto, scales_changed
-from manifoldry import LLE, LPP, LTSA, MVU, PCA, Isomap, KernelLPP, KernelPCA, LinearLTSA, TesseraMap, datasets, quality
+from manifoldry import LLE, LPP, LTSA, MVU, PCA, Isomap, KernelLPP, KernelPCA, LinearLTSA, TesseraMap, datasets, metrics
 from rules import about, at_least, at_most
 
 WIDTH, SIGMA = 2.0, 0.5
@@ -76,7 +76,7 @@ def _judge(lab: Lab, layouts: dict, truth: np.ndarray) -> None:
     lab.claim("affine error of Isomap over that of LLE", better, at_most(1.0, "relatively better"))
     collapsed = _collapsed(layouts["LLE"], truth)
     lab.claim("share of points collapsed by LLE", collapsed, at_least(0.05, "collapsed segments of the manifold"))
-    kept = quality.trustworthiness(truth, layouts["LTSA"], n_neighbors=6)
+    kept = metrics.trustworthiness(truth, layouts["LTSA"], n_neighbors=6)
     lab.claim("trustworthiness of LTSA on the sheet", kept, at_least(0.95, "meaningful"))
     changed = scales_changed(layouts["LTSA"], truth)
     lab.claim("scales of LTSA, one axis over the other", changed, at_least(1.25, "has not preserved the scales"))

@@ -8,11 +8,11 @@ import numpy as np
 
 from clusterings import digits, fitted
 from harness import Lab, Reason, experiment, main
-from manifoldry import quality
-from manifoldry.clusters.alternation import Outcome, Problem, alternate, compact
-from manifoldry.clusters.geodesics import graph_geodesics
-from manifoldry.run import Run
-from manifoldry.values import NeighborGraph
+from manifoldry import metrics
+from manifoldry._core.run import Run
+from manifoldry._core.values import NeighborGraph
+from manifoldry.methods.clusters._alternation import Outcome, Problem, alternate, compact
+from manifoldry.methods.clusters._geodesics import graph_geodesics
 from rules import at_least, at_most, equals, in_order, least, no_more
 
 SOURCE_ERROR = {"LDLC": 51.2, "MPPCA": 51.4, "VQPCA": 51.3}
@@ -35,8 +35,8 @@ def four_digits(lab: Lab) -> None:
     settings["n_init"] = N_INIT
     models = {name: fitted(lab, name, X, **settings) for name in SOURCE_PURITY}
     error = {name: model.reconstruction_error_ / 1000 for name, model in models.items()}
-    purity = {name: quality.purity(model.labels_, y) for name, model in models.items()}
-    nmi = {name: quality.nmi(model.labels_, y) for name, model in models.items()}
+    purity = {name: metrics.purity(model.labels_, y) for name, model in models.items()}
+    nmi = {name: metrics.nmi(model.labels_, y) for name, model in models.items()}
     with lab.fitted("gray values in [0, 1] and the error summed over the images in thousands, which come nearest"):
         lab.claim("error of LDLC", error["LDLC"], at_most(SOURCE_ERROR["LDLC"]))
     lab.claim("error of the methods", error, least("LDLC", "LDLC has the best"))

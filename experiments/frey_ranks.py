@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness import Lab, experiment, main
-from manifoldry import IPA, LDLC, PCA, quality
+from manifoldry import IPA, LDLC, PCA, metrics
 from rules import Rule, at_least, at_most, equals
 
 RANKS = range(2, 8)
@@ -44,8 +44,8 @@ def frey_ranks(lab: Lab) -> None:
     lab.claim("share of variance in two dimensions, r = 2", float(found[2][:2].sum()), at_least(0.80))
     lab.claim("rank, r = 7 (8 in the text)", ranks[-1], at_most(14, within=0))
     lab.claim("share of variance in seven dimensions, r = 7", float(found[7][:7].sum()), at_least(0.90))
-    kept = quality.trustworthiness(X, models[2].embedding_, n_neighbors=12)
-    flat = quality.trustworthiness(X, PCA(n_components=2).fit_transform(X), n_neighbors=12)
+    kept = metrics.trustworthiness(X, models[2].embedding_, n_neighbors=12)
+    flat = metrics.trustworthiness(X, PCA(n_components=2).fit_transform(X), n_neighbors=12)
     together = at_least(flat, "similar moods are gathered together")
     lab.claim("trustworthiness, r = 2 (asked: that of PCA)", kept, together)
     for name, theirs in SOURCE_SECONDS.items():

@@ -6,7 +6,7 @@ import numpy as np
 
 from harness import Lab, Reason, experiment, main
 from layouts import draw_layouts
-from manifoldry import PCA, FastMVU, TesseraMap, quality
+from manifoldry import PCA, FastMVU, TesseraMap, metrics
 from rules import at_least, at_most, no_more
 
 TRAIN, TESSERAE, N_NEIGHBORS = 965, 36, 6
@@ -59,7 +59,7 @@ def frey_tesserae(lab: Lab) -> None:
 
 
 def _kept(X: np.ndarray, Y: np.ndarray) -> float:
-    return quality.trustworthiness(X, Y, n_neighbors=12)
+    return metrics.trustworthiness(X, Y, n_neighbors=12)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from scipy.spatial import cKDTree
 from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 
-from manifoldry import KMeans, quality
+from manifoldry import KMeans, metrics
 
 MEASURES = {"knn_error": "KNN intersection error", "mrre_x": "MRRE of X", "mrre_y": "MRRE of Y"}
 
@@ -21,12 +21,12 @@ UNFOLDED = 0.1
 
 def error(Y: NDArray[Any], truth: NDArray[Any], kind: str = "rigid") -> float:
     """Return the root mean square error after the best map of a kind, in units of the truth's spread."""
-    return float(np.sqrt(quality.procrustes(Y, truth, kind=kind).error))
+    return float(np.sqrt(metrics.procrustes(Y, truth, kind=kind).error))
 
 
 def onto(Y: NDArray[Any], truth: NDArray[Any]) -> Callable[[NDArray[Any]], NDArray[Any]]:
     """Return the rigid map that lays Y on the truth, for other points too."""
-    fit = quality.procrustes(Y, truth)
+    fit = metrics.procrustes(Y, truth)
     return lambda Z: Z @ fit.matrix + fit.shift
 
 
@@ -66,7 +66,7 @@ def told_apart(Y: NDArray[Any], labels: NDArray[Any], n_neighbors: int = 1) -> f
 
 def curves(X: NDArray[Any], Y: NDArray[Any], sizes: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """Return the three errors of neighborhoods over their size."""
-    found = quality.rank_measures(X, Y, n_neighbors=sizes)
+    found = metrics.rank_measures(X, Y, n_neighbors=sizes)
     return {measure: np.asarray(getattr(found, measure)) for measure in MEASURES}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness import Lab, experiment, main
-from manifoldry import PCA, TesseraMap, quality
+from manifoldry import PCA, TesseraMap, metrics
 from rules import equals, shown
 
 N_PER_DIGIT = 600
@@ -19,8 +19,8 @@ def ten_digits(lab: Lab) -> None:
     for digit in range(10):
         X = data.X[np.flatnonzero(labels == digit)[:N_PER_DIGIT]] / 255
         layouts.append(TesseraMap(n_components=2, n_patches=10, n_neighbors=6).fit_transform(X))
-        kept.append(quality.trustworthiness(X, layouts[-1], n_neighbors=12))
-        linear.append(quality.trustworthiness(X, PCA(n_components=2).fit_transform(X), n_neighbors=12))
+        kept.append(metrics.trustworthiness(X, layouts[-1], n_neighbors=12))
+        linear.append(metrics.trustworthiness(X, PCA(n_components=2).fit_transform(X), n_neighbors=12))
     better = sum(ours >= flat for ours, flat in zip(kept, linear, strict=True))
     lab.claim("digits whose neighbors are kept at least as well as by PCA", better, equals(10, "all ten are unfolded"))
     lab.note(f"Trustworthiness: {shown(kept)}; of PCA: {shown(linear)}. The source shows pictures and states no sizes.")

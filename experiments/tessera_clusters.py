@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from clusterings import digits, draw_lines, fitted
 from harness import Lab, Reason, experiment, main
 from layouts import UNFOLDED, error
-from manifoldry import TesseraMap, datasets, quality
+from manifoldry import TesseraMap, datasets, metrics
 from rules import AS_GOOD, about, at_least, at_most, greatest, in_order, least, no_less, no_more
 
 HEIGHT = 11.0
@@ -140,8 +140,8 @@ def _measured(lab: Lab, X: NDArray, words: dict, *, r: int, n_clusters: int, pre
         found[name] = {
             "loss": float(shares[r:].sum()),
             "rank": int((shares > MIN_SHARE).sum()),
-            "error": quality.distance_error(X, tessera.embedding_, n_neighbors=N_NEIGHBORS),
-            "stretch": quality.stretch(X, tessera.embedding_, n_neighbors=N_NEIGHBORS),
+            "error": metrics.distance_error(X, tessera.embedding_, n_neighbors=N_NEIGHBORS),
+            "stretch": metrics.stretch(X, tessera.embedding_, n_neighbors=N_NEIGHBORS),
             "bound": -tessera.certificate_.bound,
             "shares": shares,
             "Y": tessera.embedding_,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clusterings import FASTEST, digits, fitted, mean_error, without_graph
 from harness import Lab, experiment, main
-from manifoldry import AffinityPropagation, quality
+from manifoldry import AffinityPropagation, metrics
 from rules import about, at_least, at_most, greatest, in_order, least
 
 SOURCE_SECONDS = {
@@ -56,8 +56,8 @@ def three_digits(lab: Lab) -> None:
     }
     seconds = {name: lab.core_seconds[name] for name in models}
     error = {name: mean_error(model) for name, model in models.items()}
-    purity = {name: quality.purity(model.labels_, y) for name, model in models.items()}
-    nmi = {name: quality.nmi(model.labels_, y) for name, model in models.items()}
+    purity = {name: metrics.purity(model.labels_, y) for name, model in models.items()}
+    nmi = {name: metrics.nmi(model.labels_, y) for name, model in models.items()}
     for name, theirs in SOURCE_SECONDS.items():
         settings = {"n_clusters": 19, "n_components": 5, "n_neighbors": 8}
         once = without_graph(lab, name, X, theirs, **settings) if name == "k-medoids" else None

@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 from clusterings import digits, fitted
 from harness import Lab, experiment, main
 from layouts import told_apart
-from manifoldry import PCA, quality
+from manifoldry import PCA, metrics
 from rules import at_least, at_most, greatest
 
 N_EACH, N_SIMILAR = 500, 50
@@ -38,7 +38,7 @@ def two_digits(lab: Lab) -> None:
     settings = {"n_clusters": N_CLUSTERS, "n_components": 2, "n_neighbors": 8}
     models = {name: fitted(lab, name, shape, **settings) for name in METHODS}
     alone = fitted(lab, "LDLC", shape, split=True, **settings)
-    purity = {name: quality.purity(model.labels_, y) for name, model in models.items()}
+    purity = {name: metrics.purity(model.labels_, y) for name, model in models.items()}
     torn = {name: int(model.n_nonlocalized_) for name, model in models.items()}
     lab.claim("VQPCA: clusters in several parts", torn["VQPCA"], at_least(1, "non-localized clustering"))
     with lab.fitted(

@@ -6,7 +6,7 @@ import numpy as np
 
 from clusterings import fitted, mean_error, single_starts, standard
 from harness import Lab, experiment, main
-from manifoldry import quality
+from manifoldry import metrics
 from rules import at_least, at_most, in_order, least, shown
 
 SOURCE_ERROR = {"LDLC": 2.8722, "MPPCA": 2.8793, "VQPCA": 2.8295}
@@ -32,8 +32,8 @@ def wine_type(lab: Lab) -> None:
     starts = single_starts(lab, "MPPCA", X, lab.starts, **SETTINGS)
     models["MPPCA"] = min(starts, key=mean_error)
     error = {name: 10 * mean_error(model) for name, model in models.items()}
-    purity = {name: quality.purity(model.labels_, data.labels) for name, model in models.items()}
-    nmi = {name: quality.nmi(model.labels_, data.labels) for name, model in models.items()}
+    purity = {name: metrics.purity(model.labels_, data.labels) for name, model in models.items()}
+    nmi = {name: metrics.nmi(model.labels_, data.labels) for name, model in models.items()}
     with lab.fitted(CHOSEN, no_evidence="one of twenty normalizations, an unexplained factor, and a chosen start"):
         lab.claim("error of LDLC", error["LDLC"], at_most(SOURCE_ERROR["LDLC"]))
         lab.claim("purity of LDLC", purity["LDLC"], at_least(SOURCE_PURITY["LDLC"]))
@@ -44,7 +44,7 @@ def wine_type(lab: Lab) -> None:
         lab.claim("purity of the methods", purity, in_order(SOURCE_PURITY))
         lab.claim("NMI of the methods", nmi, in_order(SOURCE_NMI))
     likeliest = max(starts, key=lambda model: model.log_likelihood_)
-    of_likeliest = quality.purity(likeliest.labels_, data.labels)
+    of_likeliest = metrics.purity(likeliest.labels_, data.labels)
     lab.note(
         f"MPPCA's likeliest start, which the class keeps, has error {shown(10 * mean_error(likeliest))} and purity "
         f"{shown(of_likeliest)}, and would break the order if that is above LDLC's."

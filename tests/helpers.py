@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from manifoldry.base.advice import certificates_of
-from manifoldry.base.advice import problems as found_problems
-from manifoldry.choosing.auto import AutoEmbedding
-from manifoldry.neighbors.graph import symmetrize
-from manifoldry.neighbors.sample import Sample
-from manifoldry.neighbors.search import NeighborRule, neighbor_graph
-from manifoldry.quality import procrustes
-from manifoldry.registry import Card
-from manifoldry.run import Run
-from manifoldry.values import NeighborGraph
+from manifoldry._core.registry import Card
+from manifoldry._core.run import Run
+from manifoldry._core.values import NeighborGraph
+from manifoldry.evaluation.metrics import procrustes
+from manifoldry.evaluation.selection._auto import AutoEmbedding
+from manifoldry.graph._operations import symmetrize
+from manifoldry.graph._sample import Sample
+from manifoldry.graph._search import NeighborRule, neighbor_graph
+from manifoldry.methods._base._advice import certificates_of
+from manifoldry.methods._base._advice import problems as found_problems
 
 AUTO = Card(
     name="AutoEmbedding",

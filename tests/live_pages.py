@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from manifoldry.apps.explore import ExploreServer
-from manifoldry.tables import Table
+from manifoldry.cli._explore import ExploreServer
+from manifoldry.data._tables import Table
 
 N = 120
 

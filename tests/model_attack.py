@@ -148,7 +148,7 @@ def renumbered(members, document):
 
 def npy_bytes(array):
     """Return an array in numpy's format, as a member of a model file has it."""
-    from manifoldry.storage.container import array_head
+    from manifoldry.data._models.files import array_head
 
     return array_head(array.dtype.str, list(array.shape)) + array.tobytes()
 
@@ -194,7 +194,7 @@ def new_points(path):
 
 def outcome(path, Q):
     """Load and use a file; return what happened in a word, and in full."""
-    from manifoldry.storage import load_model
+    from manifoldry.data._models import load_model
 
     try:
         model = load_model(path)
@@ -225,7 +225,7 @@ def spoken_inside(error):
 
 def assert_bounds_checked():
     """Read beyond the end of an array in a compiled loop, which must raise an IndexError."""
-    from manifoldry.compiled.kernel import kernel
+    from manifoldry._core.kernel import kernel
 
     entry = kernel("float64(float64[::1], int64)")(lambda a, i: a[i])
     try:

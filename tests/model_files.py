@@ -13,8 +13,8 @@ from dataclasses import fields, is_dataclass
 import numpy as np
 from scipy.sparse import issparse
 
-from manifoldry.storage import names
-from manifoldry.storage.container import DIGEST_LENGTH, DOCUMENT
+from manifoldry.data._models import classes as names
+from manifoldry.data._models.files import DIGEST_LENGTH, DOCUMENT
 
 SILENT_EVENTS = ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "exec", "compile", "marshal.loads")
 """Events of the interpreter that no load may cause: programs started, code compiled, read or run."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from manifoldry.report.contents import Report, ReportChart, ReportPanel, ReportScale
+from manifoldry.viz._report.contents import Report, ReportChart, ReportPanel, ReportScale
 
 KINDS = np.array(["apple", "", "cherry", "damson"])
 

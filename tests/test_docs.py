@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 import manifoldry
-from manifoldry.registry import methods
+from manifoldry._core.registry import list_methods
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "manifoldry"
-CARDS = methods()
+CARDS = list_methods()
 CITED = re.compile(r"\b[a-z]+(?:1[89]|20)\d\d[a-z]?\b")
 """A key: surname and year."""
 TEXTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
@@ -192,7 +192,7 @@ def test_the_readme_counts_the_methods():
 
 
 def test_a_callback_is_described_without_the_ways_of_another_method():
-    from manifoldry.apps.docstrings import parameter_entries
+    from manifoldry.cli._parameters import parameter_entries
 
     for card in CARDS:
         text = parameter_entries(card.cls).get("callback", ("", ""))[1]

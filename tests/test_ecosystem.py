@@ -24,7 +24,7 @@ from manifoldry import (
     compare,
     diagnose,
     embed_anndata,
-    quality,
+    metrics,
     score,
     transform_anndata,
 )
@@ -196,7 +196,7 @@ def test_clusters_of_scanpy_are_found_on_the_graph():
     cells = make_cells()
     embed_anndata(cells, clone(SMALL_UMAP))
     sc.tl.leiden(cells, neighbors_key="umap_neighbors", flavor="igraph", n_iterations=2, resolution=0.1)
-    assert quality.purity(cells.obs["leiden"].cat.codes.to_numpy(), LABELS) > 0.95
+    assert metrics.purity(cells.obs["leiden"].cat.codes.to_numpy(), LABELS) > 0.95
 
 
 def test_the_transformer_gives_scanpy_its_own_graph():
@@ -240,11 +240,11 @@ def test_topics_are_found_with_a_method_in_place_of_umap(model):
     documents = [" ".join(rng.choice(WORDS[label], 8)) for label in LABELS]
     topics = bertopic.BERTopic(umap_model=model, hdbscan_model=SklearnKMeans(3, n_init=3, random_state=0))
     found, _ = topics.fit_transform(documents, X)
-    assert quality.purity(np.asarray(found), LABELS) == 1.0
+    assert metrics.purity(np.asarray(found), LABELS) == 1.0
     again, _ = topics.transform(documents[:20], X[:20])
     np.testing.assert_array_equal(again, found[:20])
     supervised, _ = topics.fit_transform(documents, X, y=LABELS)
-    assert quality.purity(np.asarray(supervised), LABELS) == 1.0
+    assert metrics.purity(np.asarray(supervised), LABELS) == 1.0
 
 
 # Frames
@@ -383,7 +383,7 @@ def test_arrays_of_other_libraries_are_copied_to_the_host(kind):
     labels = LDLC(n_clusters=3).fit(given).labels_
     np.testing.assert_array_equal(labels, LDLC(n_clusters=3).fit(single).labels_)
     assert KNeighborsTransformer(n_neighbors=3).fit_transform(given).shape == (150, 150)
-    assert quality.trustworthiness(given, given) == 1.0
+    assert metrics.trustworthiness(given, given) == 1.0
 
 
 @pytest.mark.parametrize("kind", ["card", "cupy"])

@@ -9,7 +9,7 @@ INTERRUPTED_EARLY = 130
 def run() -> int:
     """Load the command line, run it on the arguments of the process, and return its exit code."""
     try:
-        from manifoldry.apps.cli import main
+        from manifoldry.cli._commands import main
 
         return main()
     except KeyboardInterrupt:

@@ -114,7 +114,7 @@ def test_slow_methods_get_fewer_rows_and_unknown_names_are_refused(real):
         ("digits", "EAT", real.MAX_ROWS["EAT"]),
         ("fashion_20000", "PCA", 20_000),
     ]
-    assert set(real.MAX_ROWS) < set(manifoldry.registry.METHODS)
+    assert set(real.MAX_ROWS) < set(manifoldry._core.registry.METHODS)
     assert real.chosen("TSNE,PCA", ["PCA", "UMAP", "TSNE"]) == ["PCA", "TSNE"]
     with pytest.raises(SystemExit, match="tsne"):
         real.chosen("tsne", ["TSNE"])

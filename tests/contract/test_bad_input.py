@@ -8,9 +8,9 @@ import pytest
 
 import manifoldry
 from helpers import AUTO, among
-from manifoldry.run import Run
+from manifoldry._core.run import Run
 
-CARDS = (*manifoldry.methods(), AUTO)
+CARDS = (*manifoldry.list_methods(), AUTO)
 OWN = [card for card in CARDS if not card.wrapped]
 GRAPHS = [card for card in OWN if "graph" in card.gives]
 MEASURED = [card for card in OWN if "metric" in inspect.signature(card.cls).parameters]

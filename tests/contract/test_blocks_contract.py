@@ -14,13 +14,13 @@ from scipy.stats import hypergeom
 
 import manifoldry
 from helpers import AUTO, among, bent_sheet, in_new_process, make
-from manifoldry.base.blockwise import seen_size
-from manifoldry.blocks import RowBlocks, row_blocks
+from manifoldry.data._chunked import RowBlocks, row_blocks
+from manifoldry.methods._base._chunks import seen_size
 
 da = pytest.importorskip("dask.array")
 
 N_ROWS, N_SAMPLED, BLOCK_ROWS = 90, 60, 16
-CARDS = (*manifoldry.methods(), AUTO, *manifoldry.clusterings())
+CARDS = (*manifoldry.list_methods(), AUTO, *manifoldry.list_clusterings())
 FITTED = [card for card in CARDS if card.cls._blockwise.kind != "no"]
 SAMPLED = [card for card in CARDS if card.cls._blockwise.kind == "sample"]
 REFUSED = [card for card in CARDS if card.cls._blockwise.kind == "no"]
@@ -33,8 +33,8 @@ X = np.abs(bent_sheet(N_ROWS)) + 0.1  # of both signs some methods take none
 def _small():
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        patch.setattr("manifoldry.blocks.rows.MIN_BLOCK_ROWS", BLOCK_ROWS)
-        patch.setattr("manifoldry.blocks.rows.MAX_BLOCK_ROWS", BLOCK_ROWS)
+        patch.setattr("manifoldry._core.chunks.MIN_BLOCK_ROWS", BLOCK_ROWS)
+        patch.setattr("manifoldry._core.chunks.MAX_BLOCK_ROWS", BLOCK_ROWS)
         for card in FITTED:
             patch.setattr(card.cls, "_blockwise", replace(card.cls._blockwise, n_rows=N_SAMPLED))
         yield
@@ -144,7 +144,7 @@ def test_what_cannot_be_fitted_names_what_can(card):
 
 @among([card for card in CARDS if "metric" in inspect.signature(card.cls).parameters])
 def test_pairs_are_refused(card):
-    words = "precomputed" if card in manifoldry.clusterings() else "all pairs in memory|cannot be fitted"
+    words = "precomputed" if card in manifoldry.list_clusterings() else "all pairs in memory|cannot be fitted"
     with pytest.raises(ValueError, match=words):
         make(card, metric="precomputed").fit(stream())
 
@@ -182,7 +182,7 @@ def test_frames_are_not_gathered(card):
 
 
 def test_a_sample_of_wide_rows_is_bounded(monkeypatch):
-    monkeypatch.setattr("manifoldry.base.blockwise.MAX_SAMPLE_ENTRIES", 40 * X.shape[1] + 1)
+    monkeypatch.setattr("manifoldry.methods._base._chunks.MAX_SAMPLE_ENTRIES", 40 * X.shape[1] + 1)
     model = manifoldry.LPP(n_components=2, n_neighbors=5).fit(stream())
     assert len(model.sampled_rows_) == 40
     assert "# Fitted to a sample of 40 of 90 rows; transform places the others." in repr(model)

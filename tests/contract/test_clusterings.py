@@ -15,11 +15,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import manifoldry
 from helpers import among, bent_sheet, make
-from manifoldry import quality
-from manifoldry.run import Run
+from manifoldry import metrics
+from manifoldry._core.run import Run
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-CARDS = manifoldry.clusterings()
+CARDS = manifoldry.list_clusterings()
 COUNTED = [card for card in CARDS if "n_clusters" in inspect.signature(card.cls).parameters]
 STARTED = [card for card in CARDS if "n_init" in inspect.signature(card.cls).parameters]
 
@@ -80,9 +80,9 @@ def test_errors_and_connectedness_agree_with_the_measures_of_quality(card):
     model = make(card).fit(X)
     total = float(np.square(X - X.mean(axis=0)).sum())
     # Sums of 60 x 4 squares by two routes, each within a few hundred roundings of the total.
-    assert abs(model.reconstruction_error_ - quality.subspace_error(X, model.labels_, 1)) <= 1e-12 * total
+    assert abs(model.reconstruction_error_ - metrics.subspace_error(X, model.labels_, 1)) <= 1e-12 * total
     assert abs(model.reconstruction_errors_.sum() - model.reconstruction_error_) <= 1e-12 * total
-    assert np.array_equal(np.flatnonzero(~model.localized_), quality.nonlocalized(model.labels_, model.graph_))
+    assert np.array_equal(np.flatnonzero(~model.localized_), metrics.nonlocalized(model.labels_, model.graph_))
     assert model.n_nonlocalized_ == np.count_nonzero(~model.localized_)
 
 

@@ -19,9 +19,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import manifoldry
 from helpers import AUTO, among, bent_sheet, make
-from manifoldry import quality
+from manifoldry import metrics
 
-CARDS = (*manifoldry.methods(), AUTO)
+CARDS = (*manifoldry.list_methods(), AUTO)
 OWN = [card for card in CARDS if not card.wrapped]
 MEASURED = [card for card in OWN if "metric" in inspect.signature(card.cls).parameters]
 SPARSE = [card for card in OWN if card.cls().__sklearn_tags__().input_tags.sparse]
@@ -57,7 +57,7 @@ def suited(card, X):
 
 def same_shape(A, B):
     """Relative difference of two layouts up to a rigid motion."""
-    return np.sqrt(quality.procrustes(A, B).error)
+    return np.sqrt(metrics.procrustes(A, B).error)
 
 
 def agreement(model):

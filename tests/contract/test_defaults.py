@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from manifoldry import datasets, load
-from manifoldry.registry import clusterings, methods
+from manifoldry._core.registry import list_clusterings, list_methods
 
 ROLL = datasets.swiss_roll(80, random_state=3).X
 CLASSES = np.arange(len(ROLL)) % 2
 
 
-@pytest.mark.parametrize("card", [*methods(), *clusterings()], ids=lambda card: card.name)
+@pytest.mark.parametrize("card", [*list_methods(), *list_clusterings()], ids=lambda card: card.name)
 def test_a_default_fit_embeds_new_rows_and_survives_a_file(card, tmp_path):
     X = np.abs(ROLL) if card.name == "NMF" else ROLL
     model = card.cls()
@@ -26,7 +26,7 @@ def test_a_default_fit_embeds_new_rows_and_survives_a_file(card, tmp_path):
     np.testing.assert_array_equal(getattr(loaded, call)(X[:5]), getattr(model, call)(X[:5]))
 
 
-@pytest.mark.parametrize("card", methods(), ids=lambda card: card.name)
+@pytest.mark.parametrize("card", list_methods(), ids=lambda card: card.name)
 def test_a_method_has_two_components_which_may_be_given_by_position(card):
     first = next(iter(inspect.signature(card.cls).parameters.values()))
     assert (first.name, first.kind) == ("n_components", inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -36,7 +36,7 @@ def test_a_method_has_two_components_which_may_be_given_by_position(card):
         card.cls(2, 3)
 
 
-@pytest.mark.parametrize("card", clusterings(), ids=lambda card: card.name)
+@pytest.mark.parametrize("card", list_clusterings(), ids=lambda card: card.name)
 def test_a_clustering_may_be_given_its_number_of_clusters_by_position(card):
     parameters = inspect.signature(card.cls).parameters
     by_position = [name for name, each in parameters.items() if each.kind is each.POSITIONAL_OR_KEYWORD]

@@ -25,13 +25,13 @@ from manifoldry import (
     Isomap,
     KMeans,
     SpectralClustering,
-    clusterings,
-    methods,
+    list_clusterings,
+    list_methods,
 )
-from manifoldry.base import Embedder, estimator
-from manifoldry.base.advice import problems
-from manifoldry.values import Certificate, Embedding
-from manifoldry.warnings import remark, warn
+from manifoldry._core.values import Certificate, Embedding
+from manifoldry._core.warnings import remark, warn
+from manifoldry.methods._base import Embedder, estimator
+from manifoldry.methods._base._advice import problems
 
 RNG = np.random.default_rng(3)
 CLOUD = RNG.normal(size=(60, 5)) * [4, 3, 2, 1, 1]
@@ -59,7 +59,7 @@ def caught_in(model, X, y=None):
     return [each for each in caught if issubclass(each.category, UserWarning)]
 
 
-@among((*methods(), *clusterings()))
+@among((*list_methods(), *list_clusterings()))
 def test_a_fit_warns_at_most_once_and_of_its_first_finding(card):
     warned = 0
     for name, X in nasty_inputs().items():

@@ -19,7 +19,7 @@ import manifoldry
 from helpers import AUTO, among, bent_sheet, make
 from manifoldry import datasets
 
-METHODS, CLUSTERINGS = (*manifoldry.methods(), AUTO), manifoldry.clusterings()
+METHODS, CLUSTERINGS = (*manifoldry.list_methods(), AUTO), manifoldry.list_clusterings()
 BORROWED = [card for card in METHODS if card.wrapped]
 MEASURED = [card for card in (*METHODS, *CLUSTERINGS) if "metric" in inspect.signature(card.cls).parameters]
 DISTANCES = [card for card in METHODS if card in MEASURED and card is not AUTO]  # which has no settings of a metric
@@ -347,4 +347,4 @@ def test_counts_of_datasets(value):
 
 def test_measures_of_quality_refuse_masked_layouts():
     with pytest.raises(ValueError, match="Y is a masked array with 2 of its 120 entries masked"):
-        manifoldry.quality.trustworthiness(sheet(), masked(3, 7), n_neighbors=5)
+        manifoldry.metrics.trustworthiness(sheet(), masked(3, 7), n_neighbors=5)

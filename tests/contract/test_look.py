@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from helpers import problems
-from manifoldry import PCA, datasets, methods
-from manifoldry.base import Embedder, estimator
-from manifoldry.values import Embedding
+from manifoldry import PCA, datasets, list_methods
+from manifoldry._core.values import Embedding
+from manifoldry.methods._base import Embedder, estimator
 
 RNG = np.random.default_rng(0)
 CLOUD = RNG.normal(size=(400, 6)) * [4, 3, 2, 1, 1, 1]
@@ -118,7 +118,7 @@ def test_few_points_are_left_in_peace():
     assert look_at(np.zeros((29, 2)), CLOUD[:29]) == ""
 
 
-@pytest.mark.parametrize("card", methods(), ids=lambda card: card.name)
+@pytest.mark.parametrize("card", list_methods(), ids=lambda card: card.name)
 def test_every_method_answers(card):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -130,13 +130,13 @@ def test_every_method_answers(card):
 
 @pytest.mark.parametrize("name", ["IPA", "Isomap", "LTSA", "TesseraMap", "HessianEigenmaps", "TSNE", "UMAP"])
 def test_an_unrolled_sheet_is_left_in_peace(name):
-    card = next(card for card in methods() if card.name == name)
+    card = next(card for card in list_methods() if card.name == name)
     assert problems(card.cls().fit(datasets.swiss_roll(1000).X)) == ()
 
 
 def test_pieces_left_out_are_not_looked_at():
     X = np.r_[CLOUD, 1000 + CLOUD[:40]]
-    model = next(card for card in methods() if card.name == "Isomap").cls(disconnected="largest").fit(X)
+    model = next(card for card in list_methods() if card.name == "Isomap").cls(disconnected="largest").fit(X)
     assert np.isnan(model.embedding_[400:]).all()
     (sentence,) = model.diagnostics_["advice"]
     assert "40 points outside the largest have no coordinates" in sentence

@@ -5,11 +5,11 @@ import pytest
 from sklearn.neighbors import kneighbors_graph
 
 from helpers import among, bent_sheet, make
-from manifoldry.base import Embedder, GraphEmbedder, estimator
-from manifoldry.registry import methods
-from manifoldry.values import Embedding, NeighborGraph
+from manifoldry._core.registry import list_methods
+from manifoldry._core.values import Embedding, NeighborGraph
+from manifoldry.methods._base import Embedder, GraphEmbedder, estimator
 
-GRAPHS = [card for card in methods() if getattr(card.cls, "_takes_graphs", False)]
+GRAPHS = [card for card in list_methods() if getattr(card.cls, "_takes_graphs", False)]
 
 
 class Mapless(Embedder):

@@ -10,10 +10,10 @@ from scipy.spatial.distance import cdist
 
 import manifoldry
 from helpers import AUTO, among, bent_sheet, make
-from manifoldry.neighbors.search import NeighborIndex, NeighborRule
-from manifoldry.run import Run
+from manifoldry._core.run import Run
+from manifoldry.graph._search import NeighborIndex, NeighborRule
 
-METHODS, CLUSTERINGS = (*manifoldry.methods(), AUTO), manifoldry.clusterings()
+METHODS, CLUSTERINGS = (*manifoldry.list_methods(), AUTO), manifoldry.list_clusterings()
 DISTANCES = [card for card in METHODS if "metric" in inspect.signature(card.cls).parameters]
 SPARSE = [card for card in METHODS if card.cls().__sklearn_tags__().input_tags.sparse]
 

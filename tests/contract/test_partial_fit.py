@@ -166,7 +166,7 @@ def test_bad_rows_are_refused_in_a_sentence_and_change_nothing(model):
 
 
 def test_partial_fit_is_where_mathematics_gives_it():
-    able = {card.name for card in manifoldry.methods() if hasattr(card.cls, "partial_fit") and not card.wrapped}
+    able = {card.name for card in manifoldry.list_methods() if hasattr(card.cls, "partial_fit") and not card.wrapped}
     assert able == {by_name(model) for model in ALL_METHODS}
 
 
@@ -179,4 +179,4 @@ def test_a_roll_that_grows_stays_flat():
         model.partial_fit(roll.X[batch])
         widths.append(np.ptp(model.embedding_[:, 0]))
     assert (np.diff(widths) > 0).all()
-    assert manifoldry.quality.procrustes(model.embedding_, roll.truth[order]).error < 0.02
+    assert manifoldry.metrics.procrustes(model.embedding_, roll.truth[order]).error < 0.02

@@ -6,10 +6,10 @@ import scipy.sparse as sp
 
 import manifoldry
 from helpers import AUTO, among, bent_sheet, make
-from manifoldry.neighbors import KNeighborsTransformer
-from manifoldry.quality import reliability
+from manifoldry import KNeighborsTransformer
+from manifoldry.evaluation.metrics import reliability
 
-CARDS = (*manifoldry.methods(), AUTO, *manifoldry.clusterings())
+CARDS = (*manifoldry.list_methods(), AUTO, *manifoldry.list_clusterings())
 SPARSE = [card for card in CARDS if card.cls().__sklearn_tags__().input_tags.sparse]
 N = 30
 WORDS = "sparse matrix of shape .* build it again"

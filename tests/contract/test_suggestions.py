@@ -7,10 +7,10 @@ import pytest
 from sklearn.datasets import load_digits
 
 from manifoldry import datasets
-from manifoldry.registry import methods
-from manifoldry.solve.spectrum import Suggestion
+from manifoldry._core.registry import list_methods
+from manifoldry._numerics.elbow import Suggestion
 
-CARDS = {card.name: card for card in methods()}
+CARDS = {card.name: card for card in list_methods()}
 ASKED = {
     "PrincipalCurve": (1,),
     "PrincipalSurface": (1, 3),

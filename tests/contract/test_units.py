@@ -14,14 +14,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 import manifoldry
 from helpers import among, distances_by_differences, make, rigid_error
-from manifoldry.neighbors.faiss_ivf import FaissIVF
-from manifoldry.neighbors.nndescent import NNDescent
-from manifoldry.run import Run
-from manifoldry.values import NeighborGraph
+from manifoldry._core.run import Run
+from manifoldry._core.values import NeighborGraph
+from manifoldry.graph._faiss import FaissIVF
+from manifoldry.graph._nndescent import NNDescent
 
-METHODS = {card.name: card for card in manifoldry.methods()}
+METHODS = {card.name: card for card in manifoldry.list_methods()}
 OWN = [card for card in METHODS.values() if not card.wrapped]
-CLUSTERINGS = {card.name: card for card in manifoldry.clusterings()}
+CLUSTERINGS = {card.name: card for card in manifoldry.list_clusterings()}
 
 POWERS_OF_TWO = (2.0**-30, 2.0**30)
 POWERS_OF_TEN = {"wine": (1e-9, 1e9), "roll": (1e-9, 1e-6, 1e6, 1e9)}

@@ -1,5 +1,6 @@
 """What a type checker says about a user's file, and whether it knows every attribute that a fit leaves behind."""
 
+import inspect
 import os
 import re
 import shutil
@@ -12,10 +13,10 @@ import pytest
 
 import manifoldry
 from helpers import among, bent_sheet, make
-from manifoldry.registry import clusterings, methods
+from manifoldry._core.registry import list_clusterings, list_methods
 
 USER = Path(__file__).with_name("user.py")
-OURS = [card for card in (*methods(), *clusterings()) if not card.wrapped or card in clusterings()]
+OURS = [card for card in (*list_methods(), *list_clusterings()) if not card.wrapped or card in list_clusterings()]
 SOURCE = Path(manifoldry.__file__).parent.parent
 
 
@@ -46,7 +47,7 @@ def test_every_attribute_of_a_fit_is_declared_with_its_type(card):
         model = make(card).fit(bent_sheet(60))
     left = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
     source = "".join(
-        Path(manifoldry.__file__).parent.joinpath(*cls.__module__.split(".")[1:]).with_suffix(".py").read_text("utf-8")
+        Path(inspect.getsourcefile(cls)).read_text("utf-8")
         for cls in card.cls.__mro__
         if cls.__module__.startswith("manifoldry.")
     )

@@ -24,7 +24,7 @@ from manifoldry import (
     Spectrum,
     Trace,
     datasets,
-    quality,
+    metrics,
 )
 
 X: NDArray[np.float64] = np.random.default_rng(0).standard_normal((100, 5))
@@ -72,9 +72,9 @@ error: float = EAT().fit(X).error_
 labels: NDArray[np.int64] = LDLC(n_clusters=3).fit_predict(X)
 scores: NDArray[np.float64] = PCA(n_components=2).fit(X).embedding_
 roll: NDArray[np.float64] = datasets.swiss_roll(100).X
-figures: dict[str, float] = quality.score(X, Y)
-errors: dict[str, float] = quality.score(X, Y, sample=50).errors
-displacements: NDArray[np.float64] = quality.agreement(X, Y).displacements
+figures: dict[str, float] = metrics.score(X, Y)
+errors: dict[str, float] = metrics.score(X, Y, sample=50).errors
+displacements: NDArray[np.float64] = metrics.agreement(X, Y).displacements
 wrong: str = model.embedding_  # E: Incompatible types in assignment
 missing = model.embeding_  # E: "UMAP" has no attribute "embeding_"
 none = Isomap().fit(X).a_  # E: "Isomap" has no attribute "a_"

@@ -1,0 +1,370 @@
+"""Bad input is refused here, before any work: what came, what was needed, what to try."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from manifoldry._core.values import Array
+
+ASYMMETRY = 1e-8
+"""Relative difference of d_ij and d_ji that rounding alone explains (about 1e8 roundings of float64)."""
+
+MAX_SCALE = 1e60
+"""Maximum size of the data, and one over the minimum: squares of squared distances, of which sums over 1e60 entries and
+rounding errors are computed, stay in the range of double precision."""
+MAX_SINGLE_SCALE = 1e15
+"""The same for squares that are summed in single precision, as scikit-learn does: over 1e8 entries."""
+EXACT = 2.0**53
+"""Integers below are exact in double precision."""
+
+MAX_ROUNDING_SHARE = 1e-4
+"""Spacing of floating-point numbers at the data, as a share of their spread, above which distances have lost digits."""
+
+
+def integer(name: str, value: Any, low: int, high: int | None = None, because: str = "") -> int:
+    """Return ``value`` as an int in [low, high], or say what was wrong with it."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
+        raise ValueError(f"{name} must be an integer; got {value!r}.")
+    value = int(value)
+    if value < low or (high is not None and value > high):
+        span = f"at least {low}" if high is None else f"between {low} and {high}"
+        raise ValueError(f"{name} must be {span}{because}; got {value}.")
+    return value
+
+
+def number(name: str, value: Any, low: float, *, open_low: bool = False) -> float:
+    """Return ``value`` as a finite float at (or, if ``open_low``, above) ``low``, or say what was wrong."""
+    if not isinstance(value, numbers.Real) or isinstance(value, bool) or not np.isfinite(float(value)):
+        raise ValueError(f"{name} must be a finite number; got {value!r}.")
+    if value < low or (open_low and value == low):
+        raise ValueError(f"{name} must be {'above' if open_low else 'at least'} {low:g}; got {value}.")
+    return float(value)
+
+
+def choice(name: str, value: Any, options: Collection[str]) -> str:
+    """Return ``value`` if it is one of ``options``, or say what was wrong."""
+    if not isinstance(value, str) or value not in options:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}; got {value!r}.")
+    return value
+
+
+def metric(name: Any, extra: Collection[str]) -> None:
+    """Refuse what is neither a function nor the name of a metric that scikit-learn or we know."""
+    if callable(name):
+        return
+    if not isinstance(name, str):
+        raise ValueError(f"metric must be a name or a function of two rows; got {name!r}.")
+    if name == "euclidean" or name in extra:
+        return
+    from sklearn.neighbors import VALID_METRICS
+
+    # "matching" is scipy's other name of "hamming", which scikit-learn's distances take and its neighbors do not list.
+    known = ({*VALID_METRICS["brute"], "matching", "hellinger"} - {"precomputed"}) | {*extra}
+    if name not in known:
+        raise ValueError(f"metric must be one of {', '.join(sorted(known))}, or a function; got {name!r}.")
+
+
+def metric_params(name: Any, params: Any) -> None:
+    """Refuse settings that a metric with a name does not have; those of a function are its own affair."""
+    if not isinstance(name, str) or not params:
+        return
+    known = {
+        "minkowski": ("p",),
+        "mahalanobis": ("V", "VI"),
+        "seuclidean": ("V",),
+        "nan_euclidean": ("missing_values",),
+    }
+    unknown = [repr(word) for word in params if word not in (*known.get(name, ()), "w")]
+    if unknown:
+        may = ", ".join(repr(word) for word in (*known.get(name, ()), "w"))
+        raise ValueError(f"metric_params of metric={name!r} may hold {may}; got {', '.join(unknown)}.")
+
+
+class CheckedMetric:
+    """A metric that is a function: every answer must be a distance, for searches go wrong silently with any other."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, a: Any, b: Any, **params: Any) -> float:
+        """Return the distance of two rows, or say what came instead of one."""
+        answer = self.function(a, b, **params)
+        number = isinstance(answer, numbers.Real) or (isinstance(answer, np.ndarray) and answer.size == 1)
+        distance = float(np.asarray(answer).reshape(-1)[0]) if number else float("nan")
+        if not 0 <= distance < float("inf"):
+            raise ValueError(
+                f"metric must return a finite number of at least 0 for any two rows; the function returned {answer!r}."
+            )
+        return distance
+
+
+def n_components(value: Any, n_points: int) -> int:
+    """Return the target dimension; n points span at most n - 1 dimensions."""
+    return integer("n_components", value, 1, max(1, n_points - 1), f" for {n_points} points (at most n - 1)")
+
+
+def enough_points(n_points: int, least: int = 2, purpose: str = "an embedding") -> None:
+    """Refuse fewer points than an embedding, or what else is asked for, can be made of."""
+    if n_points < least:
+        noun = "sample" if n_points == 1 else "samples"
+        raise ValueError(f"At least {least} samples are needed for {purpose}; got {n_points} {noun}.")
+
+
+def unmasked(name: str, X: Any) -> None:
+    """Refuse a masked array with masked entries: no method leaves entries out."""
+    masked = int(np.ma.count_masked(X))
+    if masked:
+        raise ValueError(
+            f"{name} is a masked array with {masked} of its {X.size} entries masked; no method can leave entries out: "
+            f"fill them ({name}.filled(...)) or drop their rows or columns."
+        )
+
+
+def sparse_format(name: str, X: Any) -> None:
+    """Refuse a sparse matrix whose indices lead out of it: scipy and scikit-learn follow them without a check."""
+    if len(X.shape) != 2:
+        return  # which has its own error
+    rows, columns = X.shape
+    if X.format in ("csr", "csc", "bsr"):
+        block = getattr(X, "blocksize", (1, 1))
+        lines, width = rows // block[0], columns // block[1]
+        lines, width = (width, lines) if X.format == "csc" else (lines, width)
+        ends = X.indptr
+        sound = ends.dtype.kind == "i" and ends.shape == (lines + 1,) and ends[0] == 0 and (np.diff(ends) >= 0).all()
+        sound = sound and ends[-1] <= min(len(X.indices), len(X.data))
+        parts: tuple[Any, ...] = (X.indices[: ends[-1]],) if sound else ()
+        limits: tuple[int, ...] = (width,)
+    elif X.format == "dok":
+        parts, limits = tuple(np.array(list(X.keys()), dtype=np.int64).reshape(-1, 2).T), (rows, columns)
+        sound = True
+    elif X.format == "lil":
+        sound = [len(row) for row in X.rows] == [len(row) for row in X.data]
+        parts, limits = (np.array([column for row in X.rows for column in row], dtype=np.int64),), (columns,)
+    else:
+        parts, limits = (X.row, X.col) if X.format == "coo" else (), (rows, columns)
+        sound = all(len(part) == len(X.data) for part in parts) and len(getattr(X, "offsets", X.data)) == len(X.data)
+    for part, limit in zip(parts, limits, strict=False):
+        if part.size and (part.dtype.kind != "i" or part.min() < 0 or part.max() >= limit):
+            wrong = part.min() if part.min() < 0 else part.max()
+            raise ValueError(
+                f"{name} is a sparse matrix of shape {X.shape} with the index {wrong}, where indices from 0 to "
+                f"{limit - 1} are expected: build it again from its rows, columns and entries."
+            )
+    if not sound:
+        raise ValueError(
+            f"{name} is a sparse matrix of shape {X.shape} whose arrays do not have the lengths that this shape needs: "
+            "build it again from its rows, columns and entries."
+        )
+
+
+def distinct_points(X: Any) -> None:
+    """Refuse constant data: every row the same point, so there is nothing to unfold."""
+    first = X[:1]
+    same = abs(X - first[np.zeros(X.shape[0], dtype=int)]).max() == 0 if hasattr(X, "tocsr") else not np.any(X != first)
+    if same:
+        raise ValueError(
+            f"All {X.shape[0]} points are identical, so there is no shape to embed; check the columns of X."
+        )
+
+
+def integers_kept(table: Any, X: Any, names: Sequence[Any] | None = None) -> None:
+    """Refuse a column of different integers, in a table as it was given, that are all one number in ``X``.
+
+    Missing entries do not count. ``names`` are those of the columns; a data frame has its own. Where only some of their
+    digits are lost, `rounded_away` says so.
+    """
+    if hasattr(X, "tocsr") or not X.size or max(np.fmax.reduce(X, None), -np.fmin.reduce(X, None)) < EXACT:
+        return
+    high, low = np.fmax.reduce(X, axis=0), np.fmin.reduce(X, axis=0)
+    for j in np.flatnonzero((high == low) & (abs(high) >= EXACT)).tolist():
+        integers = [int(each) for each in _column(table, j) if isinstance(each, (int, np.integer))]
+        if not integers or max(integers) == min(integers):
+            continue
+        known = getattr(table, "columns", None) if names is None else names
+        name = j if known is None else repr(str(known[j]))
+        raise ValueError(
+            f"The integers of column {name} of X differ by at most {max(integers) - min(integers):,} and lie near "
+            f"{high[j]:.2g}, where numbers of type {X.dtype} are {np.spacing(abs(high[j])):,.0f} apart, so that all of "
+            f"them become one number: subtract the offset ({min(integers)}) first, or drop the column."
+        )
+
+
+def _column(table: Any, j: int) -> Any:
+    """Return the entries of a column of a data frame, array or list of rows as they were given."""
+    if hasattr(table, "iloc"):
+        return table.iloc[:, j].tolist()
+    return table.to_series(j).to_list() if hasattr(table, "to_series") else np.asarray(table, dtype=object)[:, j]
+
+
+def representable_scale(
+    X: Any, *, spread: float | None = None, squares: bool = False, limit: float = MAX_SCALE, what: str = "X"
+) -> None:
+    """Refuse numbers so large or so close to each other that powers of their differences leave the range of numbers.
+
+    ``spread`` is how far rows are apart (of a matrix of distances by default its largest entry); ``squares`` says that
+    the numbers are squares of lengths already, such as inner products.
+    """
+    entries = X.data if hasattr(X, "tocsr") else X
+    size = max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
+    spread = size if spread is None else spread
+    limit = limit**2 if squares else limit
+    if size > limit:
+        raise ValueError(
+            f"{what} holds values up to {size:.0e}, and powers of them overflow; divide it by {size:.0e}, or choose "
+            "another unit."
+        )
+    if 0 < spread < 1 / limit:
+        raise ValueError(
+            f"The values of {what} differ by at most {spread:.0e}, and powers of that vanish; divide {what} by "
+            f"{spread:.0e}, or choose another unit."
+        )
+
+
+def wrapped_parameters(estimator: Any) -> None:
+    """Refuse truth values and arrays as parameters of a class of scikit-learn, which passes them for numbers and words.
+
+    Its own checks count True as 1, and compare an array with each of the words that a parameter may be.
+    """
+    for name, value in estimator.get_params(deep=False).items():
+        admitted = estimator._parameter_constraints.get(name, [])
+        words = {one for one in admitted if isinstance(one, str)}
+        if isinstance(value, (bool, np.bool_)) and not words & {"boolean", "verbose"} and not _lists(admitted, value):
+            raise ValueError(f"{name} must not be a truth value; got {value}: give a number, or leave it out.")
+        if isinstance(value, np.ndarray) and value.ndim and "array-like" not in words and np.ndarray not in admitted:
+            raise ValueError(f"{name} must not be an array; got one of shape {value.shape}.")
+
+
+def _lists(admitted: Any, value: Any) -> bool:
+    """Tell whether the value is one of the listed options of a constraint of scikit-learn."""
+    return any(value is option for one in admitted for option in getattr(one, "options", ()))
+
+
+def column_spread(X: Any) -> float:
+    """Return the largest difference of two entries in a column, in double precision; of sparse rows, the largest."""
+    if hasattr(X, "tocsr"):
+        return float(abs(X).max())
+    return float((X.max(axis=0).astype(np.float64) - X.min(axis=0)).max())
+
+
+def rounded_away(X: Any, spread: float) -> str | None:
+    """Return a sentence if rows lie so far from the origin that rounding has taken digits of their differences."""
+    if hasattr(X, "tocsr") or X.dtype.kind != "f":
+        return None
+    size = max(float(X.max()), -float(X.min()))
+    lost = float(np.finfo(X.dtype).eps) * size
+    if lost <= MAX_ROUNDING_SHARE * spread:
+        return None
+    cure = "pass X in double precision" if X.dtype == np.float32 else "subtract the offset where the data is made"
+    return (
+        f"The rows of X differ by at most {spread:.2g} and lie {size:.2g} from the origin, where numbers of type "
+        f"{X.dtype} are {lost:.2g} apart, so that distances are rounded: {cure}."
+    )
+
+
+def pairwise(method: str, X: Any, metric: str, *, graphs: bool) -> None:
+    """Refuse a matrix that cannot hold what a metric says of pairs: affinities, lengths of edges, distances, products.
+
+    Sparse lengths are those of a graph, for methods that take ``graphs``.
+    """
+    if metric == "affinity":
+        square_affinities(X)
+    elif issparse(X):
+        if not graphs:
+            raise ValueError(
+                f"{method} needs all pairwise distances; got a sparse graph: pass X.toarray() only if every distance "
+                "is stored."
+            )
+        square_graph(X)
+    elif metric == "precomputed":
+        square_distances(X)
+    else:
+        square_gram(X)
+
+
+def square_gram(G: Array, what: str = "metric='gram'") -> None:
+    """Refuse a matrix that cannot hold inner products: not square, asymmetric, or the same for all points."""
+    if G.ndim != 2 or G.shape[0] != G.shape[1]:
+        raise ValueError(f"{what} needs a square matrix of inner products; got shape {G.shape}.")
+    scale = float(np.abs(G).max())
+    if np.abs(G - G.T).max() > ASYMMETRY * scale:
+        raise ValueError(f"{what} needs a symmetric matrix; pass (G + G.T) / 2 if that is what you mean.")
+    if np.ptp(G) <= ASYMMETRY * scale:
+        raise ValueError("All inner products are equal, so there is no shape to embed; check the matrix.")
+
+
+def square_distances(D: Array, what: str = "metric='precomputed'") -> None:
+    """Refuse a matrix that cannot hold pairwise distances: not square, negative, asymmetric, non-zero diagonal."""
+    if D.ndim != 2 or D.shape[0] != D.shape[1]:
+        raise ValueError(f"{what} needs a square matrix of pairwise distances; got shape {D.shape}.")
+    scale = 0.0
+    worst = 0.0
+    step = max(1, 10_000_000 // max(1, len(D)))
+    for lo in range(0, len(D), step):
+        block = D[lo : lo + step]
+        if block.min() < 0:
+            raise ValueError(f"{what} needs non-negative distances; got {block.min():g} among them.")
+        scale = max(scale, float(block.max()))
+        worst = max(worst, float(np.abs(block - D[:, lo : lo + step].T).max()))
+    if worst > ASYMMETRY * scale:
+        raise ValueError(
+            f"{what} needs symmetric distances; entries differ from their transposes by up to {worst:g}: "
+            "pass (D + D.T) / 2 if that is what you mean."
+        )
+    if np.abs(np.diagonal(D)).max() > ASYMMETRY * scale:
+        raise ValueError(
+            f"{what} needs zeros on the diagonal; got {np.abs(np.diagonal(D)).max():g}: "
+            "for similarities use ClassicalMDS(metric='gram')."
+        )
+    if scale == 0:
+        raise ValueError("All distances are zero, so there is no shape to embed; check the matrix.")
+
+
+def square_graph(graph: Any) -> None:
+    """Refuse a sparse matrix that cannot be a graph of lengths: not square, negative, different both ways."""
+    if graph.shape[0] != graph.shape[1]:
+        raise ValueError(f"A precomputed graph needs a square sparse matrix; got shape {graph.shape}.")
+    if graph.nnz == 0:
+        raise ValueError("The precomputed graph has no edges; pass distances or a kneighbors_graph.")
+    if graph.data.min() < 0:
+        raise ValueError(f"A precomputed graph needs non-negative lengths; got {graph.data.min():g}.")
+    pattern = graph.copy()
+    pattern.data = np.ones_like(graph.data)
+    two_way = pattern.multiply(pattern.T)
+    difference = abs((graph - graph.T).multiply(two_way))
+    if difference.nnz and difference.max() > ASYMMETRY * graph.data.max():
+        raise ValueError(
+            f"A precomputed graph needs the same length both ways; some pairs differ by up to {difference.max():g}."
+        )
+
+
+def square_affinities(W: Any) -> None:
+    """Refuse a matrix that cannot hold affinities: not square, negative, asymmetric, or without any edge."""
+    if W.shape[0] != W.shape[1]:
+        raise ValueError(f"metric='affinity' needs a square matrix of affinities; got shape {W.shape}.")
+    if W.min() < 0:
+        raise ValueError(f"Affinities must be non-negative; got {W.min():g} among them.")
+    if not abs(W - W.T).max() <= ASYMMETRY * W.max():
+        raise ValueError("Affinities must be the same both ways; pass (W + W.T) / 2 if that is what you mean.")
+    if not W.sum() > W.diagonal().sum():
+        raise ValueError("All affinities between different points are zero, so there is no graph; check the matrix.")
+
+
+def weights(W: Array, n_points: int) -> None:
+    """Refuse weights of pairs that are not a symmetric, non-negative, connected n x n matrix."""
+    from manifoldry._core.csgraph import connected_components
+
+    if W.shape != (n_points, n_points):
+        raise ValueError(f"weights must have shape ({n_points}, {n_points}); got {W.shape}.")
+    if not np.isfinite(W).all() or W.min() < 0 or np.abs(W - W.T).max() > ASYMMETRY * W.max():
+        raise ValueError("weights must be finite, non-negative and symmetric.")
+    pieces = connected_components(W, directed=False)[0]
+    if pieces > 1:
+        raise ValueError(
+            f"weights leave the points in {pieces} groups without any weighted pair between them; "
+            "scale each group by itself or add weights."
+        )

@@ -1,0 +1,1 @@
+"""Gradient descent on layouts: optimizers, losses of the neighbor embeddings, initial layouts."""

@@ -1,0 +1,211 @@
+"""The one descent of the neighbor embeddings: phases of an optimizer one after the other, with momentum.
+
+What a step does is the business of an optimizer; how often the objective is computed, when the descent has converged,
+and what becomes of a callback's request to stop or of Ctrl-C is decided here, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from manifoldry._core.run import Run
+from manifoldry._core.values import FloatArray, IntArray, Stop, Trace
+
+MIN_GAIN = 0.01
+
+
+class Optimizer(Protocol):
+    """Moves a layout, one step at a time."""
+
+    def advance(self, Y: FloatArray, step: int) -> None:
+        """Move ``Y`` in place; ``step`` counts from 0 in each phase."""
+
+    def objective(self, Y: FloatArray) -> float:
+        """Return what the steps minimize."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Some steps of one optimizer, ``max_iter`` at the most; the name is told with the progress.
+
+    The objective is computed every ``check_every`` steps (0: never) and after the last. The phase has converged when it
+    falls by less than the share ``tol`` of itself between two computations (0: never). ``stop_when`` is called after
+    each step and tells whether the layout ends the phase. With a ``measure``, the objective's name, its last value is
+    told too.
+    """
+
+    name: str
+    optimizer: Optimizer
+    max_iter: int
+    tol: float = 0.0
+    check_every: int = 0
+    stop_when: Callable[[FloatArray], bool] | None = None
+    measure: str = ""
+
+    def told(self, objective: float) -> str:
+        """Return what is told with the progress: the name of the phase, and the objective under its own name."""
+        return f"{self.name}, {self.measure} {objective:.4f}" if self.measure else self.name
+
+
+def descend(Y: FloatArray, phases: Sequence[Phase], run: Run) -> Trace:
+    """Move ``Y``, in place, through the phases; return the objective where it was computed.
+
+    It is the objective of the phase, so it may jump between phases. A callback's request to stop or Ctrl-C ends the
+    descent; the layout reached so far stays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bowl = Momentum(lambda Y: 2 * Y, lambda Y: float((Y**2).sum()), learning_rate=0.1)
+    >>> Y = np.ones((1, 2))
+    >>> trace = descend(Y, [Phase("down", bowl, 200, tol=1e-3, check_every=10)], Run())
+    >>> bool(np.abs(Y).max() < 1e-6)
+    True
+    """
+    total = sum(phase.max_iter for phase in phases)
+    done, seen, steps, stop = 0, [phases[0].optimizer.objective(Y)], [0], Stop.LIMIT
+    with run.stoppable():
+        for phase in phases:
+            last = np.inf
+            for step in range(phase.max_iter):
+                phase.optimizer.advance(Y, step)
+                done += 1
+                asked = not run.step(done, total, phase.told(seen[-1]))
+                last_step = step + 1 == phase.max_iter or (phase.stop_when is not None and phase.stop_when(Y))
+                if asked or last_step or (phase.check_every and (step + 1) % phase.check_every == 0):
+                    seen.append(phase.optimizer.objective(Y))
+                    steps.append(done)
+                    converged = phase.tol > 0 and last - seen[-1] < phase.tol * abs(seen[-1])
+                    last = seen[-1]
+                    if asked:
+                        stop = Stop.INTERRUPTED if run.interrupted else Stop.ASKED
+                        return Trace(np.array(seen), stop, np.array(steps))
+                    stop = Stop.CONVERGED if converged else Stop.LIMIT if phase.tol > 0 else Stop.COMPLETED
+                    if converged or last_step:
+                        break
+    return Trace(np.array(seen), stop, np.array(steps))
+
+
+def descend_rows(
+    Y: FloatArray,
+    gradient: Callable[[FloatArray, IntArray], FloatArray],
+    learning_rate: float,
+    momentum: float,
+    max_move: float,
+    max_iter: int,
+    tol: float,
+) -> None:
+    """Move every row of ``Y``, in place, by a descent of its own, which ends with its first move of at most ``tol``.
+
+    ``gradient(Y[rows], rows)`` is that of the rows that still move. No row depends on another.
+    """
+    rows, velocity = np.arange(len(Y)), np.zeros_like(Y)
+    for _ in range(max_iter):
+        _accelerate(velocity, learning_rate * gradient(Y[rows], rows), momentum, max_move)
+        Y[rows] += velocity
+        moving = np.abs(velocity).max(axis=1) > tol
+        rows, velocity = rows[moving], velocity[moving]
+        if len(rows) == 0:
+            break
+
+
+def _accelerate(velocity: FloatArray, step: FloatArray, momentum: float, max_move: float) -> None:
+    """Update the velocity by one gradient step, no coordinate of it above ``max_move``."""
+    velocity *= momentum
+    velocity -= step
+    if np.isfinite(max_move):
+        np.clip(velocity, -max_move, max_move, out=velocity)
+
+
+@dataclass
+class Momentum:
+    r"""Gradient descent with momentum, adaptive restart, and a gain per coordinate (delta-bar-delta).
+
+    .. math:: v \leftarrow \mu v - \eta\, g \circ \nabla C(Y), \qquad Y \leftarrow Y + v .
+
+    A gain g grows by 0.2 where the velocity still points downhill and shrinks by a fifth where it does not. The layout
+    is kept centered. Momentum that leads uphill is taken away: from the whole layout, as soon as it does so for the sum
+    of all points ("global" ``restart``), which lets it be large without oscillating about the minimum; or by half from
+    each point for which it does ("per_point"), which keeps layouts steady that hardly move yet.
+
+    ``learning_rate`` is one for all points or one for each, shape (n, 1); no coordinate moves by more than ``max_move``
+    in one step.
+
+    References: jacobs1988, vandermaaten2008, odonoghue2015.
+    """
+
+    gradient: Callable[[FloatArray], FloatArray]
+    value: Callable[[FloatArray], float]
+    learning_rate: float | FloatArray
+    momentum: float = 0.8
+    restart: Literal["global", "per_point"] = "global"
+    max_move: float = np.inf
+    velocity: FloatArray | None = field(default=None, repr=False)
+    gains: FloatArray | None = field(default=None, repr=False)
+
+    def advance(self, Y: FloatArray, step: int) -> None:  # noqa: ARG002
+        """Move ``Y`` by one step."""
+        gradient = self.gradient(Y)
+        if self.velocity is None or self.gains is None:
+            self.velocity, self.gains = np.zeros_like(Y), np.ones_like(Y)
+        ascent = self.velocity * gradient
+        if self.restart == "per_point":
+            self.velocity[ascent.sum(axis=1) > 0] *= 0.5
+        elif ascent.sum() > 0:
+            self.velocity[:] = ascent[:] = 0.0
+        np.maximum(np.where(ascent < 0, self.gains + 0.2, self.gains * 0.8), MIN_GAIN, out=self.gains)
+        _accelerate(self.velocity, self.learning_rate * self.gains * gradient, self.momentum, self.max_move)
+        Y += self.velocity
+        Y -= Y.mean(axis=0)
+
+    def objective(self, Y: FloatArray) -> float:
+        """Return the objective at ``Y``."""
+        return self.value(Y)
+
+
+# Points renumbered so that neighbors are near in memory: a pass over all edges spends its time on fetching them.
+
+ROWS_PER_BLOCK = 1 << 16
+POINTS_PER_BLOCK = 256
+"""Points of a compact block: their coordinates fill a few pages."""
+
+
+def local_order(affinities: csr_array) -> IntArray:
+    """Return an order of the points in which compact blocks of neighbors follow each other."""
+    from manifoldry.graph._kernels.paths import compact_order
+
+    return compact_order(
+        np.ascontiguousarray(affinities.indptr, dtype=np.int64),
+        np.ascontiguousarray(affinities.indices, dtype=np.int32),
+        POINTS_PER_BLOCK,
+    )
+
+
+def renumbered(affinities: csr_array, order: IntArray) -> csr_array:
+    """Return ``affinities[order][:, order]``; the entries of a row keep their order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> path = csr_array(np.array([[0, 1, 0], [1, 0, 2], [0, 2, 0]]))
+    >>> renumbered(path, np.array([2, 0, 1])).toarray().tolist()
+    [[0, 0, 2], [0, 0, 1], [2, 1, 0]]
+    """
+    n = len(order)
+    place = np.empty(n, dtype=affinities.indices.dtype)
+    place[order] = np.arange(n, dtype=place.dtype)
+    counts = np.diff(affinities.indptr)[order]
+    ends = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    data, indices = np.empty_like(affinities.data), np.empty_like(affinities.indices)
+    for lo in range(0, n, ROWS_PER_BLOCK):  # the places of all entries at once would be larger than the affinities
+        rows = slice(lo, lo + ROWS_PER_BLOCK)
+        block = slice(ends[lo], ends[min(lo + ROWS_PER_BLOCK, n)])
+        shifts = affinities.indptr[order[rows]] - ends[:-1][rows]
+        entries = np.arange(block.start, block.stop) + np.repeat(shifts, counts[rows])
+        data[block], indices[block] = affinities.data[entries], place[affinities.indices[entries]]
+    return csr_array((data, indices, ends.astype(affinities.indptr.dtype)), shape=affinities.shape)

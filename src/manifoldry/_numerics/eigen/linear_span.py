@@ -1,0 +1,165 @@
+"""Eigenproblems of linear methods: a quadratic form restricted to the linear functions of the points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import diags_array, issparse
+
+from manifoldry._core import check
+from manifoldry._core.run import Run
+from manifoldry._core.threads import blas_threads_for
+from manifoldry._core.values import Extension, FloatArray, NeighborGraph, Spectrum
+from manifoldry._numerics.eigen import largest, smallest
+from manifoldry._numerics.elbow import Suggestion, gap
+from manifoldry._numerics.geometry.affinity import Affinity
+from manifoldry._numerics.geometry.laplacian import LaplacianKind, laplacian
+from manifoldry._numerics.scaling import center_gram
+from manifoldry.graph._operations import components
+
+SPAN_RANK_TOL = 1e-8
+"""Share of the largest singular value below which a direction of the rows is rounding: a unit coordinate along it would
+magnify the rounding of the data, 1e-16, to more than 1e-8."""
+KERNEL_RANK_TOL = 1e-6
+"""Share of a kernel's largest eigenvalue below which its range ends: kernels whose eigenvalues fall without a gap
+leave the eigenvectors at a cut uncertain by 1e-16 over that share."""
+MIN_EIGENPAIRS = 10
+"""Eigenpairs computed at least, so that there is a gap to see."""
+
+
+@dataclass(frozen=True)
+class FeatureRows:
+    """The rows (n, f) that a linear map is applied to: the points themselves, or their rows of a kernel.
+
+    ``table @ loadings`` (None: the table itself) are, up to a shift, coordinates with the right inner products;
+    ``features`` computes the rows of new points (None: they are the points). A direction below the share ``rank_tol``
+    of the largest singular value counts as rounding.
+    """
+
+    table: FloatArray
+    loadings: FloatArray | None = None
+    features: Extension | None = None
+    rank_tol: float = SPAN_RANK_TOL
+
+
+def kernel_feature_rows(K: FloatArray, features: Extension, run: Run, rank_tol: float = KERNEL_RANK_TOL) -> FeatureRows:
+    r"""Return kernel rows with the loadings :math:`V \Lambda^{-1/2}` of kernel PCA, in the range of H K H.
+
+    The range is spanned by the eigenvectors whose eigenvalues exceed the share ``rank_tol`` of the largest.
+    """
+    with run.stage("range"):
+        centered = center_gram((K + K.T) / 2, run)
+        with blas_threads_for(len(centered)):
+            values, vectors = np.linalg.eigh(centered)
+        kept = values > rank_tol * values[-1]
+        return FeatureRows(K, vectors[:, kept] / np.sqrt(values[kept]), features)
+
+
+@dataclass(frozen=True)
+class PrincipalSpan:
+    r"""The span of the feature rows in principal coordinates P (n, r), weighted by D.
+
+    :math:`P^T D P = \mathrm{diag}(\sigma^2)`, the singular values descending and none of them rounding. Coordinates are
+    ``(rows - mean) @ directions``, with the weighted mean; directions (f, r) are orthonormal where the rows are the
+    points. ``features`` as in `FeatureRows`.
+    """
+
+    mean: FloatArray
+    directions: FloatArray
+    coordinates: FloatArray
+    singular_values: FloatArray
+    features: Extension | None = None
+
+    @property
+    def rank(self) -> int:
+        """Number of directions."""
+        return len(self.singular_values)
+
+    def smallest(self, form: Any, count: int, run: Run) -> tuple[Spectrum, FloatArray]:
+        r"""Return the lowest eigenpairs of :math:`P^T M P` and the orthonormal vectors w."""
+        return self._lowest(self.coordinates, form, count, run)
+
+    def smallest_generalized(self, form: Any, count: int, run: Run) -> tuple[Spectrum, FloatArray]:
+        r"""Return the lowest pairs of :math:`P^T M P w = \lambda P^T D P w` with :math:`w^T P^T D P w = 1`.
+
+        The singular values turn it into an ordinary eigenproblem, without the squared condition of the generalized one.
+        """
+        spectrum, w = self._lowest(self.coordinates / self.singular_values, form, count, run)
+        return spectrum, w / self.singular_values[:, None]
+
+    def _lowest(self, frame: FloatArray, form: Any, count: int, run: Run) -> tuple[Spectrum, FloatArray]:
+        small = frame.T @ (form @ frame)
+        spectrum = smallest((small + small.T) / 2, min(max(count, MIN_EIGENPAIRS), self.rank), run=run)
+        return spectrum, spectrum.vectors
+
+
+def principal_span(
+    rows: FeatureRows, run: Run, *, weights: FloatArray | None = None, variance: float = 1.0
+) -> PrincipalSpan:
+    """Return the span of the rows, cut where the leading directions hold the share ``variance`` of all variance.
+
+    At 1 these are all directions above rounding. ``weights`` (n,) are not negative; equal if not given.
+    """
+    with run.stage("span"):
+        D = np.ones(len(rows.table)) if weights is None else weights
+        mean = D @ rows.table / D.sum()
+        centered = rows.table - mean
+        inner = centered if rows.loadings is None else centered @ rows.loadings
+        weighted = inner if weights is None else inner * np.sqrt(D)[:, None]
+        with blas_threads_for(min(weighted.shape), max(weighted.shape)):
+            _, sigma, axes = np.linalg.svd(np.linalg.qr(weighted, mode="r"), full_matrices=False)
+        left = 1.0 - np.cumsum(sigma**2) / (sigma**2).sum()
+        before = np.concatenate([[1.0], left[:-1]])  # what the directions before this one leave
+        kept = (sigma > rows.rank_tol * sigma[0]) & ((before > 1.0 - variance) | (variance == 1.0))
+        axes = axes[kept].T
+        directions = axes if rows.loadings is None else rows.loadings @ axes
+        return PrincipalSpan(mean, directions, inner @ axes, sigma[kept], rows.features)
+
+
+# Eigenpairs of graph Laplacians and of random walks on graphs, and the gap among their eigenvalues.
+
+
+def laplacian_eigenpairs(W: Any, count: int, kind: LaplacianKind, run: Run) -> Spectrum:
+    r"""Return the lowest eigenpairs, after the null vector, of a Laplacian of the edge weights W of a connected graph.
+
+    Those of the random-walk Laplacian come from :math:`L v = \lambda D v`.
+    """
+    if kind == "random_walk":
+        L = laplacian(W)
+        return smallest(L.matrix, count, B=L.degrees, null=L.null, run=run)
+    L = laplacian(W, kind)
+    return smallest(L.matrix, count, null=L.null, run=run)
+
+
+def walk_eigenpairs(walk: Affinity, count: int, run: Run) -> Spectrum:
+    r"""Return the leading eigenpairs of P after the constant, with :math:`\sum_i \pi_i \psi(i)^2 = 1`.
+
+    They are those of :math:`D^{-1/2} W D^{-1/2}`; a sparse one is turned over, :math:`I - D^{-1/2} W D^{-1/2}`, for
+    sparse solvers are made for the low end of a Laplacian.
+    """
+    A, roots = walk.symmetric, np.sqrt(walk.stationary)
+    if issparse(A):
+        flipped = smallest(diags_array(np.ones(len(roots))) - A, count, null=roots, run=run)
+        found = replace(flipped, values=1.0 - flipped.values, order="largest", dropped=1.0 - flipped.dropped)
+    else:
+        found = largest(A, count, known=roots, run=run)
+    return replace(found, vectors=found.vectors / roots[:, None])
+
+
+def within_largest(graph: NeighborGraph, W: Any) -> Any:
+    """Return the edge weights within the largest component of a graph."""
+    if graph.n_edges == 0:
+        raise ValueError("A graph without edges has no spectrum; raise n_neighbors or radius.")
+    parts = components(graph)
+    return W if len(parts) == 1 else W[parts[0]][:, parts[0]]
+
+
+def eigengap(
+    eigenvalues: Callable[[int], FloatArray], n_points: int, max_components: int, otherwise: Suggestion | None
+) -> Suggestion:
+    """Return the number of eigenvalues before a clear gap, else ``otherwise``; ``eigenvalues(count)`` computes them."""
+    most = min(check.integer("max_components", max_components, 1), max(1, n_points - 2))
+    return gap(eigenvalues(min(most + 1, n_points - 1)), "eigenvalue", otherwise)

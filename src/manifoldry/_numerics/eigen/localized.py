@@ -1,0 +1,204 @@
+"""Eigenvectors carried by a handful of points, which are no coordinates: how they are told, skipped or prevented."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csc_array, csr_array, diags_array, eye_array, vstack
+from scipy.sparse.linalg import splu
+
+from manifoldry._core.run import Run
+from manifoldry._core.values import FloatArray, IntArray, Spectrum
+from manifoldry._numerics.eigen import GramMatrix, smallest
+
+N_SPARE = 4
+"""Eigenvectors computed beyond those wanted where one is localized: others of its kind are near."""
+N_SKIPPED = 12
+"""Localized eigenvectors of a Laplacian that are skipped at most."""
+MAX_ROUNDS = 4
+"""Number of times that points are held: enough for digits, faces, wines and cells, and each costs an eigenproblem."""
+MAX_POINTS_FOR_ROUNDS = 10_000
+"""Number of points beyond which points are held once: an eigenproblem of 20,000 takes ten seconds and more."""
+MAX_HELD_SHARE = 0.05
+"""Share of the points that are held at most; beyond, the points that rule the coordinates are no exceptions."""
+N_HOLDING_COLUMNS = 256
+"""Columns of the holding map solved for at a time."""
+MIN_HOLDING_WEIGHT = 1e-6
+"""Smaller shares in the place of a held point are dropped: they would fill the matrix."""
+
+
+def participation(vectors: FloatArray) -> FloatArray:
+    r"""Return the share of the points that carry each column: :math:`(\sum_i v_i^2)^2 / (n \sum_i v_i^4)`.
+
+    A column of m equal entries among zeros has m/n, a cosine 2/3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> participation(np.array([[1.0, 3.0], [1.0, 0.0], [-1.0, 0.0], [1.0, 0.0]]))
+    array([1.  , 0.25])
+    """
+    squares = (vectors / np.maximum(np.abs(vectors).max(axis=0), np.finfo(float).tiny)) ** 2
+    return squares.sum(axis=0) ** 2 / np.maximum((squares**2).sum(axis=0), np.finfo(float).tiny) / len(vectors)
+
+
+def skip_localized(
+    pairs: Callable[[int], Spectrum], count: int, most: int, least: float
+) -> tuple[Spectrum, dict[str, Any]]:
+    """Return the first ``count`` eigenpairs that a share ``least`` of the points carries, and notes of the others.
+
+    ``pairs(m)`` computes the first m of at most ``most``. Where there are too few of those wanted, localized ones stay.
+    """
+    found = pairs(count)
+    if not (participation(found.vectors) < least).any():
+        return found, {}
+    found = pairs(min(count + N_SKIPPED, most))
+    shares = participation(found.vectors)
+    # The wanted ones in their order, then the localized ones in theirs.
+    chosen = np.sort(np.argsort(shares < least, kind="stable")[:count])
+    skipped = int(chosen.max()) + 1 - count
+    chosen_pairs = replace(
+        found, values=found.values[chosen], vectors=found.vectors[:, chosen], residuals=found.residuals[chosen]
+    )
+    remarks = []
+    if skipped:
+        remarks.append(
+            f"{skipped} eigenvector{'s' if skipped > 1 else ''} carried by less than {least:.0%} of the points "
+            "(outliers, small clumps) did not become coordinates; min_participation=0 keeps them."
+        )
+    advice = tuple(_still_localized(shares[chosen], least))
+    return chosen_pairs, {"skipped_eigenvectors": skipped, "advice": advice, "remarks": tuple(remarks)}
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """Eigenpairs of an alignment matrix, the coordinates (centered, Y'Y = nI), and notes of points that were held."""
+
+    spectrum: Spectrum
+    coordinates: FloatArray
+    notes: dict[str, Any]
+
+
+def aligned_eigenvectors(
+    matrix: Any, affinities: csr_array, count: int, least: float, run: Run, guess: FloatArray | None = None
+) -> Aligned:
+    r"""Return the lowest eigenpairs, without the constant, that a share ``least`` of the points or more carries.
+
+    An alignment matrix M hardly constrains a point, or a small clump, that no neighborhood but its own contains, and
+    has an eigenvector for each. Such points are held: each is the mean of its neighbors, weighted by
+    ``affinities``, :math:`y = E u` with the others at u, and the eigenvectors are those of :math:`E^T M E`. Where no
+    eigenvector is localized that is M itself. ``guess`` (n, m) holds approximate coordinates to begin with.
+    """
+    n = matrix.shape[0]
+    spectrum, Y = bottom_eigenvectors(matrix, count, run, guess)
+    shares = participation(spectrum.vectors)
+    if not (shares < least).any():
+        return Aligned(spectrum, Y, {})
+    free, spread, held = np.arange(n), None, np.empty(0, dtype=np.int64)
+    found, _ = bottom_eigenvectors(matrix, min(count + N_SPARE, n - 1), run)
+    for _ in range(MAX_ROUNDS if n <= MAX_POINTS_FOR_ROUNDS else 1):
+        more = np.union1d(held, free[_carriers(found.vectors, least)])
+        if len(more) > MAX_HELD_SHARE * n:
+            break
+        held = more
+        spread, free = holding_map(affinities, held)
+        found, _ = bottom_eigenvectors(_restricted(matrix, spread), min(count + N_SPARE, len(free) - 1), run)
+        spectrum = found.head(count)
+        shares = participation(spectrum.vectors)
+        if not (shares < least).any():
+            break
+    if spread is not None:
+        Y = _standardized(spread @ spectrum.vectors)
+        spectrum = replace(spectrum, vectors=Y / np.sqrt(n))
+    remarks = []
+    if len(held):
+        remarks.append(
+            f"{len(held)} of {n} points (outliers, small clumps) would have had coordinates of their own, and were "
+            "put at the weighted mean of their neighbors; more neighbors may hold them, min_participation=0 frees them."
+        )
+    advice = tuple(_still_localized(shares, least))
+    return Aligned(spectrum, Y, {"held_points": len(held), "advice": advice, "remarks": tuple(remarks)})
+
+
+def _restricted(matrix: Any, spread: csr_array) -> Any:
+    if isinstance(matrix, GramMatrix):
+        return matrix.restricted(spread)
+    half = spread.T @ matrix @ spread
+    return csr_array(half + half.T) * 0.5
+
+
+def holding_map(affinities: csr_array, held: IntArray) -> tuple[csr_array, IntArray]:
+    r"""Return the matrix E (n, free) that puts held points at the weighted means of their neighbors, and the free ones.
+
+    With the walk P along the affinities, :math:`(I - P_{hh})\, y_h = P_{hf}\, y_f`: a held point among held ones
+    gets the mean of the free points that a walk from it first meets.
+    """
+    n = affinities.shape[0]
+    free = np.setdiff1d(np.arange(n), held)
+    rows = affinities[held]
+    walk = csr_array(diags_array(1.0 / np.asarray(rows.sum(axis=1)).reshape(-1)) @ rows)
+    factor = splu(csc_array(eye_array(len(held)) - walk[:, held]))
+    outward = csc_array(walk[:, free])
+    met = np.flatnonzero(np.diff(outward.indptr))
+    data, row, column = [np.empty(0)], [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+    for lo in range(0, len(met), N_HOLDING_COLUMNS):
+        columns = met[lo : lo + N_HOLDING_COLUMNS]
+        shares = factor.solve(outward[:, columns].toarray())
+        kept = np.nonzero(shares > MIN_HOLDING_WEIGHT)
+        data.append(shares[kept])
+        row.append(kept[0])
+        column.append(columns[kept[1]])
+    entries = (np.concatenate(data), (np.concatenate(row), np.concatenate(column)))
+    means = csr_array(entries, shape=(len(held), len(free)))
+    means = diags_array(1.0 / np.asarray(means.sum(axis=1)).reshape(-1)) @ means  # what was dropped
+    order = np.argsort(np.concatenate([free, held]), kind="stable")
+    return csr_array(vstack([eye_array(len(free), format="csr"), means], format="csr")[order]), free
+
+
+def _carriers(vectors: FloatArray, least: float) -> IntArray:
+    """Return the points that carry the localized columns: of each as many as its participation counts."""
+    n = len(vectors)
+    shares = participation(vectors)
+    localized = np.flatnonzero(shares < least)
+    tops = [np.argsort(-np.abs(vectors[:, j]), kind="stable")[: int(np.ceil(shares[j] * n))] for j in localized]
+    return np.unique(np.concatenate([np.empty(0, dtype=np.int64), *tops]))
+
+
+def _standardized(coordinates: FloatArray) -> FloatArray:
+    """Return centered coordinates with Y'Y = nI, by the symmetric matrix nearest to none."""
+    Y = coordinates - coordinates.mean(axis=0)
+    values, vectors = np.linalg.eigh(Y.T @ Y / len(Y))
+    result: FloatArray = Y @ (vectors / np.sqrt(np.maximum(values, np.finfo(float).tiny))) @ vectors.T
+    return result
+
+
+def _still_localized(shares: FloatArray, least: float) -> list[str]:
+    few = int(np.count_nonzero(shares < least))
+    if not few:
+        return []
+    return [
+        f"{few} coordinate{'s are' if few > 1 else ' is'} carried by less than {least:.0%} of the points; "
+        "inspect the points farthest out, and try more neighbors."
+    ]
+
+
+# Bottom eigenvectors of an alignment matrix, the layout of locally linear embedding and its relatives.
+
+TOLERABLE_RESIDUAL = 1e-4
+"""Relative residual with which a layout is still given, with a warning, where no solver that fits does better."""
+
+
+def bottom_eigenvectors(
+    matrix: Any, n_components: int, run: Run, guess: FloatArray | None = None
+) -> tuple[Spectrum, FloatArray]:
+    """Return the lowest eigenpairs of a matrix that annihilates the constant, without it, and coordinates Y'Y = nI.
+
+    ``guess`` (n, m) holds approximate coordinates to begin with.
+    """
+    n = matrix.shape[0]
+    constant = np.full(n, 1 / np.sqrt(n))
+    spectrum = smallest(matrix, n_components, null=constant, tolerable=TOLERABLE_RESIDUAL, guess=guess, run=run)
+    return spectrum, spectrum.vectors * np.sqrt(n)

@@ -1,0 +1,222 @@
+"""The dimension suggested by a curve that falls with the dimension: its elbow, its gap, or a share left over."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from manifoldry._core.arrays import on_host
+from manifoldry._core.run import Run
+from manifoldry._core.values import FloatArray, IntArray
+from manifoldry.graph._pairwise import as_points, block_rows, distance_rows
+
+MIN_CURVE_SHARE = 1e-6
+"""Smaller shares count as this, so that values at rounding do not decide the elbow."""
+ZERO_SHARE = 1e-12
+"""What is left by as many dimensions as the rows have columns, up to rounding."""
+MIN_BEND = 2.0
+"""An elbow is clear if the curve lies below its chord by this factor. Planted dimensions under noise bend by 20 and
+more, geodesic residual variances of real data by 3 and more, their principal variances by 1.1 to 1.6."""
+MIN_CLUSTER_GAP = 8.0
+"""A gap of eigenvalues is clear if they grow by this factor: without clusters they are harmonics, of which the second
+is four times the first."""
+
+REASON_WIDTH = 110
+"""Characters in a line of a printed reason, as in a printed diagnosis."""
+
+MAX_LOST_VARIANCE = 0.05
+"""Maximum share of the variance beyond n_components without advice."""
+
+
+@dataclass(frozen=True, repr=False)
+class Suggestion:
+    """A dimension and the reason for it; printed, lines of text."""
+
+    n_components: int
+    why: str
+
+    def __int__(self) -> int:
+        return self.n_components
+
+    def __repr__(self) -> str:
+        return f"n_components={self.n_components}. {self.why}"
+
+    def __str__(self) -> str:
+        """Return the dimension and the reason, in lines of text."""
+        return textwrap.fill(repr(self), REASON_WIDTH)
+
+
+def elbow(values: FloatArray, what: str, otherwise: Suggestion | None = None) -> Suggestion:
+    """Return the dimension at which the curve ``values`` (d = 1, 2, ...; 1 stands for d = 0) bends.
+
+    On a logarithmic scale, that is the point farthest below the straight line from the curve's beginning to its end:
+    before it each dimension removes a larger share of what is left than on average, behind it a smaller one. Given
+    ``otherwise``, a curve without a clear elbow suggests the first dimension that leaves at most a twentieth,
+    or, if none does, the one given.
+    """
+    if otherwise is not None:
+        values = values[: 1 + int(np.count_nonzero(values > ZERO_SHARE))]  # all columns leave nothing: that is no elbow
+    shares = np.minimum.accumulate(np.concatenate([[1.0], np.maximum(values, MIN_CURVE_SHARE)]))
+    heights = np.log(shares)
+    chord = np.linspace(heights[0], heights[-1], len(heights))
+    d = max(1, int(np.argmax(chord - heights)))
+    if otherwise is not None and chord[d] - heights[d] < np.log(MIN_BEND):
+        if shares[-1] <= MAX_LOST_VARIANCE:
+            d = int(np.argmax(shares <= MAX_LOST_VARIANCE))
+            why = (
+                f"The {what} has no clear elbow; it is {shares[d]:.2g} with {d} dimensions, {shares[d - 1]:.2g} before."
+            )
+            return Suggestion(d, why)
+        why = f"The {what} has no clear elbow, and {len(values)} dimensions leave {shares[-1]:.2g}. {otherwise.why}"
+        return Suggestion(otherwise.n_components, why)
+    fall = shares[d - 1] / shares[d]
+    then = shares[d] / shares[-1]
+    return Suggestion(
+        d,
+        f"The {what} is {shares[d]:.2g} with {d} dimensions, {fall:.3g} times lower than with {d - 1}; "
+        f"all {len(values)} together would divide it by {then:.3g} more.",
+    )
+
+
+def unexplained(values: FloatArray) -> FloatArray:
+    """Return the share of the sum of ``values`` that the first d = 1, 2, ... of them leave out."""
+    return np.maximum(1 - np.cumsum(values) / (values.sum() or 1.0), 0.0)
+
+
+def enough(left: FloatArray, what: str, share: float = MAX_LOST_VARIANCE) -> Suggestion:
+    """Return the first dimension d = 1, 2, ... that leaves at most ``share`` of the whole, or the last one."""
+    left = np.asarray(left, dtype=float)
+    under = np.flatnonzero(left <= share)
+    d = int(under[0]) + 1 if len(under) else len(left)
+    before = left[d - 2] if d > 1 else 1.0
+    return Suggestion(d, f"With {d} dimensions {left[d - 1]:.2g} of the {what} is left, with {d - 1} {before:.2g}.")
+
+
+def lost_variance_advice(values: FloatArray, n_components: int, stopped: bool = False) -> tuple[str, ...]:
+    """Return what to say of points with these variances, descending, if ``n_components`` of them leave out too much.
+
+    Nothing if at most a twentieth is left out: then the points lie nearly in as many dimensions. Nor of an iteration
+    that was ``stopped``, whose variances are not those of the solution.
+
+    Examples
+    --------
+    >>> lost_variance_advice(np.array([4.0, 2.0, 0.1]), 2)
+    ()
+    >>> len(lost_variance_advice(np.array([4.0, 2.0, 2.0]), 2))
+    1
+    >>> lost_variance_advice(np.array([4.0, 2.0, 2.0]), 2, stopped=True)
+    ()
+    """
+    left = unexplained(np.asarray(values, dtype=float))
+    if stopped or len(left) <= n_components or left[n_components - 1] <= MAX_LOST_VARIANCE:
+        return ()
+    d = enough(left, "variance", MAX_LOST_VARIANCE).n_components
+    # A program in few dimensions cannot tell how many more the points would take.
+    count = f"about {d}" if d < len(left) else f"{d} or more"
+    return (
+        f"The unfolded points need {count} dimensions, and {n_components} keep {1 - left[n_components - 1]:.0%} of "
+        "their variance: neighbors across a fold hold it together (lower n_neighbors), or the data is no surface of "
+        f"{n_components} dimensions (for a picture use TSNE or UMAP, as features take n_components={d}).",
+    )
+
+
+def gap(values: FloatArray, what: str, otherwise: Suggestion | None = None) -> Suggestion:
+    """Return how many of the ascending non-negative ``values`` stand before the widest gap: the largest ratio.
+
+    Values below a millionth of the largest count as that, so that zeros have no gaps among themselves. If no gap is
+    clear, ``otherwise`` is returned where it is given.
+    """
+    floor = MIN_CURVE_SHARE * float(np.max(values, initial=0.0)) or 1.0
+    sizes = np.maximum(np.asarray(values, dtype=float), floor)
+    if len(sizes) < 2:
+        return Suggestion(1, f"There is only one {what}.")
+    ratios = sizes[1:] / sizes[:-1]
+    d = int(np.argmax(ratios)) + 1
+    if otherwise is not None and ratios[d - 1] < MIN_CLUSTER_GAP:
+        why = f"No {what} is {MIN_CLUSTER_GAP:.0f} times the one before, as between clusters. {otherwise.why}"
+        return Suggestion(otherwise.n_components, why)
+    return Suggestion(
+        d, f"The {what} number {d + 1} is {ratios[d - 1]:.3g} times the one before; no other step is as large."
+    )
+
+
+def residual_variance(D: Any, Y: Any, *, rows: Any = None, n_jobs: int | None = None) -> float:
+    r"""Return the residual variance: the share of the variance of D not explained by the distances of Y.
+
+    .. math:: 1 - R^2(d_{ij}, |y_i - y_j|)
+
+    over the unordered pairs i < j, R the correlation; in [0, 1], and 1 if all points of Y coincide. (The
+    zeros of the diagonal would raise R and are left out.)
+
+    Parameters
+    ----------
+    D : array-like of shape (n, n) or (m, n)
+        Distances, for instance geodesic, between all points or from m of them to all.
+    Y : array-like of shape (n, p)
+        The embedding.
+    rows : array-like of int of shape (m,), optional
+        The points of the rows of D, distinct, where D is not square. A pair of two such points is counted once,
+        from the first of its rows.
+    n_jobs : int, optional
+        Number of threads, None for all; the result does not depend on it.
+
+    Notes
+    -----
+    References: tenenbaum2000
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Y = np.random.default_rng(0).normal(size=(50, 2))
+    >>> D = np.linalg.norm(Y[:, None] - Y, axis=2)
+    >>> round(residual_variance(3 * D, Y), 12)
+    0.0
+    """
+    D, Y = np.asarray(on_host(D, "D")), as_points("Y", Y)
+    n = len(Y)
+    rows = _row_points(D, n, rows)
+    order = np.full(n, len(D))
+    order[rows] = np.arange(len(D))
+    in_y = distance_rows(Y)
+    run = Run(n_jobs=n_jobs)
+
+    def block(lo: int, hi: int) -> tuple[float, FloatArray, FloatArray]:
+        counted = order > np.arange(lo, hi)[:, None]
+        values = np.stack([D[lo:hi][counted], in_y(rows[lo:hi])[counted]])
+        if not np.isfinite(values).all():
+            raise ValueError("D must be finite; it holds NaN or infinity: keep one connected component.")
+        mean = values.mean(axis=1) if values.size else np.zeros(2)
+        values -= mean[:, None]
+        return values.shape[1], mean, values @ values.T
+
+    parts = zip(*run.map(block, run.ranges(len(D), block_rows(n)), blas=True), strict=True)
+    counts, means, products = (np.array(part) for part in parts)
+    # Sums of squares about the common mean: those about the block means plus those of the means.
+    offsets = means - counts @ means / counts.sum()
+    total = products.sum(axis=0) + np.einsum("b,bi,bj->ij", counts, offsets, offsets)
+    if total[0, 0] == 0:
+        raise ValueError("All distances in D are equal, so there is no variance to explain; check D.")
+    if total[1, 1] == 0:
+        return 1.0
+    return float(np.clip(1.0 - total[0, 1] ** 2 / (total[0, 0] * total[1, 1]), 0.0, 1.0))
+
+
+def _row_points(D: FloatArray, n: int, rows: Any) -> IntArray:
+    if rows is None:
+        if D.shape != (n, n):
+            raise ValueError(
+                f"D must be ({n}, {n}) for {n} points; got {D.shape}: name the points of its rows by rows=..."
+            )
+        return np.arange(n)
+    points = np.asarray(rows)
+    if D.shape != (len(points), n) or not np.issubdtype(points.dtype, np.integer):
+        raise ValueError(
+            f"D must be ({len(points)}, {n}) for {len(points)} integer rows and {n} points; got {D.shape} "
+            f"and rows of type {points.dtype}."
+        )
+    if len(np.unique(points)) < len(points) or points.min() < 0 or points.max() >= n:
+        raise ValueError(f"rows must name distinct points between 0 and {n - 1}; drop repeated ones.")
+    return points

@@ -1,0 +1,177 @@
+"""New points placed by their distances to points that stay where they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from scipy.spatial.distance import cdist
+from sklearn.utils.validation import check_is_fitted
+
+from manifoldry._core import check
+from manifoldry._core.run import Run
+from manifoldry._core.values import Array, FloatArray
+from manifoldry._numerics.scaling import Scaling
+from manifoldry.graph._metrics import like, row_map, without_rounding
+
+PLACEMENT_BLOCK = 4_000_000
+"""Distances held at a time."""
+MAX_STRESS_STEPS = 1000
+STRESS_STEP_TOL = 1e-10
+"""A point has converged when a step moves it by less than this share of the embedding's size; the steps shrink by
+about (d - 1) / d each, so it is then within a few times that of its place."""
+
+
+@dataclass(frozen=True)
+class FittedDistances:
+    """Distances of new points to the fitted ones; the identity for precomputed ones."""
+
+    X: Any
+    metric: Any
+    metric_params: dict[str, Any] | None = None
+
+    def __call__(self, Q: Any, run: Run) -> FloatArray:
+        """Return an array of shape (n_new, n_fitted)."""
+        if isinstance(self.metric, str) and self.metric == "precomputed":
+            return np.asarray(Q, dtype=np.float64)
+        return pairwise(Q, self.X, self.metric, self.metric_params, run)
+
+
+def fitted_distances(model: Any, X: Any, run: Run) -> tuple[FloatArray, FittedDistances]:
+    """Return the n x n distances, given or computed after their size was announced, and those of new points."""
+    n, given = X.shape[0], model._pairwise
+    distances = FittedDistances(None if given else X, model._metric, getattr(model, "metric_params", None))
+    if not given:
+        run.announce(f"pairwise distances {n} x {n}", 8 * n * n, "use LandmarkIsomap or fewer points")
+    with run.stage("distances"):
+        lengths = distances(X, run)
+    if not lengths.any():
+        raise ValueError(f"All distances by metric={model._metric!r} are zero, so there is no shape to embed.")
+    return lengths, distances
+
+
+def pairwise(A: Any, B: Any, metric: Any, metric_params: dict[str, Any] | None, run: Run) -> FloatArray:
+    """Return distances between rows; Euclidean ones from differences, so that equal rows are 0 apart."""
+    from sklearn.metrics import pairwise_distances
+
+    A = like(A, B)
+    mapped = row_map(metric, metric_params, B)
+    if mapped is not None:
+        return pairwise(mapped(A), mapped(B), "euclidean", None, run)
+    if metric == "euclidean" and not issparse(A):
+        distances = np.empty((A.shape[0], B.shape[0]))
+
+        def block(lo: int, hi: int) -> None:
+            cdist(A[lo:hi], B, out=distances[lo:hi])
+
+        run.map(block, run.ranges(A.shape[0], max(1, 1_000_000 // B.shape[0])))
+        return distances
+    params = metric_params or {}
+    metric = check.CheckedMetric(metric) if callable(metric) else metric
+    distances = np.asarray(pairwise_distances(A, B, metric=metric, **params), dtype=np.float64)
+    return without_rounding(distances, A, B, metric)
+
+
+@dataclass(frozen=True)
+class ScalingPlacement:
+    """Classical scaling's own rule: squared distances projected (Gower)."""
+
+    distances: FittedDistances
+    scaling: Scaling
+
+    def __call__(self, X: Array, run: Run) -> FloatArray:
+        """Place new points."""
+        return self.scaling.place(self.distances(X, run) ** 2)
+
+
+@dataclass(frozen=True)
+class GramPlacement:
+    """Classical scaling of a Gram matrix: a new point's inner products with the fitted ones, projected."""
+
+    scaling: Scaling
+
+    def __call__(self, X: Array, run: Run) -> FloatArray:  # noqa: ARG002
+        """Place new points; -2 times an inner product is a squared distance up to terms that centering removes."""
+        return self.scaling.place(-2.0 * X)
+
+
+@dataclass(frozen=True)
+class StressPlacement:
+    r"""The place of least stress :math:`\sum_j (\|y - y_j\| - \delta_j)^2` among fixed points, by majorization.
+
+    ``curve`` holds the knots of non-metric scaling's monotone map from dissimilarities to distances.
+    """
+
+    distances: FittedDistances
+    embedding: FloatArray
+    curve: tuple[FloatArray, FloatArray] | None = None
+
+    def __call__(self, X: Array, run: Run) -> FloatArray:
+        """Place new points."""
+        wanted = self.distances(X, run)
+        if self.curve is not None:
+            wanted = _monotone(wanted, *self.curve)
+        placed = np.empty((len(wanted), self.embedding.shape[1]))
+
+        def block(lo: int, hi: int) -> None:
+            placed[lo:hi] = self._place(wanted[lo:hi])
+
+        run.map(block, run.ranges(len(wanted), max(1, PLACEMENT_BLOCK // len(self.embedding))))
+        return placed
+
+    def _place(self, wanted: FloatArray) -> FloatArray:
+        """Descend from the nearest fixed point and from the linear guess; a fitted point stays where it is."""
+        near = wanted.argmin(axis=1)
+        from_nearest = self._descend(wanted, self.embedding[near])
+        known = wanted[np.arange(len(wanted)), near] == 0
+        from_guess = self._descend(wanted, self._guess(wanted))
+        better = ~known & (self._stress(wanted, from_guess) < self._stress(wanted, from_nearest))
+        return np.where(better[:, None], from_guess, from_nearest)
+
+    def _guess(self, wanted: FloatArray) -> FloatArray:
+        center = self.embedding.mean(axis=0)
+        Y = self.embedding - center
+        squares = (Y**2).sum(axis=1) - wanted**2
+        return center + 0.5 * np.einsum("ij,cj->ic", squares - squares.mean(axis=1)[:, None], np.linalg.pinv(Y))
+
+    def _stress(self, wanted: FloatArray, places: FloatArray) -> FloatArray:
+        return ((cdist(places, self.embedding) - wanted) ** 2).sum(axis=1)
+
+    def _descend(self, wanted: FloatArray, places: FloatArray) -> FloatArray:
+        Y = self.embedding
+        center = Y.mean(axis=0)
+        enough = STRESS_STEP_TOL * float(np.abs(Y - center).max())
+        columns = np.ascontiguousarray(Y.T)
+        places = places.copy()
+        moving = np.arange(len(places))
+        for _ in range(MAX_STRESS_STEPS):
+            here = places[moving]
+            distance = cdist(here, Y)
+            ratio = np.divide(wanted[moving], distance, out=np.zeros_like(distance), where=distance > 0)
+            # einsum, not a matrix product, whose rounding would depend on how many points are placed together; column
+            # by column, which takes a third of the time.
+            pulled = np.stack([np.einsum("ij,j->i", ratio, column) for column in columns], axis=1)
+            there = center + (ratio.sum(axis=1)[:, None] * here - pulled) / len(Y)
+            places[moving] = there
+            moving = moving[np.abs(there - here).max(axis=1) > enough]
+            if len(moving) == 0:
+                break
+        return places
+
+
+def fitted_dissimilarities(model: Any) -> FloatArray:
+    """Return the distances between the fitted rows, computed again: an n x n matrix is not kept in a model."""
+    check_is_fitted(model, "embedding_")
+    distances = model._extension.distances
+    if distances.X is None:
+        raise AttributeError("dissimilarity_matrix_ is the matrix that fit was given, of which no copy is kept.")
+    wanted: FloatArray = distances(distances.X, model._run())
+    return wanted
+
+
+def _monotone(wanted: FloatArray, knots: FloatArray, levels: FloatArray) -> FloatArray:
+    """Follow the curve between its knots, and beyond the last one in proportion."""
+    beyond = np.maximum(wanted / knots[-1], 1.0) if knots[-1] > 0 else 1.0
+    return np.interp(wanted, knots, levels) * beyond

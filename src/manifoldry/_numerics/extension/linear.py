@@ -1,0 +1,173 @@
+"""Linear maps of points or of their kernel rows: the map, its inverse, the rows, and the embedding that it makes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from manifoldry._core.run import Run
+from manifoldry._core.values import Array, Embedding, Extension, FloatArray, Spectrum
+from manifoldry._numerics.eigen import column_signs
+from manifoldry._numerics.eigen.linear_span import SPAN_RANK_TOL, FeatureRows, PrincipalSpan, kernel_feature_rows
+from manifoldry._numerics.extension.distances import FittedDistances
+from manifoldry._numerics.extension.kernel import Kernel
+from manifoldry._numerics.geometry.neighborhoods import dense
+from manifoldry.graph._sample import Sample
+
+DISTANCE_RANK_TOL = 1e-10
+"""Share of the largest eigenvalue of the Gram matrix of distances between points at which its range ends: at a gap."""
+LINEAR_BLOCK = 4_000_000
+"""Numbers of dense rows held at a time."""
+
+
+@dataclass(frozen=True)
+class LinearMap:
+    """The explicit linear map ``components @ (row - mean)``.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (f,)
+        The row that is mapped to the origin.
+    components : ndarray of shape (d, f)
+        The matrix.
+    features : callable, optional
+        Computes the rows of new points; None: they are the points.
+    """
+
+    mean: FloatArray
+    components: FloatArray
+    features: Extension | None = None
+
+    def __call__(self, X: Any, run: Run) -> FloatArray:
+        """Place new points."""
+        placed = [np.empty((0, len(self.components)))]
+        for lo, hi in run.ranges(X.shape[0], max(1, LINEAR_BLOCK // len(self.mean))):
+            rows = dense(X[lo:hi]) if self.features is None else self.features(X[lo:hi], run)
+            # A stack of products, not one for the batch: coordinates must not depend on the rest of the batch.
+            placed.append(np.matmul(self.components, (rows - self.mean)[:, :, None])[:, :, 0])
+        return np.concatenate(placed)
+
+
+@dataclass(frozen=True)
+class LinearInverse:
+    """Coordinates back to points: ``mean + Y @ directions``."""
+
+    mean: FloatArray
+    directions: FloatArray
+
+    @classmethod
+    def of(cls, forward: LinearMap) -> LinearInverse:
+        """Return the pseudo-inverse of a map: the nearest point to the mean that has the given coordinates."""
+        return cls(forward.mean, np.asarray(np.linalg.pinv(forward.components).T, dtype=np.float64))
+
+    @classmethod
+    def fit(cls, scores: FloatArray, X: FloatArray) -> LinearInverse:
+        """Return the least-squares regression of the rows of ``X`` (n, p) on centered scores (n, d)."""
+        mean = X.mean(axis=0, dtype=np.float64)
+        return cls(mean, np.linalg.pinv(scores) @ (X - mean))
+
+    def __call__(self, Y: Array, run: Run) -> FloatArray:  # noqa: ARG002
+        """Return the points of given coordinates."""
+        points: FloatArray = self.mean + np.asarray(Y, dtype=np.float64) @ self.directions
+        return points
+
+
+@dataclass(frozen=True)
+class DistanceFeatures:
+    r"""Rows :math:`-\frac12 d^2` of given distances: the linear kernel up to terms that centering removes."""
+
+    def __call__(self, X: Array, run: Run) -> FloatArray:  # noqa: ARG002
+        """Return the rows of new points by their distances to the fitted ones."""
+        return -0.5 * np.asarray(X, dtype=np.float64) ** 2
+
+
+@dataclass(frozen=True)
+class GramFeatures:
+    """Given kernel values k(x, x_i), as the linear kernel of the distances that they imply."""
+
+    half_norms: FloatArray
+
+    def __call__(self, X: Array, run: Run) -> FloatArray:  # noqa: ARG002
+        """Return -1/2 of the squared distances, but for k(x, x), the same in the whole row, which the map ignores."""
+        return np.asarray(X, dtype=np.float64) - self.half_norms
+
+
+@dataclass(frozen=True)
+class KernelFeatures:
+    r"""Kernel values of points to the fitted ones, from their distances.
+
+    Parameters
+    ----------
+    distances : FittedDistances
+        To the fitted points.
+    kernel : Kernel
+        A function is called with rows; inner products of the others are those about the mean of the fitted points,
+        :math:`-\frac12` of squared distances centered.
+    means : ndarray of shape (n,)
+        Mean squared distance of each fitted point to all fitted ones.
+    """
+
+    distances: FittedDistances
+    kernel: Kernel
+    means: FloatArray
+
+    def __call__(self, X: Array, run: Run) -> FloatArray:
+        """Return the kernel values, shape (m, n)."""
+        rows, kernel = X if self.distances.X is None else dense(X), self.kernel
+        if not isinstance(kernel.rule, str):
+            return kernel(rows, self.distances.X, run)
+        squares = self.distances(rows, run) ** 2
+        if kernel.rule == "rbf":
+            return np.exp(-kernel.gamma * squares)
+        if kernel.rule == "linear":
+            return -0.5 * squares
+        own = squares.mean(axis=1, keepdims=True)
+        inner = -0.5 * (squares - own - self.means + self.means.mean())
+        if kernel.rule != "cosine":
+            return kernel.of_products(inner)
+        # The squared norm about the mean is the mean squared distance less half of the mean of all.
+        norms = np.sqrt(np.maximum((own - self.means.mean() / 2) * (self.means - self.means.mean() / 2), 0.0))
+        return np.divide(inner, norms, out=np.zeros_like(inner), where=norms > 0)
+
+
+def feature_rows(sample: Sample, run: Run) -> FeatureRows:
+    """Return the points as dense rows, or the kernel rows of Euclidean points of which only distances are given."""
+    if sample.X is None:
+        raise ValueError("A linear projection needs points or all pairwise distances; got only a graph.")
+    rounding = float(np.finfo(sample.X.dtype).eps)
+    if sample.pairwise:
+        announce_kernel(sample.n_points, run)
+        features = DistanceFeatures()
+        return kernel_feature_rows(features(sample.X, run), features, run, max(DISTANCE_RANK_TOL, 100 * rounding))
+    run.announce("rows of the data", 8 * sample.X.shape[0] * sample.X.shape[1], "reduce the columns by TruncatedSVD")
+    return FeatureRows(dense(sample.X), rank_tol=max(SPAN_RANK_TOL, 10 * rounding))
+
+
+def announce_kernel(n: int, run: Run) -> None:
+    """Announce the memory of a kernel and its decomposition: nine matrices of its size at the peak."""
+    run.announce(f"kernel {n} x {n} and its range", 9 * 8 * n * n, "use fewer points, or rows instead of a kernel")
+
+
+def embed_linearly(
+    span: PrincipalSpan, spectrum: Spectrum, w: FloatArray, n_components: int, **notes: Any
+) -> Embedding:
+    """Return the projection onto the first ``n_components`` columns of ``w`` (r, k), zeros where there are fewer.
+
+    The vectors of the spectrum become the projected points, the entry of largest magnitude positive.
+    """
+    projected = span.coordinates @ w
+    signs = column_signs(projected)
+    signed, w = projected * signs, w * signs
+    missing = max(0, n_components - w.shape[1])
+    components = np.pad((span.directions @ w[:, :n_components]).T, ((0, missing), (0, 0)))
+    forward, explicit = LinearMap(span.mean, components, span.features), span.features is None
+    return Embedding(
+        np.pad(signed[:, :n_components], ((0, 0), (0, missing))),
+        spectrum=replace(spectrum, vectors=signed),
+        extension=forward,
+        inverse=LinearInverse.of(forward) if explicit else None,
+        notes={"rank": span.rank, **notes},
+        fitted={"components_": components, "mean_": span.mean} if explicit else {},
+    )

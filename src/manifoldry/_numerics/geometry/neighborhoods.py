@@ -1,0 +1,115 @@
+"""Neighborhoods in stacks of equal size, so that LAPACK works on many small matrices at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array, issparse
+
+from manifoldry._core.run import Run
+from manifoldry._core.values import FloatArray, IntArray, NeighborGraph
+from manifoldry.graph._sample import Sample
+
+MAX_STACK_ENTRIES = 4_000_000
+"""Maximum number of entries of a stack: a few thousand neighborhoods, some 30 MB."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Neighborhoods of one size: their centers (m,) and members (m, s), in the order of the lists."""
+
+    centers: IntArray
+    members: IntArray
+
+
+def stacks(neighbors: NeighborGraph, width: int, *, own: bool) -> Iterator[Stack]:
+    """Group the lists of ``neighbors`` into stacks of equal length; with ``own`` each point is first in its list.
+
+    Empty lists are left out unless ``own``. ``width``, the entries per member, bounds the size of a stack.
+    """
+    degrees = neighbors.degrees
+    for degree in np.unique(degrees):
+        if degree == 0 and not own:
+            continue
+        centers = np.flatnonzero(degrees == degree)
+        size = int(degree) + own
+        step = max(1, MAX_STACK_ENTRIES // (size * max(size, width)))
+        for lo in range(0, len(centers), step):
+            chosen = centers[lo : lo + step]
+            members = neighbors.indices[neighbors.indptr[chosen][:, None] + np.arange(degree)]
+            yield Stack(chosen, np.column_stack([chosen, members]) if own else members)
+
+
+def local_grams(sample: Sample, stack: Stack, *, about_center: bool) -> FloatArray:
+    r"""Return the inner products of each neighborhood's members, shape (m, s, s).
+
+    About the center point, :math:`\langle x_j - x_i, x_k - x_i \rangle`, or about the mean of the members. From
+    rows or, where only distances are known, from :math:`\frac12 (d_{ij}^2 + d_{ik}^2 - d_{jk}^2)`.
+    """
+    require_points(sample)
+    if sample.pairwise:
+        return grams_from_distances(sample.X, stack, about_center=about_center)
+    rows = gather(sample.X, stack.members)
+    rows -= gather(sample.X, stack.centers)[:, None] if about_center else rows.mean(axis=1, keepdims=True)
+    return rows @ rows.transpose(0, 2, 1)
+
+
+def gather(X: Any, members: IntArray) -> FloatArray:
+    """Return the rows ``members`` of ``X``, dense in float64: the shape of ``members`` and one axis more.
+
+    Only these rows are made dense, once per mention: callers bound their number, as `stacks` does.
+    """
+    if not issparse(X):
+        return np.asarray(X[members], dtype=np.float64)
+    rows = X[members.reshape(-1)].astype(np.float64)
+    return rows.toarray().reshape(*members.shape, rows.shape[1])
+
+
+def dense(X: Any) -> FloatArray:
+    """Return rows as a dense array of float64."""
+    return np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)
+
+
+def dense_rows(X: Any, run: Run) -> Any:
+    """Return ``X`` if it is dense, else as a dense array whose size is announced."""
+    if not issparse(X):
+        return X
+    run.announce("dense rows", 8 * X.shape[0] * X.shape[1])
+    return X.toarray()
+
+
+def row_width(sample: Sample) -> int:
+    """Return the number of columns gathered per member of a neighborhood: 1 where distances are given."""
+    require_points(sample)
+    return 1 if sample.pairwise else int(sample.X.shape[1])
+
+
+def require_points(sample: Sample) -> None:
+    """Refuse a sample of which only a graph is known."""
+    if sample.X is None:
+        raise ValueError("Local geometry needs points or all pairwise distances; got only a graph.")
+
+
+def grams_from_distances(D: FloatArray, stack: Stack, *, about_center: bool) -> FloatArray:
+    """Return the inner products of `local_grams` from all pairwise distances."""
+    between = D[stack.members[:, :, None], stack.members[:, None, :]].astype(np.float64) ** 2
+    if about_center:
+        away = D[stack.centers[:, None], stack.members].astype(np.float64) ** 2
+        return 0.5 * (away[:, :, None] + away[:, None, :] - between)
+    means = between.mean(axis=2)
+    centered = between - means[:, :, None] - means[:, None, :] + means.mean(axis=1)[:, None, None]
+    return -0.5 * centered
+
+
+def sum_blocks(pieces: list[tuple[IntArray, FloatArray]], n_points: int) -> csr_array:
+    """Return the n x n sum of small matrices (m, s, s), each at the rows and columns of its members (m, s)."""
+    if not pieces:  # every neighborhood holds one point many times
+        return csr_array((n_points, n_points))
+    rows = [np.repeat(members.astype(np.int32), members.shape[1], axis=1).ravel() for members, _ in pieces]
+    columns = [np.tile(members.astype(np.int32), (1, members.shape[1])).ravel() for members, _ in pieces]
+    data = [blocks.ravel() for _, blocks in pieces]
+    entries = (np.concatenate(data), (np.concatenate(rows), np.concatenate(columns)))
+    return coo_array(entries, shape=(n_points, n_points)).tocsr()

@@ -1,0 +1,197 @@
+"""Reconstruction weights: each point as a combination of its neighbors, weights summing to one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, diags_array
+
+from manifoldry._core.run import Run
+from manifoldry._core.values import FloatArray, IntArray, NeighborGraph
+from manifoldry._numerics.geometry.neighborhoods import Stack, local_grams, row_width, stacks
+from manifoldry.graph._sample import Sample
+
+RATIO_TIE_TOL = 1e-9
+"""Relative difference of ratios of local eigenvalues up to which they count as equal: rounding leaves 1e-12 or so."""
+
+
+def barycentric(grams: FloatArray, reg: float) -> FloatArray:
+    r"""Return the weights of least error, :math:`w \propto (C + \alpha I)^{-1} 1`, for Gram matrices C (m, s, s).
+
+    They hold the inner products of the neighbors about their center; :math:`\alpha` is ``reg`` times the trace, and a
+    neighborhood of duplicates (C = 0) gets equal weights.
+    """
+    m, s, _ = grams.shape
+    traces = np.einsum("ijj->i", grams)
+    scale = np.where(traces > 0, traces, 1.0)
+    system = grams / scale[:, None, None]
+    system[:, np.arange(s), np.arange(s)] += max(reg, s * np.finfo(float).eps)
+    weights = np.linalg.solve(system, np.ones((m, s, 1)))[:, :, 0]
+    weights[traces <= 0] = 1.0
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def convex(grams: FloatArray, reg: float) -> FloatArray:
+    """Return the weights of least error among those that are non-negative: an active-set search over the stack.
+
+    Starting from the free solution, negative weights are fixed at zero and the others solved for again; a fixed one
+    is released when that lowers the error (the Lawson-Hanson rule, on all neighborhoods at once).
+    """
+    m, s, _ = grams.shape
+    traces = np.einsum("ijj->i", grams)
+    system = grams / np.where(traces > 0, traces, 1.0)[:, None, None]
+    system[:, np.arange(s), np.arange(s)] += max(reg, s * np.finfo(float).eps)
+    # min w'Cw subject to sum w = 1, w >= 0. Start at the single best neighbor: feasible.
+    best = np.argmin(np.einsum("ijj->ij", system), axis=1)
+    weights = np.zeros((m, s))
+    weights[np.arange(m), best] = 1.0
+    free = weights > 0
+    busy = np.arange(m)
+    for _ in range(3 * s * s):
+        slopes = np.einsum("ijk,ik->ij", system[busy], weights[busy])
+        level = np.einsum("ij,ij->i", slopes, weights[busy])  # the multiplier of sum w = 1
+        gain = np.where(free[busy], -np.inf, level[:, None] - slopes)
+        entering = np.argmax(gain, axis=1)
+        wants = gain[np.arange(len(busy)), entering] > 1e-12 * level
+        busy, entering = busy[wants], entering[wants]
+        if len(busy) == 0:
+            break
+        free[busy, entering] = True
+        _descend_on_face(system, weights, free, busy)
+    return weights
+
+
+def _descend_on_face(system: FloatArray, weights: FloatArray, free: Any, busy: IntArray) -> None:
+    """Move to the least error on the face of the free weights; weights that would turn negative leave it."""
+    s = weights.shape[1]
+    while len(busy):
+        face = free[busy]
+        masked = np.where(face[:, :, None] & face[:, None, :], system[busy], 0.0)
+        masked[:, np.arange(s), np.arange(s)] += np.where(face, 0.0, 1.0)
+        solved = np.where(face, np.linalg.solve(masked, face[:, :, None].astype(float))[:, :, 0], 0.0)
+        solved /= solved.sum(axis=1, keepdims=True)
+        now = weights[busy]
+        falling = face & (solved < 0)
+        steps = np.where(falling, now / np.where(falling, now - solved, 1.0), np.inf)
+        limit = steps.min(axis=1)
+        stuck = limit < 1
+        weights[busy] = now + np.minimum(limit, 1.0)[:, None] * (solved - now)
+        rows, leaving = busy[stuck], np.argmin(steps[stuck], axis=1)
+        weights[rows, leaving] = 0.0
+        free[rows, leaving] = False
+        busy = rows
+
+
+def reconstruction(sample: Sample, reg: float, run: Run, *, nonnegative: bool = False) -> csr_array:
+    """Return the sparse matrix W whose row i holds the weights of point i's neighbors; rows sum to one."""
+    solve = convex if nonnegative else barycentric
+    pieces = list(stacks(sample.neighbors, row_width(sample), own=False))
+
+    def work(stack: Stack) -> FloatArray:
+        return solve(local_grams(sample, stack, about_center=True), reg)
+
+    with run.stage("weights"):
+        found = run.map(work, [(stack,) for stack in pieces], blas=True)
+    data = np.empty(sample.neighbors.n_edges)
+    for stack, weights in zip(pieces, found, strict=True):
+        starts = sample.neighbors.indptr[stack.centers]
+        data[starts[:, None] + np.arange(weights.shape[1])] = weights
+    n = sample.n_points
+    return csr_array((data, sample.neighbors.indices, sample.neighbors.indptr), shape=(n, n))
+
+
+def grown_reconstruction(
+    sample: Sample, reg: float, run: Run, W: csr_array, before: NeighborGraph
+) -> tuple[csr_array, IntArray]:
+    """Return the `reconstruction` of a grown sample, and the points whose weights were computed.
+
+    ``W`` holds the weights of the first points by the lists ``before``; those whose lists are the same keep them.
+
+    References: kouropteva2005
+    """
+    lists, n = sample.neighbors, sample.n_points
+    old = before.n_points
+    same = np.zeros(n, dtype=bool)
+    same[:old] = lists.degrees[:old] == before.degrees
+    kept, known = same[lists.rows()], same[:old][before.rows()]  # edges of the lists that are as long, in one order
+    differ = (lists.indices[kept] != before.indices[known]) | (lists.lengths[kept] != before.lengths[known])
+    same[lists.rows()[kept][differ]] = False
+    kept, known = same[lists.rows()], same[:old][before.rows()]
+    some = reconstruction(replace(sample, neighbors=lists.with_only(~kept)), reg, run)
+    data = np.empty(lists.n_edges)
+    data[kept], data[~kept] = W.data[known], some.data
+    return csr_array((data, lists.indices, lists.indptr), shape=(n, n)), np.flatnonzero(~same)
+
+
+def modified_blocks(sample: Sample, d: int, reg: float, run: Run) -> list[tuple[IntArray, FloatArray]]:
+    r"""Return, per stack, the members (point first) and the blocks of modified locally linear embedding.
+
+    With the local eigenvalues :math:`\lambda_1 \ge \lambda_2 \ge \dots`, the number of weight vectors of a
+    neighborhood is the largest l with :math:`\sum_{j > k-l} \lambda_j / \sum_{j \le k-l} \lambda_j < \eta`, at most
+    k - d; :math:`\eta` is the median over the points of that ratio for l = k - d.
+    """
+    pieces = list(stacks(sample.neighbors, row_width(sample), own=False))
+    if not pieces:  # every neighborhood holds one point many times
+        return []
+
+    def decompose(stack: Stack) -> tuple[FloatArray, FloatArray, FloatArray]:
+        grams = local_grams(sample, stack, about_center=True)
+        values, vectors = np.linalg.eigh(grams)
+        return barycentric(grams, reg), np.maximum(values[:, ::-1], 0.0), vectors[:, :, ::-1]
+
+    with run.stage("weights"):
+        parts = run.map(decompose, [(stack,) for stack in pieces], blas=True)
+        heads = [(values[:, :d].sum(axis=1), values[:, d:].sum(axis=1)) for _, values, _ in parts]
+        ratios = np.concatenate([tail / np.where(head > 0, head, 1.0) for head, tail in heads])
+        eta = float(np.median(ratios))
+        tasks = [(stack, *part, d, eta) for stack, part in zip(pieces, parts, strict=True)]
+        return [piece for found in run.map(_modified, tasks, blas=True) for piece in found]
+
+
+def _modified(
+    stack: Stack, weights: FloatArray, values: FloatArray, vectors: FloatArray, d: int, eta: float
+) -> list[tuple[IntArray, FloatArray]]:
+    k = values.shape[1]
+    if k <= d:  # fewer distinct neighbors than dimensions: no spare directions, the plain weights alone
+        misfit = np.concatenate([np.ones((len(weights), 1)), -weights], axis=1)[:, :, None]
+        return [(np.column_stack([stack.centers, stack.members]), misfit @ misfit.transpose(0, 2, 1))]
+    total = values.sum(axis=1, keepdims=True)
+    tails = total - np.cumsum(values, axis=1)  # of all but the first 1, 2, ..., k
+    heads = np.maximum(total - tails, np.finfo(float).tiny)
+    # The ratio of one point is the median itself: rounding must not decide whether it is less.
+    small = (tails / heads < (1 - RATIO_TIE_TOL) * eta)[:, d - 1 : k - 1]
+    # The first head after which the tail is small; the last column always leaves one vector.
+    counts = np.where(small.any(axis=1), k - d - np.argmax(small, axis=1), 1)
+    found = []
+    for count in np.unique(counts):
+        rows = np.flatnonzero(counts == count)
+        V = vectors[rows][:, :, k - count :]
+        ones = V.sum(axis=1)
+        a = np.linalg.norm(ones, axis=1) / np.sqrt(count)
+        h = a[:, None] - ones
+        length = np.linalg.norm(h, axis=1, keepdims=True)
+        h = np.divide(h, length, out=np.zeros_like(h), where=length > 1e-12)
+        spread = V - 2 * (V @ h[:, :, None]) * h[:, None, :]  # V times the Householder reflection
+        W = (1 - a)[:, None, None] * weights[rows][:, :, None] + spread
+        # Columns of [1; -W]: the point minus its reconstructions.
+        misfit = np.concatenate([np.ones((len(rows), 1, count)), -W], axis=1)
+        members = np.column_stack([stack.centers[rows], stack.members[rows]])
+        found.append((members, misfit @ misfit.transpose(0, 2, 1)))
+    return found
+
+
+def misfit_map(W: csr_array) -> csr_array:
+    """Return I - W: each point less its reconstruction, nothing for points without weights."""
+    reconstructed = (np.diff(W.indptr) > 0).astype(float)
+    return csr_array(diags_array(reconstructed) - W)
+
+
+def alignment(W: csr_array) -> csr_array:
+    """Return M = (I - W)'(I - W), whose quadratic form is the reconstruction error of all points.
+
+    Points without weights are not reconstructed and contribute nothing.
+    """
+    misfit = misfit_map(W)
+    return csr_array(misfit.T @ misfit)

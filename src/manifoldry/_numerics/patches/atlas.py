@@ -1,0 +1,338 @@
+"""Atlases: a cover of the sample by patches, their charts and overlaps, and how many patches are needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from manifoldry._core import check
+from manifoldry._core.run import Run
+from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
+from manifoldry._numerics.patches.charts import Charts, fit_charts
+from manifoldry._numerics.patches.cover import (
+    ListedCover,
+    Membership,
+    VoronoiCells,
+    VoronoiCover,
+    cell_labels,
+    expanded,
+    find_cells,
+    lists_members,
+    member_weights,
+    without_cells,
+)
+from manifoldry._numerics.patches.overlaps import Overlaps, find_overlaps, patch_components
+from manifoldry._numerics.patches.restarts import Trial
+from manifoldry.graph._operations import components
+from manifoldry.graph._search import NeighborIndex
+
+OVERLAP_GROWTH = 1.5
+MAX_GROWTHS = 4
+"""Factor by which the overlap is widened, and how often at least, while the patch graph has too many components."""
+
+MAX_GROWN_OVERLAP = 1.5
+"""Overlap up to which it is widened more often, where it was given small: patches then reach to the centers around."""
+
+MAX_LOOSE_SHARE = 0.1
+"""Maximum share of a component's points in patches that hold to no other by a firm overlap, for these patches to be
+left to their neighbors; where more are loose, surfaces are joined by a hinge."""
+
+MIN_PATCHES = 16
+"""First number of patches tried."""
+
+DISTORTION_TOL = 2e-3
+"""Root mean square distortion of the sample's edges in the charts below which more patches are not needed.
+On the holed roll 32, 64, 128 patches distort edges by 7e-3, 2e-3, 7e-4, and the whole by 1.2e-3, 2.8e-4, 7.7e-5."""
+
+MAX_DISTORTION_RATIO = 0.8
+"""More patches have to reduce the distortion to this share of the best so far; with noise they do not."""
+
+IGNORED_TORN_SHARE = 1e-3
+"""Share of torn edges that is not counted: some at the corners of holes always are."""
+
+MAX_FAILED_TRIALS = 2
+"""Maximum number of trials in a row without enough reduction."""
+
+
+MAX_SURFACE_RESIDUAL = 0.3
+"""Median residual of the charts, relative to the patches' spread, up to which the data passes for a surface: a tenth of
+the variance. It is 0.01 on rolls, 0.07 on a noisy one, 0.31 on olive oil, and 0.6 to 1 on images."""
+
+MAX_CHART_CHANGE, MAX_CHANGE_RATIO = 0.03, 7.0
+"""Change of an edge from its chart to the layout, which one edge in a hundred exceeds, up to which patches agree with
+each other: below the first, or below this multiple of the root mean square change from the data to the chart. On eleven
+surfaces that ratio is 1 to 5 where they are unfolded, noisy or not, 9 where some points of a roll are on the
+next sheet, 40 to 85 on cones joined across their cut, 35 to 48 on helicoids and about 20 on twin peaks."""
+
+INCONSISTENT_QUANTILE = 0.99
+
+History = list[tuple[int, float]]
+"""Numbers of patches tried, and the distortion of edges with each."""
+
+
+@dataclass(frozen=True)
+class ChartOptions:
+    """Largest dimension and kind of the charts, share of variance to leave, overlap of patches, equal weights."""
+
+    width: int
+    kind: str
+    share: float | None
+    overlap: float
+    even: bool
+
+    @property
+    def min_points(self) -> int:
+        """Minimum mean number of points per patch: enough for its chart and for overlaps with several neighbors."""
+        return 3 * (self.width + 1)
+
+
+@dataclass(frozen=True)
+class Atlas:
+    """A cover of the sample by patches, charts fitted to it, and the coordinates (M, r) of the members in their charts.
+
+    ``distortions`` are the relative changes of the lengths of the sample graph's edges, shape (n_edges,), each in the
+    chart of its heaviest common patch; NaN where no patch holds both ends but their patches overlap; 1 where not even
+    that: the edge is torn.
+    """
+
+    cover: VoronoiCover | ListedCover
+    members: Membership
+    charts: Charts
+    coordinates: FloatArray
+    overlaps: Overlaps
+    distortions: FloatArray
+
+    @property
+    def no_surface(self) -> bool:
+        """Whether the patches have more dimensions than their charts."""
+        return float(np.median(self.charts.residuals)) > MAX_SURFACE_RESIDUAL
+
+    @property
+    def distortion(self) -> float:
+        """Root mean square of the distortions; torn edges count as 1, except for a share of `IGNORED_TORN_SHARE`."""
+        known = self.distortions[np.isfinite(self.distortions)]
+        if not len(known):
+            return 0.0
+        held = known[known < 1]
+        torn = max(0.0, 1 - len(held) / len(known) - IGNORED_TORN_SHARE)
+        return float(np.sqrt((np.square(held).mean() if len(held) else 0.0) + torn))
+
+    def agrees_with(self, graph: NeighborGraph, Y: FloatArray) -> bool:
+        """Tell whether the layout Y keeps the lengths that the edges of the sample's ``graph`` have in the charts.
+
+        Charts of a surface that can be laid flat fit together; what they lose by noise or curvature does not count.
+        """
+        rows = graph.rows()
+        up = (rows < graph.indices) & (graph.lengths > 0)
+        held = np.isfinite(self.distortions) & (self.distortions < 1) & (self.distortions > -1)
+        if not held.any():
+            return True
+        own = self.distortions[held]
+        spans = np.linalg.norm(Y[rows[up][held]] - Y[graph.indices[up][held]], axis=1) / graph.lengths[up][held]
+        change = float(np.quantile(np.abs(spans / (1 + own) - 1), INCONSISTENT_QUANTILE))
+        return change <= max(MAX_CHART_CHANGE, MAX_CHANGE_RATIO * float(np.sqrt(np.square(own).mean())))
+
+
+@dataclass(frozen=True)
+class PatchRule:
+    """The parameters of `IPA` that say what its patches are."""
+
+    n_patches: int | Literal["auto"]
+    clustering: Any = "kmeans"
+    patches: Any = None
+
+    @property
+    def given(self) -> bool:
+        """Whether there are labels or lists of members, or an estimator of labels."""
+        return self.patches is not None or not isinstance(self.clustering, str)
+
+    @property
+    def free(self) -> bool:
+        """Whether neither the patches nor their number are given."""
+        return not self.given and isinstance(self.n_patches, str)
+
+    def refuse_too_many(self, n_components: int, n_points: int) -> None:
+        """Refuse more patches than have points enough for a chart of so many dimensions."""
+        if not isinstance(self.n_patches, str):
+            most = max(1, n_points // (n_components + 1))
+            because = f" (each patch needs {n_components + 1} of the {n_points} points)"
+            check.integer("n_patches", self.n_patches, 1, most, because)
+
+    def atlas(
+        self,
+        rows: FloatArray,
+        trial: Trial,
+        index: NeighborIndex,
+        dimension: float,
+        options: ChartOptions,
+        run: Run,
+    ) -> tuple[Atlas, History]:
+        """Return patches and charts of the sample, and the edge distortion for the numbers of patches tried."""
+        graph = trial.graph
+        if lists_members(self.patches):
+            atlas = build_atlas(rows, graph, ListedCover(member_weights(self.patches, len(rows)), index), options, run)
+        elif (labels := cell_labels(self.patches, self.clustering, rows)) is not None:
+            atlas = cluster_atlas(rows, graph, labels, index, options, run)
+        elif isinstance(self.n_patches, str):
+            return choose_atlas(rows, graph, options, run, dimension, trial.number, trial.scale)
+        else:
+            atlas = voronoi_atlas(rows, graph, self.n_patches, options, run, trial.number)
+        return atlas, [(atlas.charts.n_patches, atlas.distortion)]
+
+
+def voronoi_atlas(
+    X: FloatArray, graph: NeighborGraph, n_cells: int, options: ChartOptions, run: Run, trial: int = 0
+) -> Atlas:
+    """Return the atlas of about ``n_cells`` patches around k-means centers, other ones in every ``trial``."""
+    cells = find_cells(X, graph, n_cells, options.width, run, trial)
+    found = _connected_atlas(X, graph, cells, options, run)
+    loose = loose_patches(found, cells.labels, graph)
+    if loose.any():
+        found = _connected_atlas(X, graph, without_cells(X, graph, cells, loose, run), options, run)
+    return found
+
+
+def _connected_atlas(
+    X: FloatArray, graph: NeighborGraph, cells: VoronoiCells, options: ChartOptions, run: Run
+) -> Atlas:
+    """Return the atlas of the cells, with an overlap that connects those connected in the graph, if any does."""
+    cover = VoronoiCover(cells.centers, cells.borders, options.overlap, options.even)
+    pieces, growths = len(components(graph)), 0
+    while True:
+        found = build_atlas(X, graph, cover, options, run)
+        if _connected(found, pieces) or (growths >= MAX_GROWTHS and cover.overlap >= MAX_GROWN_OVERLAP):
+            return found
+        cover, growths = cover.grown(OVERLAP_GROWTH), growths + 1
+
+
+def loose_patches(atlas: Atlas, labels: IntArray, graph: NeighborGraph) -> Array:
+    """Return which patches, of those with points of the same component of the graph, do not hold to the others.
+
+    A patch holds by a firm overlap to patches with more than `MAX_LOOSE_SHARE` of the component's points.
+    """
+    firm = atlas.overlaps.firm(atlas.charts.sizes)
+    parts = patch_components(atlas.overlaps[firm], atlas.charts.n_patches)
+    sizes = np.bincount(parts[labels])
+    loose = np.zeros(atlas.charts.n_patches, dtype=bool)
+    for members in components(graph):
+        mine = np.unique(labels[members])
+        small = sizes[parts[mine]] <= MAX_LOOSE_SHARE * len(members)
+        loose[mine] |= small & ~small.all()
+    return loose
+
+
+def cluster_atlas(
+    X: FloatArray, graph: NeighborGraph, labels: IntArray, index: NeighborIndex, options: ChartOptions, run: Run
+) -> Atlas:
+    """Return the atlas of given clusters, expanded over their borders along the graph."""
+    pieces = len(components(graph))
+    for rings in range(1, MAX_GROWTHS + 1):
+        weights = expanded(labels, graph, rings)
+        if options.even:
+            weights.data[:] = 1.0
+        found = build_atlas(X, graph, ListedCover(weights, index), options, run)
+        if _connected(found, pieces):
+            break
+    return found
+
+
+def choose_atlas(
+    X: FloatArray,
+    graph: NeighborGraph,
+    options: ChartOptions,
+    run: Run,
+    dimension: float = 0.0,
+    trial: int = 0,
+    scale: float = 1.0,
+) -> tuple[Atlas, History]:
+    """Return the atlas with an automatic number of patches, and the numbers tried with their distortions.
+
+    The number is doubled until the distortion of the edges is below `DISTORTION_TOL`, until doubling no longer reduces
+    it, or until patches would have too few points. It stays where the data's own ``dimension`` is larger than that of
+    the charts and shows in them: more patches would not help. Every ``trial`` has other patches; the first number
+    tried is multiplied by ``scale``.
+    """
+    most = max(1, len(X) // options.min_points)
+    n_cells = min(round(scale * MIN_PATCHES), most)
+    best = voronoi_atlas(X, graph, n_cells, options, run, trial)
+    history = [(best.charts.n_patches, best.distortion)]
+    failed = 0
+    while (
+        best.distortion > DISTORTION_TOL
+        and not (dimension > options.width + 0.5 and best.no_surface)
+        and 2 * n_cells <= most
+        and failed < MAX_FAILED_TRIALS
+        and run.step(n_cells, most)
+    ):
+        n_cells *= 2
+        found = voronoi_atlas(X, graph, n_cells, options, run, trial)
+        history.append((found.charts.n_patches, found.distortion))
+        reduced = found.distortion <= MAX_DISTORTION_RATIO * best.distortion
+        best, failed = (found, 0) if reduced else (best, failed + 1)
+    return best, history
+
+
+def build_atlas(
+    X: FloatArray, graph: NeighborGraph, cover: VoronoiCover | ListedCover, options: ChartOptions, run: Run
+) -> Atlas:
+    """Return the atlas of a given cover."""
+    members = cover.members(X, run)
+    charts = fit_charts(X, members, cover.n_patches, options.width, run, kind=options.kind, share=options.share)
+    return charted_atlas(X, graph, cover, members, charts, run)
+
+
+def charted_atlas(
+    X: FloatArray,
+    graph: NeighborGraph,
+    cover: VoronoiCover | ListedCover,
+    members: Membership,
+    charts: Charts,
+    run: Run,
+) -> Atlas:
+    """Return the atlas of given charts: coordinates in them, overlaps, and what becomes of the edges."""
+    f = charts.coordinates(X, members, run)
+    overlaps = find_overlaps(members, f, cover.n_patches)
+    return Atlas(cover, members, charts, f, overlaps, edge_distortions(graph, members, f, overlaps, cover.n_patches))
+
+
+def edge_distortions(
+    graph: NeighborGraph, members: Membership, f: FloatArray, overlaps: Overlaps, n_patches: int
+) -> FloatArray:
+    """Return the relative change of every edge (i < j, in the graph's order) in the heaviest patch that holds it."""
+    rows = graph.rows()
+    up = (rows < graph.indices) & (graph.lengths > 0)
+    i, j, lengths = rows[up], graph.indices[up].astype(np.int64), graph.lengths[up]
+    edge, entry, other = _held_edges(members, i, j, n_patches)
+    weight = members.weights[entry] * members.weights[other]
+    order = np.lexsort((weight, edge))
+    chosen = order[np.append(np.diff(edge[order]) > 0, True)] if len(edge) else order
+    heaviest = members.heaviest()
+    a, b = heaviest[i], heaviest[j]
+    near = np.isin(np.minimum(a, b) * n_patches + np.maximum(a, b), overlaps.first * n_patches + overlaps.second)
+    distortions = np.where(near, np.nan, 1.0)
+    spans = np.linalg.norm(f[entry[chosen]] - f[other[chosen]], axis=1)
+    distortions[edge[chosen]] = spans / lengths[edge[chosen]] - 1
+    return distortions
+
+
+def _held_edges(members: Membership, i: IntArray, j: IntArray, n_patches: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Return all (edge, entry of i, entry of j) in which both ends of an edge belong to the same patch."""
+    key = members.points.astype(np.int64) * n_patches + members.patches
+    order = np.argsort(key, kind="stable")
+    counts = np.bincount(members.points, minlength=members.n_points)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    many = counts[i]
+    edge = np.repeat(np.arange(len(i)), many)
+    entry = np.repeat(starts[i] - (np.cumsum(many) - many), many) + np.arange(int(many.sum()))
+    wanted = j[edge] * n_patches + members.patches[entry]
+    other = order[np.minimum(np.searchsorted(key[order], wanted), len(key) - 1)]
+    common = key[other] == wanted
+    return edge[common], entry[common], other[common]
+
+
+def _connected(atlas: Atlas, pieces: int) -> bool:
+    firm = atlas.overlaps.firm(atlas.charts.sizes)
+    parts = patch_components(atlas.overlaps[firm], atlas.charts.n_patches)
+    return int(parts.max()) + 1 <= pieces

@@ -1,0 +1,357 @@
+"""Covers: the patches of each point, with weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.spatial import cKDTree
+
+from manifoldry._core.run import Run
+from manifoldry._core.threads import one_blas_thread
+from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
+from manifoldry.graph._operations import label_pieces, local_scale
+from manifoldry.graph._search import NeighborIndex
+
+MAX_TREE_COLUMNS = 8
+"""Maximum number of columns for a k-d tree of the centers; beyond, distances to all centers are computed."""
+
+BLOCK_ENTRIES = 4_000_000
+"""Entries of the largest temporary array per block of points."""
+
+
+@dataclass(frozen=True)
+class Membership:
+    """Which points belong to which patches: one entry per pair, ordered by point, with a positive weight.
+
+    Each of the ``n_points`` has at least one patch.
+    """
+
+    points: IntArray
+    patches: IntArray
+    weights: FloatArray
+    n_points: int
+
+    @classmethod
+    def joined(cls, blocks: Sequence[Membership]) -> Membership:
+        """Return the membership of consecutive blocks of points as one."""
+        if len(blocks) == 1:
+            return blocks[0]
+        starts = np.concatenate([[0], np.cumsum([block.n_points for block in blocks])])
+        points = np.concatenate([block.points + start for block, start in zip(blocks, starts[:-1], strict=True)])
+        return cls(
+            points,
+            np.concatenate([block.patches for block in blocks]),
+            np.concatenate([block.weights for block in blocks]),
+            int(starts[-1]),
+        )
+
+    @classmethod
+    def of_matrix(cls, matrix: Any) -> Membership:
+        """Return the membership whose weights are the entries of a sparse matrix (points, patches)."""
+        rows = sp.csr_array(matrix)
+        rows.sort_indices()
+        points = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+        return cls(points, rows.indices.astype(np.int64), rows.data.astype(float), rows.shape[0])
+
+    def at_home(self, components: IntArray) -> Array:
+        """Return which entries are in the same component of patches as their point's heaviest patch."""
+        home = components[self.heaviest()]
+        return components[self.patches] == home[self.points]
+
+    def heaviest(self) -> IntArray:
+        """Return the patch of largest weight of each point."""
+        order = np.lexsort((-self.weights, self.points))
+        return self.patches[order[np.concatenate([[True], np.diff(self.points[order]) > 0])]]
+
+    def mean_number(self) -> float:
+        """Return the mean number of patches of a point, as the exponential of the entropy of its weights."""
+        share = self.weights / np.bincount(self.points, self.weights, self.n_points)[self.points]
+        return float(np.exp(np.bincount(self.points, -share * np.log(share), self.n_points)).mean())
+
+    def __getitem__(self, chosen: Array) -> Membership:
+        return Membership(self.points[chosen], self.patches[chosen], self.weights[chosen], self.n_points)
+
+
+def entries_by_patch(patches: IntArray, n_patches: int) -> list[tuple[int, IntArray]]:
+    """Return every patch that occurs in ``patches``, with the places where it does."""
+    order = np.argsort(patches, kind="stable")
+    entries = np.split(order, np.cumsum(np.bincount(patches, minlength=n_patches))[:-1])
+    return [(patch, mine) for patch, mine in enumerate(entries) if len(mine)]
+
+
+@dataclass(frozen=True)
+class VoronoiCover:
+    r"""Patches around centers: the Voronoi cells, expanded over their borders.
+
+    With :math:`d_i` the distance to center i and :math:`d` the least of them, x belongs to patch i if
+    :math:`s_i = (d_i^2 - d^2)/(\omega\,\ell_i^2) < 1`, :math:`\omega` the ``overlap`` and :math:`\ell_i` the mean
+    distance of center i to its neighbors; the weight :math:`(1 - s_i)^2` falls to zero at the border of the patch,
+    unless ``even`` gives all patches of a point the same weight. Only neighbors of the nearest cell count, so that a
+    patch does not extend to another sheet nearby; ``neighbors`` (c, w) are padded with the cell's own index.
+    """
+
+    centers: FloatArray
+    neighbors: IntArray
+    overlap: float
+    even: bool = False
+
+    @property
+    def n_patches(self) -> int:
+        """Number of patches."""
+        return len(self.centers)
+
+    def grown(self, factor: float) -> VoronoiCover:
+        """Return the cover with a larger overlap."""
+        return replace(self, overlap=self.overlap * factor)
+
+    def members(self, X: Array, run: Run) -> Membership:
+        """Return the patches of the rows of X."""
+        wide = self.neighbors.shape[1] * (X.shape[1] if X.shape[1] <= MAX_TREE_COLUMNS else 1) + self.n_patches
+        blocks = run.ranges(len(X), max(1, BLOCK_ENTRIES // wide))
+        tree = cKDTree(self.centers) if X.shape[1] <= MAX_TREE_COLUMNS else None
+        steps = None if tree is None else self.centers[self.neighbors] - self.centers[:, None]
+        reach = self.overlap * self._spacing()
+
+        def work(lo: int, hi: int) -> Membership:
+            rows = np.asarray(X[lo:hi], dtype=float)
+            near, excess = self._by_products(rows) if steps is None else self._by_tree(rows, tree, steps)
+            return self._weighted(near, excess, reach)
+
+        return Membership.joined(run.map(work, blocks, blas=True))
+
+    def _spacing(self) -> FloatArray:
+        """Return the mean squared distance of each center to its neighbors."""
+        squares = np.square(self.centers[self.neighbors] - self.centers[:, None]).sum(axis=2)
+        count = (self.neighbors != np.arange(self.n_patches)[:, None]).sum(axis=1)
+        mean = squares.sum(axis=1) / np.maximum(count, 1)
+        return np.where(mean > 0, mean, 1.0)
+
+    def _by_products(self, X: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return the nearest center of each row, and by how much squared distances to its neighbors are larger."""
+        squares = np.square(self.centers).sum(axis=1) - 2 * (X @ self.centers.T)  # without |x|^2, the same for all
+        near = np.argmin(squares, axis=1)
+        excess = np.take_along_axis(squares, self.neighbors[near], axis=1) - squares[np.arange(len(X)), near][:, None]
+        return near, excess
+
+    def _by_tree(self, X: FloatArray, tree: Any, steps: FloatArray) -> tuple[IntArray, FloatArray]:
+        r"""Return the same for few columns, by the ``steps`` (c, w, d) from every center to its neighbors.
+
+        With a the way from the nearest center, and s a step, it is :math:`|a - s|^2 - |a|^2 = |s|^2 - 2 a \cdot s`.
+        """
+        near = tree.query(X)[1]
+        away = X - self.centers[near]
+        excess = np.square(steps).sum(axis=2)[near]
+        for column in range(X.shape[1]):
+            excess -= away[:, column, None] * (2 * steps[:, :, column])[near]
+        return near, excess
+
+    def _weighted(self, near: IntArray, excess: FloatArray, reach: FloatArray) -> Membership:
+        """Return the patches of rows by their nearest centers and what the neighbors of these are farther away."""
+        n, others = len(near), self.neighbors[near]
+        share = np.maximum(excess / reach[others], 0.0)
+        inside = (share < 1) & (others != near[:, None])
+        weight = np.ones_like(share) if self.even else np.square(1 - share)
+        rows, slots = np.nonzero(np.column_stack([np.ones(n, dtype=bool), inside & (weight > 0)]))
+        patches = np.column_stack([near, others])[rows, slots]
+        return Membership(rows, patches, np.column_stack([np.ones(n), weight])[rows, slots], n)
+
+
+@dataclass(frozen=True)
+class ListedCover:
+    """Patches by their weights (n, c) at the fitted points; a new point gets those of its nearest fitted point."""
+
+    matrix: sp.csr_array
+    index: NeighborIndex
+
+    @property
+    def n_patches(self) -> int:
+        """Number of patches."""
+        return int(self.matrix.shape[1])
+
+    def members(self, X: Array, run: Run) -> Membership:
+        """Return the patches of the rows of X."""
+        return Membership.of_matrix(self.matrix[self.index.nearest(X, run)])
+
+
+def expanded(labels: IntArray, graph: NeighborGraph, rings: int) -> sp.csr_array:
+    """Return clusters expanded over their borders, as weights (n, c): shares of labels within ``rings`` steps.
+
+    One step averages over a point and its neighbors in the graph.
+    """
+    n = len(labels)
+    weights = sp.csr_array((np.ones(n), (np.arange(n), labels)), shape=(n, int(labels.max()) + 1))
+    adjacency = sp.csr_array((np.ones(graph.n_edges), graph.indices, graph.indptr), shape=(n, n)) + sp.eye_array(n)
+    step = sp.csr_array(sp.diags_array(1 / adjacency.sum(axis=1)) @ adjacency)
+    for _ in range(rings):
+        weights = sp.csr_array(step @ weights)
+    return weights
+
+
+def lists_members(patches: Any) -> bool:
+    """Tell whether given patches are lists of members, not a label per point."""
+    listed = patches is not None and not isinstance(patches, np.ndarray)
+    return bool(listed and len(patches) and np.ndim(patches[0]) == 1)
+
+
+def cell_labels(patches: Any, clustering: Any, rows: FloatArray) -> IntArray | None:
+    """Return the given labels, or those of the cluster estimator, as 0, 1, ...; None for k-means."""
+    labels = patches
+    if labels is None:
+        if isinstance(clustering, str):
+            return None
+        labels = clustering.fit_predict(rows)
+    if np.shape(labels) != (len(rows),):
+        raise ValueError(f"patches must be {len(rows)} labels or lists of members; got an array of {np.shape(labels)}.")
+    return np.unique(labels, return_inverse=True)[1]
+
+
+def member_weights(patches: Any, n_points: int) -> sp.csr_array:
+    """Return listed members as weights of 1, shape (n, c)."""
+    rows = np.concatenate([np.asarray(members, dtype=np.int64) for members in patches])
+    if rows.min() < 0 or rows.max() >= n_points or len(np.unique(rows)) < n_points:
+        raise ValueError(
+            f"patches must list each of the {n_points} points at least once; got {len(np.unique(rows))} of them, "
+            f"from {rows.min()} to {rows.max()}."
+        )
+    columns = np.repeat(np.arange(len(patches)), [len(members) for members in patches])
+    weights = sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=(n_points, len(patches)))
+    weights.data[:] = 1.0  # a point listed twice counts once
+    return weights
+
+
+# Voronoi cells of k-means centers on a sample, divided where the sample's graph is disconnected, and their borders.
+
+MAX_LLOYD_STEPS = 20
+MAX_SPLITS = 10
+
+MAX_KMEANSPP_COST = 2_000_000_000
+"""Points times columns times cells up to which the first centers are chosen by k-means++, beyond at random."""
+
+MAX_VOLUME_POWER = 2
+"""Maximum power of the distance to neighbors that weights a point; with higher ones outliers would dominate."""
+
+MIN_PIECE_SHARE = 0.05
+"""Components of a cell below this share of the mean cell are corners cut off by the border, not sheets of their own."""
+
+
+@dataclass(frozen=True)
+class VoronoiCells:
+    """Means (c, d) of a sample's cells, each point's cell, and bordering cells (c, w), padded with the own number."""
+
+    centers: FloatArray
+    labels: IntArray
+    borders: IntArray
+
+
+def find_cells(X: Array, graph: NeighborGraph, n_cells: int, dimension: int, run: Run, trial: int = 0) -> VoronoiCells:
+    """Return about ``n_cells`` cells of the sample X, each connected on its graph.
+
+    Points are weighted by their local volume on a manifold of that ``dimension``, so that cells have similar sizes, not
+    similar numbers of points. k-means ignores the manifold: a cell that holds two sheets of a roll is divided, and
+    the nearest centers are found again, until every cell is connected but for a few points at its border. Every
+    ``trial`` begins with other random centers.
+    """
+    volume = local_scale(graph) ** min(dimension, MAX_VOLUME_POWER)
+    centers = _lloyd(X, volume, n_cells, run, trial)
+    for _ in range(MAX_SPLITS):
+        labels = nearest_center(X, centers, run)
+        pieces, _ = label_pieces(labels, graph)
+        sizes = np.bincount(pieces)
+        large = sizes >= max(2, MIN_PIECE_SHARE * len(X) / len(centers))
+        if large.sum() <= len(centers):
+            break
+        kept = np.cumsum(large) - 1
+        mine = large[pieces]
+        centers = _group_means(X[mine], kept[pieces[mine]], int(large.sum()), volume[mine])
+    labels = nearest_center(X, centers, run)
+    centers, labels = _without_empty(centers, labels)
+    return VoronoiCells(centers, labels, cell_borders(labels, graph, len(centers)))
+
+
+def without_cells(X: Array, graph: NeighborGraph, cells: VoronoiCells, dropped: Array, run: Run) -> VoronoiCells:
+    """Return the cells without those ``dropped`` (c,), whose points go to the nearest of the others."""
+    centers = cells.centers[~dropped]
+    centers, labels = _without_empty(centers, nearest_center(X, centers, run))
+    return VoronoiCells(centers, labels, cell_borders(labels, graph, len(centers)))
+
+
+def nearest_center(X: Array, centers: FloatArray, run: Run) -> IntArray:
+    """Return the index of the center nearest to each row."""
+    tree = cKDTree(centers) if X.shape[1] <= MAX_TREE_COLUMNS else None
+    squares = np.square(centers).sum(axis=1)
+
+    def work(lo: int, hi: int) -> IntArray:
+        if tree is not None:
+            return np.asarray(tree.query(X[lo:hi])[1], dtype=np.int64)
+        return np.argmin(squares - 2 * (X[lo:hi] @ centers.T), axis=1)
+
+    return np.concatenate(run.map(work, run.ranges(len(X), max(1, BLOCK_ENTRIES // len(centers))), blas=True))
+
+
+def _lloyd(X: Array, volume: FloatArray, n_cells: int, run: Run, trial: int) -> FloatArray:
+    """Return k-means centers by Lloyd's iteration."""
+    if n_cells == 1:
+        return X.mean(axis=0, keepdims=True)
+    # The word seeds the draws: spelled as when the results were measured.
+    rng = run.rng(f"patch centers {trial}") if trial else run.rng("patch centres")
+    # Sorted by distance from the mean: the same for any order of the rows and after rotations.
+    order = np.argsort(np.square(X - X.mean(axis=0)).sum(axis=1), kind="stable")
+    if X.size * n_cells <= MAX_KMEANSPP_COST:
+        centers = _kmeans_plusplus(X[order], volume[order], n_cells, int(rng.integers(2**31)))
+    else:
+        centers = X[order[rng.choice(len(X), n_cells, replace=False)]]
+    labels = np.full(len(X), -1)
+    for _ in range(MAX_LLOYD_STEPS):
+        found = nearest_center(X, centers, run)
+        if np.array_equal(found, labels):
+            break
+        centers, labels = _without_empty(centers, found)
+        centers = _group_means(X, labels, len(centers), volume)
+    return centers
+
+
+def _kmeans_plusplus(X: Array, volume: FloatArray, n_cells: int, seed: int) -> FloatArray:
+    """Return initial centers by k-means++."""
+    from sklearn.cluster import kmeans_plusplus
+
+    with one_blas_thread():
+        return np.asarray(kmeans_plusplus(X, n_cells, sample_weight=volume, random_state=seed)[0])
+
+
+def _group_means(X: Array, groups: IntArray, n_groups: int, weights: FloatArray) -> FloatArray:
+    sums = sp.csr_array((weights, (groups, np.arange(len(X)))), shape=(n_groups, len(X))) @ X
+    return np.asarray(sums / np.bincount(groups, weights, n_groups)[:, None], dtype=float)
+
+
+def _without_empty(centers: FloatArray, labels: IntArray) -> tuple[FloatArray, IntArray]:
+    used, labels = np.unique(labels, return_inverse=True)
+    return centers[used], labels
+
+
+def cell_borders(labels: IntArray, graph: NeighborGraph, n_cells: int) -> IntArray:
+    """Return the cells whose largest components are joined by an edge of the graph, as padded lists."""
+    pieces, _ = label_pieces(labels, graph)
+    sizes = np.bincount(pieces)
+    order = np.lexsort((sizes[pieces], labels))
+    last = np.append(np.flatnonzero(np.diff(labels[order])), len(labels) - 1)
+    main = np.zeros(len(sizes), dtype=bool)
+    main[pieces[order[last]]] = True
+    rows = graph.rows()
+    joined = main[pieces[rows]] & main[pieces[graph.indices]] & (labels[rows] != labels[graph.indices])
+    a, b = labels[rows[joined]], labels[graph.indices[joined]]
+    adjacency = sp.csr_array((np.ones(2 * len(a)), (np.r_[a, b], np.r_[b, a])), shape=(n_cells, n_cells))
+    return padded_lists(adjacency)
+
+
+def padded_lists(adjacency: sp.csr_array) -> IntArray:
+    """Return the column indices of each row of an adjacency matrix, padded with the row's own index."""
+    degrees = np.diff(adjacency.indptr)
+    n = adjacency.shape[0]
+    lists = np.repeat(np.arange(n)[:, None], max(1, degrees.max(initial=1)), axis=1)
+    slots = np.arange(len(adjacency.indices)) - np.repeat(adjacency.indptr[:-1], degrees)
+    lists[np.repeat(np.arange(n), degrees), slots] = adjacency.indices
+    return lists

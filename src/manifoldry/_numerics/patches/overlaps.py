@@ -1,0 +1,298 @@
+"""Overlaps of patches: moments of the shared points in both charts, and the quadratic form of the matching error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from manifoldry._core.csgraph import connected_components
+from manifoldry._core.run import Run
+from manifoldry._core.values import Array, Certificate, FloatArray, IntArray, Stop, Trace
+from manifoldry._numerics.patches.cover import Membership
+from manifoldry._numerics.semidefinite import Placement, place
+from manifoldry._numerics.semidefinite.certificate import PLACEMENT_CLAIM, PLACEMENT_TOL
+
+MIN_TIGHTNESS = 1e-3
+"""Minimum tightness of a well-conditioned overlap: least singular value relative to a typical overlap's."""
+
+MIN_HINGE_TIGHTNESS = 1e-5
+"""Minimum tightness of an overlap by which patches are held if nothing firm does: it is 0.3 % as wide as a typical one
+is long, which tells the two sides of a hinge apart in charts of that accuracy."""
+
+
+@dataclass(frozen=True)
+class Overlaps:
+    """Pairs of patches that share points, first < second, with the counts of these.
+
+    ``means`` (E, 2, r) are those of the shared points in both charts, ``moments`` (E, 2 r, 2 r) the mean products of
+    their coordinates in both charts, about the origin.
+    """
+
+    first: IntArray
+    second: IntArray
+    counts: IntArray
+    means: FloatArray
+    moments: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def __getitem__(self, chosen: Array) -> Overlaps:
+        return Overlaps(
+            self.first[chosen], self.second[chosen], self.counts[chosen], self.means[chosen], self.moments[chosen]
+        )
+
+    def tightness(self, sizes: IntArray) -> FloatArray:
+        """Return the condition of each overlap, between 0 (a hinge) and about 1.
+
+        The least singular value of the cross-covariance of the shared points, which must have full rank for two
+        patches to lie in one affine subspace (Theorem 1), relative to the largest of a typical overlap.
+        """
+        r = self.means.shape[2]
+        cross = self.moments[:, :r, r:] - self.means[:, 0, :, None] * self.means[:, 1, None, :]
+        rank = np.minimum(sizes[self.first], sizes[self.second])
+        values = np.linalg.svd(cross, compute_uv=False)
+        values = np.concatenate([values, np.zeros((len(self), 1))], axis=1)
+        least = np.where(rank > 0, values[np.arange(len(self)), np.maximum(rank, 1) - 1], np.inf)
+        typical = np.median(values[:, 0]) if len(self) else 1.0
+        return np.where(self.counts > rank, least / (typical or 1.0), 0.0)
+
+    def firm(self, sizes: IntArray) -> Array:
+        """Return which overlaps are well conditioned."""
+        return self.tightness(sizes) >= MIN_TIGHTNESS
+
+    def holding(self, sizes: IntArray) -> Array:
+        """Return which overlaps hold the patches: the firm ones, and thin ones where these leave patches apart."""
+        tightness = self.tightness(sizes)
+        firm = tightness >= MIN_TIGHTNESS
+        part = patch_components(self[firm], len(sizes))
+        return firm | ((tightness >= MIN_HINGE_TIGHTNESS) & (part[self.first] != part[self.second]))
+
+
+def find_overlaps(members: Membership, f: FloatArray, n_patches: int) -> Overlaps:
+    """Return all pairs of patches that share points; f (M, r) are the coordinates of the entries in their charts."""
+    one, other = shared_entries(members)
+    lower = members.patches[one] < members.patches[other]
+    one, other = np.where(lower, one, other), np.where(lower, other, one)
+    key = members.patches[one] * n_patches + members.patches[other]
+    keys, pair, counts = np.unique(key, return_inverse=True, return_counts=True)
+    both = np.concatenate([f[one], f[other]], axis=1)
+    width, E = both.shape[1], len(keys)
+
+    def mean(values: FloatArray) -> FloatArray:
+        return np.bincount(pair, values, E) / counts
+
+    means = np.stack([mean(both[:, a]) for a in range(width)], axis=1) if width else np.zeros((E, 0))
+    moments = np.empty((E, width, width))
+    for a in range(width):
+        for b in range(a + 1):
+            moments[:, a, b] = moments[:, b, a] = mean(both[:, a] * both[:, b])
+    return Overlaps(keys // n_patches, keys % n_patches, counts, means.reshape(E, 2, width // 2), moments)
+
+
+def merged_overlaps(one: Overlaps, other: Overlaps) -> Overlaps:
+    """Return the overlaps by two sets of points together: counts are added, and means weighted by them."""
+    n_patches = 1 + int(max(one.second.max(initial=0), other.second.max(initial=0)))
+    keys, pair = np.unique(
+        np.concatenate([part.first * n_patches + part.second for part in (one, other)]), return_inverse=True
+    )
+    mine, theirs = pair[: len(one)], pair[len(one) :]
+    counts = np.zeros(len(keys), dtype=np.int64)
+    counts[mine] += one.counts
+    counts[theirs] += other.counts
+    means, moments = np.zeros((len(keys), *one.means.shape[1:])), np.zeros((len(keys), *one.moments.shape[1:]))
+    for part, where in ((one, mine), (other, theirs)):
+        share = part.counts / counts[where]
+        means[where] += share[:, None, None] * part.means
+        moments[where] += share[:, None, None] * part.moments
+    return Overlaps(keys // n_patches, keys % n_patches, counts, means, moments)
+
+
+def shared_entries(members: Membership) -> tuple[IntArray, IntArray]:
+    """Return all pairs of entries of a membership that belong to one point."""
+    counts = np.bincount(members.points, minlength=members.n_points)
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    ones, others = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+    for many in range(2, int(counts.max(initial=0)) + 1):
+        begin = starts[counts == many]
+        a, b = np.triu_indices(many, 1)
+        ones.append((begin[:, None] + a).ravel())
+        others.append((begin[:, None] + b).ravel())
+    return np.concatenate(ones), np.concatenate(others)
+
+
+def patch_components(overlaps: Overlaps, n_patches: int) -> IntArray:
+    """Return the connected component of the patch graph that each patch is in."""
+    adjacency = sp.csr_array((np.ones(len(overlaps)), (overlaps.first, overlaps.second)), shape=(n_patches, n_patches))
+    return np.asarray(connected_components(adjacency, directed=False)[1], dtype=np.int64)
+
+
+def matching_form(overlaps: Overlaps, sizes: IntArray) -> sp.csr_array:
+    r"""Return the matrix of the matching error (5.2) over frames and shifts: blocks L_X, Z and L_G of (5.7).
+
+    :math:`e^2 = \sum_{ij} \frac1{n_{ij}} \sum_x |R_i f_i(x) + t_i - R_j f_j(x) - t_j|^2`.
+    """
+    r = overlaps.means.shape[2]
+    E, c = len(overlaps), len(sizes)
+    signs = np.concatenate([np.ones(r), -np.ones(r)])
+    ends = np.array([1.0, -1.0])
+    blocks = np.empty((E, 2 * r + 2, 2 * r + 2))
+    blocks[:, : 2 * r, : 2 * r] = overlaps.moments * signs[:, None] * signs
+    means = overlaps.means.reshape(E, -1) * signs
+    blocks[:, : 2 * r, 2 * r :] = means[:, :, None] * ends
+    blocks[:, 2 * r :, : 2 * r] = blocks[:, : 2 * r, 2 * r :].transpose(0, 2, 1)
+    blocks[:, 2 * r :, 2 * r :] = ends[:, None] * ends
+    steps = np.arange(r)
+    rows = np.concatenate(
+        [
+            overlaps.first[:, None] * r + steps,
+            overlaps.second[:, None] * r + steps,
+            r * c + overlaps.first[:, None],
+            r * c + overlaps.second[:, None],
+        ],
+        axis=1,
+    )
+    where = (np.repeat(rows, 2 * r + 2, axis=1).ravel(), np.tile(rows, (1, 2 * r + 2)).ravel())
+    n_rows = (r + 1) * c
+    form = sp.csr_array(sp.coo_array((blocks.ravel(), where), shape=(n_rows, n_rows)))
+    present = np.concatenate([(steps < sizes[:, None]).ravel(), np.ones(c, dtype=bool)])
+    return form if present.all() else sp.csr_array(form[present][:, present])
+
+
+def refuse_apart(n_pieces: int, disconnected: str) -> None:
+    """Refuse a patch graph in several pieces, where these are not to be laid side by side."""
+    if n_pieces > 1 and disconnected == "raise":
+        raise ValueError(
+            f"The patch graph is in {n_pieces} pieces; raise n_neighbors or overlap, or set disconnected='apart'."
+        )
+
+
+# Stitching: rigid motions of all patches that minimize the matching error of shared points, with a certificate.
+
+
+@dataclass(frozen=True)
+class PlacedPatches:
+    """Affine maps of all patches: coordinates f in patch i go to ``f @ frames[i] + shifts[i]``.
+
+    ``frames`` have the shape (c, r, p), ``shifts`` (c, p), ``components`` of the patch graph (c,).
+    """
+
+    frames: FloatArray
+    shifts: FloatArray
+    components: IntArray
+
+    @property
+    def n_components(self) -> int:
+        """Number of components of the patch graph."""
+        return int(self.components.max()) + 1
+
+    def images(self, patches: IntArray, f: FloatArray) -> FloatArray:
+        """Return the images of points given by patch and coordinates, shape (M, p)."""
+        placed = np.array(self.shifts[patches])
+        for a in range(f.shape[1]):
+            placed += f[:, a, None] * self.frames[patches, a]
+        return placed
+
+
+@dataclass(frozen=True)
+class Stitched(PlacedPatches):
+    """Rigid motions of all patches; the certificate is of all components together, the trace of the largest."""
+
+    certificate: Certificate
+    trace: Trace
+
+
+def stitch(
+    overlaps: Overlaps, sizes: IntArray, run: Run, max_rank: int | None = None, start: FloatArray | None = None
+) -> Stitched:
+    """Minimize the matching error of overlapping patches, each component of the patch graph by itself.
+
+    A ``max_rank`` limits the dimensions used; None is as many as the smallest error needs. ``start`` holds frames and
+    shifts of all patches to begin with (`FrameLayout`); several components begin with eigenvectors.
+    """
+    components = patch_components(overlaps, len(sizes))
+    counts = np.bincount(components)
+    placements: dict[int, Placement] = {}
+    for number in np.argsort(-counts, kind="stable"):
+        patches = np.flatnonzero(components == number)
+        inside = overlaps[components[overlaps.first] == number]
+        first, second = np.searchsorted(patches, inside.first), np.searchsorted(patches, inside.second)
+        renumbered = replace(inside, first=first, second=second)
+        begin = start if len(counts) == 1 else None
+        placements[int(number)] = _place_component(renumbered, sizes[patches], run, max_rank, begin)
+    return joined(components, placements, overlaps.means.shape[2])
+
+
+def joined(components: IntArray, placements: dict[int, Placement], width: int) -> Stitched:
+    """Return the placements of all components, by their numbers and the largest first, as one."""
+    parts, c = list(placements.values()), len(components)
+    p = max(part.shifts.shape[1] for part in parts)
+    frames, shifts = np.zeros((c, width, p)), np.zeros((c, p))
+    for number, part in placements.items():
+        mine = np.flatnonzero(components == number)
+        _, r, columns = part.frames.shape
+        frames[mine, :r, :columns], shifts[mine, :columns] = part.frames, part.shifts
+    return Stitched(frames, shifts, components, joint_certificate(parts), parts[0].trace)
+
+
+def _place_component(
+    overlaps: Overlaps, sizes: IntArray, run: Run, max_rank: int | None, start: FloatArray | None
+) -> Placement:
+    if len(sizes) > 1:
+        unit = _unit(overlaps)
+        same = replace(overlaps, means=overlaps.means / unit, moments=overlaps.moments / unit**2)
+        if start is not None:
+            start = np.concatenate([start[: -len(sizes)], start[-len(sizes) :] / unit])
+        found = place(matching_form(same, sizes), sizes, run, max_rank=max_rank, start=start)
+        return replace(found, shifts=found.shifts * unit, certificate=_rescaled(found.certificate, unit**2))
+    width = int(sizes[0])
+    certain = Certificate(0.0, 0.0, width, PLACEMENT_CLAIM, PLACEMENT_TOL, smallest=0.0)
+    return Placement(np.eye(width)[None], np.zeros((1, width)), certain, Trace(np.zeros(1), Stop.CONVERGED))
+
+
+def _rescaled(certificate: Certificate, factor: float) -> Certificate:
+    return replace(
+        certificate,
+        objective=certificate.objective * factor,
+        bound=certificate.bound * factor,
+        noise=certificate.noise * factor,
+        smallest=None if certificate.smallest is None else certificate.smallest * factor,
+    )
+
+
+def _unit(overlaps: Overlaps) -> float:
+    """Return the root mean square coordinate of shared points: frames have no unit, shifts have that of the data."""
+    squares = np.einsum("ejj->e", overlaps.moments)
+    largest = float(squares.max(initial=0.0))
+    return float(np.sqrt(np.mean(squares / largest)) * np.sqrt(largest)) if largest > 0 else 1.0
+
+
+def joint_certificate(placements: list[Placement]) -> Certificate:
+    """Return the certificate of independent problems solved side by side."""
+    parts = [placement.certificate for placement in placements]
+    smallest = [part.smallest for part in parts if part.smallest is not None]
+    return replace(
+        parts[0],
+        objective=sum(part.objective for part in parts),
+        bound=sum(part.bound for part in parts),
+        rank=max(part.rank for part in parts),
+        noise=sum(part.noise for part in parts),
+        violation=max(part.violation for part in parts),
+        smallest=min(smallest) if len(smallest) == len(parts) else None,
+    )
+
+
+def blend(members: Membership, images: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the weighted mean of each point's images, shape (n, p), and their disagreement, shape (n,).
+
+    Disagreement is the root of the weighted mean squared distance of the images from their mean.
+    """
+    n = members.n_points
+    total = np.bincount(members.points, members.weights, n)
+    share = members.weights / total[members.points]
+    mean: FloatArray = np.stack([np.bincount(members.points, share * column, n) for column in images.T], axis=1)
+    squares = np.square(images - mean[members.points]).sum(axis=1)
+    apart: FloatArray = np.sqrt(np.bincount(members.points, share * squares, n))
+    return mean, apart

@@ -1,0 +1,223 @@
+"""Rigid patches and distance constraints given by the user: checked, and as linear maps of frames and shifts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from manifoldry._core.arrays import on_host, refuse_blocks
+from manifoldry._core.values import Array, FloatArray, IntArray
+from manifoldry._numerics.patches.cover import Membership
+from manifoldry._numerics.semidefinite import DistanceConstraints, FrameLayout
+
+PATCH_RANK_TOL = 1e-7
+"""A singular value of a patch below this share of the largest does not count as a dimension."""
+
+ArrayPair = tuple[Any, Any]
+"""Members and coordinates of a patch, or pairs of points and their lengths."""
+
+
+@dataclass(frozen=True)
+class RigidPatches:
+    """Patches with coordinates :math:`f` of their own: centered, in as many dimensions as the patch fills.
+
+    f (M, r) are those of the entries of ``members``, filled up with zeros. They come from given coordinates g of w
+    columns by ``f = (g - middles) @ axes``, with middles of shape (c, w) and axes of shape (c, w, r).
+    """
+
+    members: Membership
+    f: FloatArray
+    layout: FrameLayout
+    axes: FloatArray
+    middles: FloatArray
+
+    @classmethod
+    def read(cls, patches: Sequence[ArrayPair]) -> RigidPatches:
+        """Check the patches and rotate each to its own axes."""
+        ids, given = _checked(patches)
+        points = np.concatenate(ids)
+        n = _require_all_listed(points)
+        found = [_own_axes(coordinates) for coordinates in given]
+        sizes = np.array([axes.shape[1] for _, axes, _ in found])
+        if sizes.max() == 0:
+            raise ValueError(f"No patch of {len(ids)} has two points apart, so there is no shape; give larger patches.")
+        r, w = int(sizes.max()), max(coordinates.shape[1] for coordinates in given)
+        own = np.concatenate([np.pad(f, ((0, 0), (0, r - f.shape[1]))) for f, _, _ in found])
+        axes = np.stack([np.pad(a, ((0, w - a.shape[0]), (0, r - a.shape[1]))) for _, a, _ in found])
+        middles = np.stack([np.pad(middle, (0, w - len(middle))) for _, _, middle in found])
+        owners = np.repeat(np.arange(len(ids)), [len(mine) for mine in ids])
+        order = np.lexsort((owners, points))
+        members = Membership(points[order], owners[order], np.ones(len(order)), n)
+        return cls(members, own[order], FrameLayout(sizes), axes, middles)
+
+    @property
+    def n_patches(self) -> int:
+        """Number of patches."""
+        return self.layout.n_patches
+
+    @cached_property
+    def images(self) -> sp.csr_array:
+        """The image of each entry as a combination of the rows of the unknowns, shape (M, n_rows)."""
+        layout, patches = self.layout, self.members.patches
+        entry, axis = np.nonzero(np.arange(self.f.shape[1]) < layout.sizes[patches][:, None])
+        every = np.arange(len(patches))
+        rows = np.concatenate([entry, every])
+        columns = np.concatenate([layout.offsets[patches[entry]] + axis, layout.n_frame_rows + patches])
+        values = np.concatenate([self.f[entry, axis], np.ones(len(patches))])
+        return sp.csr_array((values, (rows, columns)), shape=(len(patches), layout.n_rows))
+
+    @cached_property
+    def positions(self) -> sp.csr_array:
+        """Each point, the mean of its images (5.3), as a combination of the rows of the unknowns, (n, n_rows)."""
+        points, n = self.members.points, self.members.n_points
+        share = 1 / np.bincount(points, minlength=n)
+        mean = sp.csr_array((share[points], (points, np.arange(len(points)))), shape=(n, len(points)))
+        return sp.csr_array(mean @ self.images)
+
+    def fitted(self, Y: FloatArray, proper: bool) -> FloatArray:
+        """Return the frames and shifts that bring every patch closest to points Y of shape (n, p).
+
+        With ``proper`` patches of dimension p are only turned, not mirrored.
+        """
+        c, p = self.n_patches, Y.shape[1]
+        patches, where = self.members.patches, Y[self.members.points]
+        count = np.bincount(patches, minlength=c)
+        collect = sp.csr_array((np.ones(len(patches)), (patches, np.arange(len(patches)))), shape=(c, len(patches)))
+        cross = (collect @ (self.f[:, :, None] * where[:, None, :]).reshape(len(where), -1)).reshape(c, -1, p)
+        V = np.zeros((self.layout.n_rows, p))
+        for mine, rows in self.layout.groups:
+            left, _, right = np.linalg.svd(cross[mine][:, : rows.shape[1]], full_matrices=False)
+            if proper and rows.shape[1] == p:
+                left[:, :, -1] *= np.sign(np.linalg.det(left @ right))[:, None]
+            V[rows] = left @ right
+        V[self.layout.n_frame_rows :] = (collect @ where) / count[:, None]
+        return V
+
+    def mirrored(self, frames: FloatArray) -> Array:
+        """Return which patches are full-dimensional and reflected."""
+        turned = np.zeros(self.n_patches, dtype=bool)
+        full = self.layout.sizes == frames.shape[2]
+        if full.any():
+            turned[full] = np.linalg.det(frames[full]) < 0
+        return turned
+
+    def part(self, patches: IntArray) -> tuple[RigidPatches, IntArray]:
+        """Return a subset of the patches, and the points they have."""
+        new = np.full(self.n_patches, -1)
+        new[patches] = np.arange(len(patches))
+        kept = new[self.members.patches] >= 0
+        points, renumbered = np.unique(self.members.points[kept], return_inverse=True)
+        members = Membership(renumbered, new[self.members.patches[kept]], self.members.weights[kept], len(points))
+        sizes = self.layout.sizes[patches]
+        width = int(sizes.max())
+        axes = self.axes[patches][:, :, :width]
+        return RigidPatches(members, self.f[kept][:, :width], FrameLayout(sizes), axes, self.middles[patches]), points
+
+
+@dataclass(frozen=True)
+class PairConstraints:
+    """Distances between pairs of points: exact where ``sense`` is 0, upper bounds where 1, lower bounds where -1."""
+
+    ends: IntArray
+    lengths: FloatArray
+    sense: IntArray
+
+    @classmethod
+    def read(
+        cls, exact: ArrayPair | None, upper: ArrayPair | None, lower: ArrayPair | None, n_points: int
+    ) -> PairConstraints:
+        """Check what was given: the exact distances first, then upper and lower bounds."""
+        named = (("distances", exact, 0), ("upper_bounds", upper, 1), ("lower_bounds", lower, -1))
+        read = [(*_checked_pairs(name, given, n_points), sense) for name, given, sense in named if given is not None]
+        if not read:
+            return cls(np.empty((0, 2), dtype=np.int64), np.empty(0), np.empty(0, dtype=np.int64))
+        sense = np.repeat([kind for _, _, kind in read], [len(lengths) for _, lengths, _ in read])
+        return cls(np.concatenate([ends for ends, _, _ in read]), np.concatenate([at for _, at, _ in read]), sense)
+
+    def among(self, chosen: Array, points: IntArray) -> PairConstraints:
+        """Return chosen pairs, whose ends are all in ``points`` (sorted), renumbered in their order."""
+        return PairConstraints(np.searchsorted(points, self.ends[chosen]), self.lengths[chosen], self.sense[chosen])
+
+    def distances(self, positions: sp.csr_array) -> DistanceConstraints | None:
+        """Return them as constraints on the unknowns."""
+        if not len(self.lengths):
+            return None
+        differences = sp.csr_array(positions[self.ends[:, 0]] - positions[self.ends[:, 1]])
+        return DistanceConstraints(differences, self.lengths**2, self.sense > 0, self.sense < 0)
+
+    def violations(self, Y: FloatArray) -> FloatArray:
+        """Return the relative errors of the lengths in Y, zero where a bound holds; of zero lengths, as they are."""
+        error = np.linalg.norm(Y[self.ends[:, 0]] - Y[self.ends[:, 1]], axis=1) - self.lengths
+        error = np.where(self.sense > 0, np.maximum(error, 0), np.where(self.sense < 0, np.minimum(error, 0), error))
+        return error / np.where(self.lengths > 0, self.lengths, 1.0)
+
+
+def _checked(patches: Sequence[ArrayPair]) -> tuple[list[IntArray], list[FloatArray]]:
+    if not len(patches):
+        raise ValueError("At least one patch is needed; got none.")
+    ids: list[IntArray] = []
+    given: list[FloatArray] = []
+    for number, patch in enumerate(patches):
+        refuse_blocks(patch, "A patch")
+        if len(patch) != 2:
+            raise ValueError(f"A patch is a pair (members, coordinates); patch {number} has {len(patch)} parts.")
+        members, coordinates = np.asarray(patch[0]), np.asarray(on_host(patch[1], "A patch"), dtype=float)
+        if members.ndim != 1 or not len(members) or members.dtype.kind not in "iu" or members.min() < 0:
+            raise ValueError(f"Members of a patch are numbers of points, from 0 on; those of patch {number} are not.")
+        if len(np.unique(members)) < len(members):
+            raise ValueError(f"Patch {number} lists a point twice; list each member once.")
+        if coordinates.ndim != 2 or len(coordinates) != len(members):
+            raise ValueError(
+                f"Patch {number} has {len(members)} members and coordinates of shape {coordinates.shape}; "
+                "give one row per member."
+            )
+        if not np.isfinite(coordinates).all():
+            raise ValueError(f"Coordinates of patch {number} are not finite; leave out members without a place.")
+        ids.append(members.astype(np.int64))
+        given.append(coordinates)
+    return ids, given
+
+
+def _require_all_listed(points: IntArray) -> int:
+    """Return the number of points, or refuse patches that leave some out."""
+    n_points = int(points.max()) + 1
+    missing = np.flatnonzero(np.bincount(points) == 0)
+    if len(missing):
+        raise ValueError(
+            f"{len(missing)} of {n_points} points are in no patch, the first is {missing[0]}; "
+            "list every point, or renumber those that are."
+        )
+    return n_points
+
+
+def _own_axes(coordinates: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return centered coordinates in the dimensions that the patch fills, the axes and the center."""
+    middle = coordinates.mean(axis=0)
+    away = coordinates - middle
+    _, spread, right = np.linalg.svd(away, full_matrices=False)
+    rank = int((spread > PATCH_RANK_TOL * spread.max(initial=0.0)).sum())
+    # A patch that fills its coordinates keeps them, and with them its handedness.
+    axes = np.eye(len(middle)) if rank == len(middle) else right[:rank].T
+    return away @ axes, axes, middle
+
+
+def _checked_pairs(name: str, given: ArrayPair, n_points: int) -> tuple[IntArray, FloatArray]:
+    if len(given) != 2:
+        raise ValueError(f"{name} must be (pairs, lengths); got {len(given)} parts.")
+    ends, lengths = np.asarray(given[0]), np.asarray(given[1], dtype=float)
+    if ends.shape != (len(lengths), 2) or lengths.ndim != 1 or (len(ends) and ends.dtype.kind not in "iu"):
+        raise ValueError(
+            f"{name} needs pairs of numbers of shape (E, 2) and E lengths; got {ends.shape} and {lengths.shape}."
+        )
+    if len(ends) and (ends.min() < 0 or ends.max() >= n_points):
+        raise ValueError(f"{name} names points from {ends.min()} to {ends.max()}; there are 0 to {n_points - 1}.")
+    if not np.isfinite(lengths).all() or (len(lengths) and lengths.min() < 0):
+        raise ValueError(f"{name} must have finite lengths of at least 0; leave out pairs of unknown length.")
+    if (ends[:, 0] == ends[:, 1]).any():
+        raise ValueError(f"{name} has a pair of a point with itself; leave such pairs out.")
+    return ends.astype(np.int64), lengths

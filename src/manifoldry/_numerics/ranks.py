@@ -1,0 +1,443 @@
+"""Measures from ranks: trustworthiness, continuity, neighbors kept, mean relative rank errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from manifoldry._core import check
+from manifoldry._core.run import Run
+from manifoldry._core.values import Array, FloatArray, IntArray
+from manifoldry.graph._pairwise import (
+    as_pair,
+    as_points,
+    block_rows,
+    distance_rows,
+    distances_to_others,
+    nearest,
+    sample_rows,
+)
+
+MAX_AUTO_NEIGHBORS = 15
+"""Neighbors that are compared unless another number is asked for."""
+
+Sizes = int | Sequence[int] | IntArray
+"""One neighborhood size, or several at once."""
+
+Measure = float | FloatArray
+"""A number for one neighborhood size, an array for several."""
+
+
+@dataclass(frozen=True)
+class NeighborRanks:
+    """The k nearest of m points (``rows``) in each of two spaces, and their ranks in the other, of shape (m, k).
+
+    Ranks count from 1 without the point itself; equal distances are ordered by index. Column a of an
+    array belongs to the neighbor of rank a + 1; ``x_in_y`` are the ranks in Y of the nearest in X.
+    """
+
+    rows: IntArray
+    x_neighbors: IntArray
+    y_neighbors: IntArray
+    x_lengths: FloatArray
+    x_in_y: IntArray
+    y_in_x: IntArray
+
+
+@dataclass(frozen=True)
+class RankMeasures:
+    """All rank measures of one embedding; floats for one neighborhood size, arrays for several.
+
+    Parameters
+    ----------
+    n_neighbors : int or ndarray of shape (s,)
+        Neighborhood sizes.
+    trustworthiness, continuity : float or ndarray of shape (s,)
+        1 is best; NaN where ``n_neighbors >= n / 2``, for which they are not defined.
+    knn_kept : float or ndarray of shape (s,)
+        Mean share of the neighbors in X that are neighbors in Y.
+    mrre_x, mrre_y : float or ndarray of shape (s,)
+        Mean relative rank errors over the neighbors in X and in Y; 0 is best.
+    """
+
+    n_neighbors: int | IntArray
+    trustworthiness: Measure
+    continuity: Measure
+    knn_kept: Measure
+    mrre_x: Measure
+    mrre_y: Measure
+
+    @property
+    def knn_error(self) -> Measure:
+        """Mean share of the neighbors in X that are lost in Y: ``1 - knn_kept``."""
+        return 1.0 - self.knn_kept
+
+
+def rank_measures(
+    X: Any,
+    Y: Any,
+    *,
+    n_neighbors: Sizes = 15,
+    metric: str = "euclidean",
+    sample: int | None = None,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> RankMeasures:
+    """Return trustworthiness, continuity, neighbors kept and mean relative rank errors in one pass.
+
+    Each point evaluated is compared with all n points, block by block: O(sample * n) time and
+    O(n + sample * n_neighbors) memory.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n, d), or array (n, n) for ``metric="precomputed"``
+        The data, or the distances between the points.
+    Y : array-like of shape (n, p)
+        The embedding, compared by Euclidean distance.
+    n_neighbors : int or sequence of int
+        Number of neighbors, or several, each below n.
+    metric : str
+        Metric of X, as in scikit-learn. Euclidean distances in more than 32 columns are computed from inner
+        products, and below about 1e-6 of the extent of the data count as zero.
+    sample : int, optional
+        Number of points to evaluate, drawn without replacement: an unbiased estimate; None for all points.
+    random_state : None, int, numpy Generator or RandomState
+        Seed of the sample.
+    n_jobs : int, optional
+        Number of threads, None for all; the result does not depend on it.
+
+    Returns
+    -------
+    RankMeasures
+        The measures, each a float or, for a sequence of sizes, an array.
+
+    Notes
+    -----
+    A point is never its own neighbor, its duplicate is. Points at equal distance rank by index.
+
+    References: venna2001, lee2007, chen2009, khajehpour2013
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> rank_measures(X, X[:, :2], n_neighbors=[5, 10]).knn_kept.shape
+    (2,)
+    """
+    X, Y = as_pair(X, Y, metric)
+    sizes = neighborhood_sizes(n_neighbors, len(Y))
+    rows = sample_rows(len(Y), sample, random_state)
+    found = neighbor_ranks(X, Y, rows, int(sizes.max()), metric=metric, n_jobs=n_jobs)
+    return measures_of(found, n_neighbors, len(Y))
+
+
+def neighborhood_sizes(n_neighbors: Sizes, n: int) -> IntArray:
+    """Return the sizes as an array of integers between 1 and n - 1, or refuse them."""
+    sizes = [n_neighbors] if np.ndim(n_neighbors) == 0 else list(n_neighbors)  # type: ignore[arg-type]
+    if not sizes:
+        raise ValueError("n_neighbors must name at least one neighborhood size; got an empty sequence.")
+    because = f" for {n} points (a point is not its own neighbor)"
+    return np.array([check.integer("n_neighbors", size, 1, n - 1, because) for size in sizes])
+
+
+def chosen_neighbors(n_neighbors: Any, n: int) -> int:
+    """Return the number of neighbors asked for; "auto" is 15, or of few points as many as are fewer than half."""
+    if isinstance(n_neighbors, str):
+        check.choice("n_neighbors", n_neighbors, ("auto",))
+        return max(1, min(MAX_AUTO_NEIGHBORS, (n - 1) // 2))
+    return check.integer("n_neighbors", n_neighbors, 1)
+
+
+def require_below_half(n_neighbors: Sizes, n: int) -> None:
+    """Refuse sizes for which trustworthiness and continuity are not defined."""
+    largest = int(neighborhood_sizes(n_neighbors, n).max())
+    if 2 * largest >= n:
+        raise ValueError(
+            f"Trustworthiness and continuity need n_neighbors below n / 2 = {n / 2:g}; got {largest}: "
+            "take fewer neighbors, or knn_error or mrre."
+        )
+
+
+def neighbor_ranks(
+    X: FloatArray, Y: FloatArray, rows: IntArray, k: int, *, metric: str, n_jobs: int | None
+) -> NeighborRanks:
+    """Return the k nearest of the points ``rows`` in X and in Y, with their ranks in the other space."""
+    in_x, in_y = distance_rows(X, metric), distance_rows(Y)
+    run = Run(n_jobs=n_jobs)
+
+    def block(lo: int, hi: int) -> tuple[Array, ...]:
+        from_x, from_y = distances_to_others(in_x, rows[lo:hi]), distances_to_others(in_y, rows[lo:hi])
+        near_x, near_y = nearest(from_x, k), nearest(from_y, k)
+        lengths = np.take_along_axis(from_x, near_x, axis=1)
+        return near_x, near_y, lengths, ranks_of(from_y, near_x), ranks_of(from_x, near_y)
+
+    blocks = run.map(block, run.ranges(len(rows), block_rows(len(Y))), blas=True)
+    return NeighborRanks(rows, *(np.concatenate(part) for part in zip(*blocks, strict=True)))
+
+
+def ranks_of(distances: FloatArray, wanted: IntArray) -> IntArray:
+    """Return the ranks, from 1 and by (distance, column), that the ``wanted`` columns have in their rows."""
+    values = np.take_along_axis(distances, wanted, axis=1)
+    # Columns beyond the farthest wanted one precede none; in large sets few remain.
+    columns = np.flatnonzero((distances <= values.max(axis=1)[:, None]).any(axis=0))
+    distances = np.take(distances, columns, axis=1)
+    ranks = np.empty(wanted.shape, dtype=np.int64)
+    for a in range(wanted.shape[1]):
+        value = values[:, a, None]
+        ranks[:, a] = 1 + np.count_nonzero(distances < value, axis=1)
+        same = distances == value
+        if np.count_nonzero(same) > len(same):
+            ranks[:, a] += np.count_nonzero(same & (columns < wanted[:, a, None]), axis=1)
+    return ranks
+
+
+def measures_of(found: NeighborRanks, n_neighbors: Sizes, n: int) -> RankMeasures:
+    """Return the measures that follow from the ranks among n points."""
+    sizes = neighborhood_sizes(n_neighbors, n)
+
+    def over_sizes(measure: Callable[[IntArray], FloatArray], ranks: IntArray) -> Measure:
+        values = np.array([measure(ranks[:, :k]).mean() for k in sizes])
+        return values if np.ndim(n_neighbors) else float(values[0])
+
+    return RankMeasures(
+        sizes if np.ndim(n_neighbors) else int(sizes[0]),
+        trustworthiness=over_sizes(partial(nearness, n), found.y_in_x),
+        continuity=over_sizes(partial(nearness, n), found.x_in_y),
+        knn_kept=over_sizes(share_kept, found.x_in_y),
+        mrre_x=over_sizes(partial(relative_error, n), found.x_in_y),
+        mrre_y=over_sizes(partial(relative_error, n), found.y_in_x),
+    )
+
+
+def nearness(n: int, ranks: IntArray) -> FloatArray:
+    """One minus the excess of each row's ranks (m, k) over k, relative to the worst order (k < n / 2)."""
+    m, k = ranks.shape
+    if 2 * k >= n:
+        return np.full(m, np.nan)
+    return 1.0 - 2.0 * np.maximum(ranks - k, 0).sum(axis=1) / (k * (2 * n - 3 * k - 1))
+
+
+def share_kept(ranks: IntArray) -> FloatArray:
+    """Share of each row's k neighbors that are still among the k nearest."""
+    return np.mean(ranks <= ranks.shape[1], axis=1)
+
+
+def relative_error(n: int, ranks: IntArray) -> FloatArray:
+    """Equations (5.22) and (5.23) of khajehpour2013 for each row."""
+    own = np.arange(1, ranks.shape[1] + 1)
+    beta = np.sum(np.abs(n + 1 - 2 * own) / own)
+    return np.sum(np.abs(own - ranks) / own, axis=1) / beta
+
+
+# The rank measures as functions; `rank_measures` computes all of them in one pass.
+
+
+def trustworthiness(
+    X: Any,
+    Y: Any,
+    *,
+    n_neighbors: Sizes = 15,
+    metric: str = "euclidean",
+    sample: int | None = None,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> Measure:
+    r"""Return the trustworthiness: 1 if all neighbors in Y are neighbors in X.
+
+    With k neighbors, n points and r_X(i, j) the rank of j as a neighbor of i in X,
+
+    .. math:: 1 - \frac{2}{n k (2n - 3k - 1)} \sum_i \sum_{j \in N_Y(i)} \max(0, r_X(i, j) - k)
+
+    Parameters are those of `rank_measures`, with ``n_neighbors < n / 2``, for which the worst order gives 0.
+
+    References: venna2001
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> trustworthiness(X, 2 * X, n_neighbors=5)
+    1.0
+    """
+    require_below_half(n_neighbors, len(as_points("Y", Y)))
+    measures = rank_measures(
+        X, Y, n_neighbors=n_neighbors, metric=metric, sample=sample, random_state=random_state, n_jobs=n_jobs
+    )
+    return measures.trustworthiness
+
+
+def continuity(
+    X: Any,
+    Y: Any,
+    *,
+    n_neighbors: Sizes = 15,
+    metric: str = "euclidean",
+    sample: int | None = None,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> Measure:
+    r"""Return the continuity: 1 if all neighbors in X are neighbors in Y.
+
+    With k neighbors, n points and r_Y(i, j) the rank of j as a neighbor of i in Y,
+
+    .. math:: 1 - \frac{2}{n k (2n - 3k - 1)} \sum_i \sum_{j \in N_X(i)} \max(0, r_Y(i, j) - k)
+
+    Parameters are those of `rank_measures`, with ``n_neighbors < n / 2``, for which the worst order gives 0.
+
+    References: venna2001
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> continuity(X, 2 * X, n_neighbors=5)
+    1.0
+    """
+    require_below_half(n_neighbors, len(as_points("Y", Y)))
+    measures = rank_measures(
+        X, Y, n_neighbors=n_neighbors, metric=metric, sample=sample, random_state=random_state, n_jobs=n_jobs
+    )
+    return measures.continuity
+
+
+def knn_kept(
+    X: Any,
+    Y: Any,
+    *,
+    n_neighbors: Sizes = 15,
+    metric: str = "euclidean",
+    sample: int | None = None,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> Measure:
+    r"""Return the mean share of the nearest neighbors in X that are nearest neighbors in Y.
+
+    .. math:: \frac{1}{k n} \sum_i |N_X(i) \cap N_Y(i)|
+
+    Parameters are those of `rank_measures`.
+
+    References: chen2009
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> knn_kept(X, 2 * X, n_neighbors=5)
+    1.0
+    """
+    measures = rank_measures(
+        X, Y, n_neighbors=n_neighbors, metric=metric, sample=sample, random_state=random_state, n_jobs=n_jobs
+    )
+    return measures.knn_kept
+
+
+def knn_error(
+    X: Any,
+    Y: Any,
+    *,
+    n_neighbors: Sizes = 15,
+    metric: str = "euclidean",
+    sample: int | None = None,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> Measure:
+    r"""Return the mean share of the nearest neighbors in X that are not nearest neighbors in Y.
+
+    .. math:: \psi_{KNN} = 1 - \frac{1}{k n} \sum_i |N_X(i) \cap N_Y(i)|
+
+    Parameters are those of `rank_measures`.
+
+    References: khajehpour2013 (equation 5.21), chen2009
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> knn_error(X, 2 * X, n_neighbors=5)
+    0.0
+    """
+    measures = rank_measures(
+        X, Y, n_neighbors=n_neighbors, metric=metric, sample=sample, random_state=random_state, n_jobs=n_jobs
+    )
+    return measures.knn_error
+
+
+def mrre(
+    X: Any,
+    Y: Any,
+    *,
+    n_neighbors: Sizes = 15,
+    metric: str = "euclidean",
+    sample: int | None = None,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> tuple[Measure, Measure]:
+    r"""Return the mean relative rank errors over the neighbors in X and over those in Y; 0 is best.
+
+    .. math::
+        \frac{1}{\beta} \sum_i \sum_{j \in N_X(i)} \frac{|r_X(i, j) - r_Y(i, j)|}{r_X(i, j)}, \qquad
+        \frac{1}{\beta} \sum_i \sum_{j \in N_Y(i)} \frac{|r_Y(i, j) - r_X(i, j)|}{r_Y(i, j)}, \qquad
+        \beta = n \sum_{a=1}^k \frac{|n + 1 - 2a|}{a}
+
+    Ranks count from 1 without the point itself. For k <= n / 2 the worst orders, the reversed ones, give
+    a little less than 1.
+
+    Parameters are those of `rank_measures`.
+
+    References: khajehpour2013 (equations 5.22 and 5.23), lee2007
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> mrre(X, 2 * X, n_neighbors=5)
+    (0.0, 0.0)
+    """
+    measures = rank_measures(
+        X, Y, n_neighbors=n_neighbors, metric=metric, sample=sample, random_state=random_state, n_jobs=n_jobs
+    )
+    return measures.mrre_x, measures.mrre_y
+
+
+# The choice among several layouts of the same points, by the neighbors that they keep.
+
+N_COMPARED_POINTS, MAX_COMPARED_NEIGHBORS = 1000, 15
+"""Points on which layouts are compared, and how many neighbors of each, as in `metrics.score`; fewer of few points."""
+
+MIN_TRUST_GAIN = 0.005
+"""By how much another layout has to keep neighbors better than the first, on those points."""
+
+
+def most_trusted(
+    X: Any, layouts: Sequence[FloatArray], run: Run, *, pairwise: bool = False, gain: float = MIN_TRUST_GAIN
+) -> int:
+    """Return which layout keeps the neighbors of some rows best: the first, unless another does clearly better.
+
+    Parameters
+    ----------
+    X : array of shape (n, p), or of shape (n, n) if ``pairwise``
+        Rows, or the distances between all points.
+    layouts : sequence of ndarray of shape (n, d)
+        The one to prefer, and others.
+    run : Run
+        For the sample and the threads.
+    pairwise : bool
+        Whether ``X`` holds distances.
+    gain : float
+        How much better it has to be.
+    """
+    some = np.sort(run.rng("compared layouts").permutation(X.shape[0])[:N_COMPARED_POINTS])
+    k = min(MAX_COMPARED_NEIGHBORS, len(some) // 2 - 1)
+    if k < 1:
+        return 0
+    points = X[np.ix_(some, some)] if pairwise else X[some]
+    points = points if issparse(points) else np.asarray(points, dtype=float)
+    metric = "precomputed" if pairwise else "euclidean"
+    kept = [float(trustworthiness(points, Y[some], n_neighbors=k, metric=metric, n_jobs=run.n_jobs)) for Y in layouts]
+    best = int(np.argmax(kept))
+    return best if kept[best] >= kept[0] + gain else 0

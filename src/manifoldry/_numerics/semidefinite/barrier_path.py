@@ -1,0 +1,226 @@
+"""The central path to the largest stretch: least misfit, then barriers of falling parameter, in rising rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from manifoldry._core.run import Run
+from manifoldry._core.values import Certificate, FloatArray, Stop, Trace
+from manifoldry._numerics.semidefinite.barrier import Bands, Barrier, Misfit
+from manifoldry._numerics.semidefinite.certificate import certify_error, certify_stretch, lowest_direction, stretch_dual
+from manifoldry._numerics.semidefinite.frames import FrameLayout, Stretch
+from manifoldry._numerics.semidefinite.newton import Damping, Newton, leave_saddle
+from manifoldry._numerics.semidefinite.systems import LengthProblem, NewtonSystem
+
+BARRIER_DAMPING, MAX_HALVINGS = Damping(least=1e-9, most=1e8, growth=4.0, decay=4.0, restart=1e-3), 5
+
+BARRIER_DECAY, BAND_BARRIER_DECAY = 0.1, 0.2
+"""Factor from one barrier parameter to the next: with upper bounds only, and with bands, where paths bend more."""
+
+MAX_MISFIT_STEPS, MAX_FIRST_STEPS, MAX_WIDE_STEPS = 200, 300, 30
+"""Maximum Newton steps: for the misfit, at the first barrier parameter, in bands wider than the last."""
+
+MAX_SADDLES, SADDLE_TOL, FINAL_SADDLE_TOL = 10, 1e-3, 1e-8
+"""How many saddle points are left at one barrier parameter, and how negative their curvature is, in units of W."""
+
+MISFIT_SADDLE_TOL = 1e-6
+"""How negative an eigenvalue of the misfit's dual matrix is, relative to its mean entry, for a new column."""
+
+MAX_WIDTH, WIDTH_DECAY, WIDE_GAP = 0.9, 0.2, 0.3
+"""Half-width of the first bands, factor to the next, and the relative gap there as a share of the half-width."""
+
+WIDE_DECREASE_TOL, PATH_DECREASE_TOL = 1e-2, 1e-4
+"""Predicted decrease, as a share of the gap, at which Newton's method ends: in bands wider than the last, in the last.
+At the last barrier parameter it goes on to rounding, which the multipliers need."""
+
+START_NOISE = 0.02
+"""Size of further columns of the start, relative to its mean entry."""
+
+SHRUNK_LENGTH = 0.9
+"""Largest squared length of the start, relative to its upper bound, where there are upper bounds only."""
+
+
+@dataclass(frozen=True)
+class Stretched:
+    """Frames and shifts V of the largest stretch.
+
+    Objective and bound of the certificate are of minus the stretch, its ``violation`` is by how much a squared length
+    leaves its band; the trace is of minus the stretch from stage to stage. ``multipliers`` are those of the distances,
+    ``error`` is the mean squared relative error of the squared distances (3.3). ``error_certificate`` is that of stage
+    one, half the sum of the squared errors of the lengths that the bands are about.
+    """
+
+    V: FloatArray
+    certificate: Certificate
+    trace: Trace
+    multipliers: FloatArray
+    error: float
+    error_certificate: Certificate
+
+
+@dataclass(frozen=True)
+class StretchOptions:
+    """Tolerances and limits of `stretch_out`.
+
+    The relative gap at which to stop, the half-width of the bands where lengths are kept, and the maximum numbers of
+    dimensions and of Newton steps at one barrier parameter. ``near`` says that the start is near the optimum: then the
+    bands have their final width from the first step, and wider ones do not lead away from it.
+    """
+
+    tol: float = 1e-6
+    slack: float = 1e-3
+    max_rank: int = 5
+    max_iter: int = 60
+    near: bool = False
+
+
+def stretch_out(
+    stretch: Stretch, bands: Bands, layout: FrameLayout, start: FloatArray, options: StretchOptions, run: Run
+) -> Stretched:
+    r"""Maximize :math:`\langle V, W V\rangle` with the distances as well kept as they can be.
+
+    First :math:`\sum_e (l_e - 1)^2` is minimized: convex in :math:`A = V V^\top`, with unique optimal lengths. Then the
+    stretch is maximized with all lengths within ``slack`` of those. With upper bounds alone the start is shrunk until
+    it is inside instead. A callback that asks to stop gets what is reached.
+    """
+    kept = bool(bands.bounded_below.any())
+    width = start.shape[1]
+    V = layout.orthonormal(_widened(start, min(width + 1, options.max_rank) if kept else width, layout, run))
+    objective, nearest = [-stretch.total(V)], V
+    slacks = (_slacks(options.slack) if not options.near else [options.slack]) if kept else [1.0]
+    fitting, stretching = (Newton(layout, BARRIER_DAMPING, MAX_HALVINGS, run) for _ in range(2))
+    for slack in slacks:
+        if kept:
+            V, bands = _least_misfit(fitting, bands, V, slack, options.max_rank)
+            nearest = V
+        else:
+            V = _shrunk(bands, layout, V)
+        final = slack == slacks[-1]
+        here = options if final else replace(options, tol=WIDE_GAP * slack, max_rank=0, max_iter=MAX_WIDE_STEPS)
+        barrier = Barrier(stretch, bands, (stretch.total(V) or 1.0) / len(bands) * slack)
+        V, barrier, good = _follow_path(stretching, barrier, V, here, objective)
+        if run.stopped:
+            break
+    above, below = barrier.multipliers(V)
+    errors = bands.lengths(V) - 1
+    missed = np.where(bands.bounded_below, np.abs(errors), np.maximum(errors, 0.0))
+    certificate = certify_stretch(barrier, layout, V, options.tol, bands.violation(V))
+    stop = Stop.ASKED if run.stopped else (Stop.CONVERGED if good else Stop.LIMIT)
+    error = certify_error(bands, layout, nearest, options.tol)
+    return Stretched(V, certificate, Trace(np.array(objective), stop), above - below, float(np.mean(missed**2)), error)
+
+
+def _slacks(least: float) -> list[float]:
+    """Return half-widths of bands from wide to narrow: in a wide band Newton's steps are long."""
+    steps = round(np.log(MAX_WIDTH / least) / -np.log(WIDTH_DECAY))
+    return [float(slack) for slack in np.geomspace(MAX_WIDTH, least, steps + 1)] if steps > 0 else [least]
+
+
+def _follow_path(
+    newton: Newton, barrier: Barrier, V: FloatArray, options: StretchOptions, objective: list[float]
+) -> tuple[FloatArray, Barrier, bool]:
+    """Lower the barrier parameter until the gap is small; leave saddle points, into new columns below the rank."""
+    stretch, layout = barrier.stretch, newton.layout
+    total = stretch.total(V) or 1.0
+    decay = BAND_BARRIER_DECAY if barrier.bands.bounded_below.any() else BARRIER_DECAY
+    saddles = 0
+    while True:
+        last = barrier.gap <= options.tol * total
+        share = WIDE_DECREASE_TOL if not options.max_rank else 0.0 if last else PATH_DECREASE_TOL
+        max_iter = max(MAX_FIRST_STEPS, options.max_iter) if len(objective) == 1 else options.max_iter
+        V, good = _center(newton, barrier, V, share * barrier.gap, max_iter)
+        total = stretch.total(V)
+        objective.append(-total)
+        if newton.run.stopped:
+            return V, barrier, good
+        aside = None
+        if options.max_rank and saddles < MAX_SADDLES:
+            tol = FINAL_SADDLE_TOL if last else SADDLE_TOL
+            aside = _off_saddle(barrier, layout, V, widen=V.shape[1] < options.max_rank, tol=tol)
+        if aside is not None:
+            V, saddles = aside, saddles + 1
+        elif last:
+            return V, barrier, good
+        else:
+            barrier, saddles = replace(barrier, nu=barrier.nu * decay), 0
+
+
+def _center(newton: Newton, barrier: Barrier, V: FloatArray, level: float, max_iter: int) -> tuple[FloatArray, bool]:
+    """Minimize one barrier function until a step predicts no more than ``level``; also whether that was reached."""
+    problem = LengthProblem(barrier, newton.layout)
+    found = newton.minimize(problem, V, lambda _, decrease: decrease <= level, max_iter)
+    return found.V, found.stop is Stop.CONVERGED and not found.stalled
+
+
+def _widened(V: FloatArray, n_columns: int, layout: FrameLayout, run: Run) -> FloatArray:
+    """Return V with further columns of small random numbers, through which contradicting lengths can change."""
+    more = n_columns - V.shape[1]
+    if more <= 0:
+        return V
+    noise = run.rng("room").standard_normal((layout.n_rows, more))
+    return np.column_stack([V, START_NOISE * noise * np.abs(V).mean()])
+
+
+def _least_misfit(newton: Newton, bands: Bands, V: FloatArray, slack: float, max_rank: int) -> tuple[FloatArray, Bands]:
+    """Return V with lengths nearest to 1, and bands about 1 if all come within ``slack`` of it, else about these.
+
+    A new column is added, up to the maximum rank, as long as the dual of the misfit has a negative eigenvalue.
+    """
+    misfit = Misfit(bands)
+
+    def fits(V: FloatArray, slack: float) -> bool:
+        return bool(np.abs(bands.lengths(V) - 1).max(initial=0.0) < slack)
+
+    def converged(system: NewtonSystem, decrease: float) -> bool:
+        small = decrease < 1e-10 * misfit.value(system.V)
+        return bool(np.isfinite(decrease) and (small or fits(system.V, slack / 2)))
+
+    while True:
+        V = newton.minimize(LengthProblem(misfit, newton.layout), V, converged, MAX_MISFIT_STEPS).V
+        if fits(V, slack) or V.shape[1] >= max_rank or newton.run.stopped:
+            break
+        aside = _off_misfit_saddle(misfit, newton.layout, V)
+        if aside is None:
+            break
+        V = aside
+    lengths = bands.lengths(V)
+    return V, bands.narrowed(np.ones_like(lengths) if fits(V, slack) else lengths, slack)
+
+
+def _off_misfit_saddle(misfit: Misfit, layout: FrameLayout, V: FloatArray) -> FloatArray | None:
+    """Return V with one more column in which the misfit falls; None where its dual matrix is positive semidefinite."""
+    laplacian = misfit.bands.laplacian(misfit.bands.lengths(V) - 1)
+    S = sp.csc_array(laplacian + layout.multipliers(V, -(laplacian @ V)))
+    lowest, direction = lowest_direction(S, centered=False)
+    if lowest > -MISFIT_SADDLE_TOL * (float(np.abs(laplacian.diagonal()).mean()) or 1.0):
+        return None
+    aside = np.zeros((len(V), V.shape[1] + 1))
+    aside[:, -1] = direction * np.sqrt(float(np.vdot(V, V)) / len(V))
+    return leave_saddle(misfit.value, layout, np.pad(V, ((0, 0), (0, 1))), aside, 0.25 ** np.arange(10))
+
+
+def _shrunk(bands: Bands, layout: FrameLayout, V: FloatArray) -> FloatArray:
+    """Return V with shifts drawn together until no length is exceeded; single points only."""
+    if layout.n_frame_rows:
+        raise ValueError("Upper bounds alone are for single points: patches with frames cannot be made smaller.")
+    largest = float((bands.lengths(V) / bands.upper).max(initial=0.0))
+    return V * np.sqrt(SHRUNK_LENGTH / largest) if largest > SHRUNK_LENGTH else V
+
+
+def _off_saddle(barrier: Barrier, layout: FrameLayout, V: FloatArray, *, widen: bool, tol: float) -> FloatArray | None:
+    """Return V moved off a saddle point, along the direction of the most negative curvature of the dual matrix.
+
+    The direction goes into a new column if V may ``widen``, else into the one that V needs least; None where the
+    curvature is above -``tol`` or the barrier function does not fall.
+    """
+    S, _ = stretch_dual(barrier, layout, V)
+    lowest, direction = lowest_direction(S, barrier.stretch.centered)
+    if lowest > -tol * (float(barrier.stretch.matrix.diagonal().mean()) or 1.0):
+        return None
+    flat = np.pad(V, ((0, 0), (0, 1))) if widen else V @ np.linalg.svd(V, full_matrices=False)[2].T
+    aside = np.zeros_like(flat)
+    aside[:, -1] = direction * np.sqrt(float(np.vdot(V, V)) / len(V))
+    return leave_saddle(barrier.value, layout, flat, aside, 0.25 ** np.arange(10))

@@ -1,0 +1,337 @@
+"""The largest stretch over all Gram matrices: a primal-dual interior-point method that needs no start and no rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from manifoldry._core.run import Run
+from manifoldry._core.values import Array, Certificate, FloatArray, Stop
+from manifoldry._numerics.linalg import dense_array, product
+from manifoldry._numerics.semidefinite.certificate import ERROR_SHARE, STRETCH_CLAIM, STRETCH_NOISE, error_certificate
+from manifoldry._numerics.semidefinite.gram_newton import (
+    GramOperator,
+    Iterate,
+    LengthBands,
+    LengthTerm,
+    NewtonSystem,
+    SquaredErrors,
+)
+
+MAX_INTERIOR_STEPS = 60
+BOUNDARY_SHARE = 0.9
+"""Share of the way to the boundary that a step takes at the most. With 0.95 the iterates leave the central path, and
+300 points of a roll take 31 steps instead of 20; with 0.98 more than 60."""
+
+STEP_SHRINKAGE = 0.8
+MIN_STEP_LENGTH = 1e-3
+"""Steps so short that rounding has taken over; frames of a hundred tesserae begin with steps of a fiftieth."""
+
+MIN_SINGLE_LENGTHS = 1000
+"""From this number of lengths on the first steps, far from the optimum, are computed in single precision."""
+
+MIN_SINGLE_STEP = 0.2
+"""Steps in single precision that are shorter lead to double precision."""
+
+DRIFT_SHARE = 0.05
+"""Share of what is left to correct by which rounding may miss a step's target."""
+
+SHORT_STEP = 0.1
+"""Steps of the Gram matrix so short that new coordinates are worth their cost."""
+
+
+@dataclass(frozen=True)
+class GramSolution:
+    r"""The Gram matrix A = T T' of the largest stretch, and what proves it.
+
+    The rows of the root T (n, m) are the points, the stretch is :math:`\operatorname{tr}(W A)`, and no Gram matrix with
+    lengths inside the bands, which are about the ``center``, exceeds the bound; ``violation`` is the most by which a
+    length is outside of its band, and ``noise`` what that may add to the stretch. ``error`` is half the least sum of
+    squared errors of the soft lengths, reached before the stretch, and no Gram matrix has one below ``error_bound``;
+    ``error_noise`` is what missed hard lengths may change. ``objective`` is minus the stretch from step to step;
+    ``multipliers`` are those of the squared relative ``lengths`` reached. ``smallest`` is a proven lower bound of the
+    lowest eigenvalue of the dual matrix, scaled to entries of unit size.
+    """
+
+    root: FloatArray
+    stretch: float
+    bound: float
+    objective: FloatArray
+    multipliers: FloatArray
+    lengths: FloatArray
+    stop: Stop
+    center: FloatArray
+    violation: float
+    n_soft: int = 0
+    noise: float = 0.0
+    smallest: float | None = None
+    error: float = 0.0
+    error_bound: float = 0.0
+    error_noise: float = 0.0
+
+    def certificate(self, rank: int, tol: float) -> Certificate:
+        """Return that of minus the stretch; ``rank`` is the number of dimensions that the points use."""
+        noise = STRETCH_NOISE * abs(self.stretch) + self.noise
+        return Certificate(-self.stretch, -self.bound, rank, STRETCH_CLAIM, tol, noise, self.violation, self.smallest)
+
+    def error_certificate(self, rank: int, tol: float, slack: float) -> Certificate:
+        """Return that of the mean squared error of the soft lengths before the stretch.
+
+        Errors that are all within the slack count as none, for the stretch may leave the lengths by as much; others are
+        known to a thousandth of it.
+        """
+        fits = bool((self.center == 1).all())
+        noise = slack**2 if fits else (ERROR_SHARE * slack) ** 2 + 2 / max(self.n_soft, 1) * self.error_noise
+        return error_certificate(self.error, self.error_bound, self.n_soft, rank, tol, noise)
+
+
+def unfold_gram(  # noqa: PLR0913
+    stretch: FloatArray,
+    differences: Any,
+    run: Run,
+    *,
+    slack: float,
+    tol: float,
+    fits: bool = False,
+    hard: Array | None = None,
+    basis: Any = None,
+    at_most: bool = False,
+) -> GramSolution:
+    r"""Maximize :math:`\operatorname{tr}(W A)` over :math:`A \succeq 0` with the least errors of lengths.
+
+    With :math:`l_e = b_e A b_e^\top`, first :math:`\tfrac12 \sum_e (l_e - 1)^2` is minimized; the minimizer's lengths
+    :math:`l^*` are unique. Then the stretch is maximized with :math:`|l_e - l^*_e| \le s`. Both are solved by a
+    primal-dual interior-point method with Mehrotra's corrector in the direction of Helmberg, Rendl, Vanderbei and
+    Wolkowicz (helmberg1996).
+
+    Parameters
+    ----------
+    stretch : ndarray of shape (n, n)
+        W, symmetric, with a positive eigenvalue on the basis.
+    differences : ndarray or sparse array of shape (E, n)
+        Rows b_e: differences of points divided by the wanted distances. Sparse rows are fastest.
+    run : Run
+        Progress; a callback that asks to stop gets what is reached.
+    slack, tol : float
+        Half-width s of the bands, and the relative gap at which to stop.
+    fits : bool
+        Whether lengths of 1 are known to be possible, so that there are no errors to minimize.
+    hard : ndarray of bool, shape (E,), optional
+        Lengths that are exactly 1 in both stages and no part of the errors. A positive definite A must have them.
+    basis : ndarray or sparse array of shape (n, m), optional
+        Columns Q of the directions that A may use, A = Q A' Q', on which the rows must have full column rank. To leave
+        out a common shift put one point at the origin: the columns of the identity without that point's.
+    at_most : bool
+        Whether lengths are bounded by 1 from above only. As none is negative, that is the band of half-width 1/2 about
+        1/2; there are no errors, for the smallest A fits.
+    """
+    if sp.issparse(basis):  # the rows stay sparse in its coordinates, which saves going back and forth
+        form = dense_array(basis.T @ np.asarray(basis.T @ stretch).T)
+        settings: Any = {"slack": slack, "tol": tol, "fits": fits, "hard": hard, "at_most": at_most}
+        found = unfold_gram(form, differences @ basis, run, **settings)
+        return replace(found, root=np.ascontiguousarray(basis @ found.root))
+    operator = GramOperator(differences, stretch, basis, run)
+    center, soft = np.ones(operator.n_lengths), np.ones(operator.n_lengths, dtype=bool)
+    if hard is not None:
+        soft[np.asarray(hard, dtype=bool)] = False
+    error = error_bound = error_noise = 0.0
+    if at_most:
+        center, slack = np.full(operator.n_lengths, 0.5), 0.5
+    elif not fits and soft.any():
+        errors = SquaredErrors(soft, ERROR_SHARE * slack)
+        # Half the squared distance to the best lengths is at most the gap.
+        least = _solve(operator.without_stretch(), errors, run, (ERROR_SHARE * slack) ** 2 / 2, relative=False)
+        error, error_bound, error_noise = errors.value(least.lengths), max(0.0, -least.bound), least.noise
+        center = np.where(soft & (np.abs(least.lengths - 1) >= slack), least.lengths, 1.0)
+    found = _solve(operator, LengthBands(center, slack, soft), run, tol, relative=True)
+    n_soft = int(soft.sum())
+    return replace(found, n_soft=n_soft, error=error, error_bound=error_bound, error_noise=error_noise)
+
+
+def _solve(operator: GramOperator, term: LengthTerm, run: Run, tol: float, *, relative: bool) -> GramSolution:
+    """Follow the central path until the gap is small."""
+    path = _Path(operator, term)
+    objective, stop = [-path.now.stretch], Stop.LIMIT
+    for iteration in range(MAX_INTERIOR_STEPS + 1):
+        now = path.now
+        unit = (abs(now.stretch) or 1.0) if relative else 1.0
+        if path.gap() <= tol * unit and term.fulfilled(now.lengths, now.multipliers, tol * unit):
+            stop = Stop.CONVERGED
+            break
+        if not run.step(iteration, None):
+            stop = Stop.ASKED
+            break
+        if iteration == MAX_INTERIOR_STEPS or not path.step():
+            break
+        objective.append(-path.now.stretch)
+    now = path.now
+    root = path.coordinates @ now.root
+    proof = prove_bound(operator, term, now.multipliers, root)
+    outside = term.violation(now.lengths)
+    return GramSolution(
+        root=operator.on_points(root),
+        stretch=now.stretch,
+        bound=proof.bound,
+        objective=np.array(objective),
+        multipliers=now.multipliers,
+        lengths=now.lengths,
+        stop=stop,
+        center=term.center,
+        violation=float(outside.max(initial=0.0)),
+        noise=float(np.abs(now.multipliers) @ outside),
+        smallest=proof.smallest,
+    )
+
+
+class _Path:
+    """The central path of a program: where it is, in which coordinates, and with which precision it goes on.
+
+    It begins in single precision if there are many lengths, goes on in double precision, and where rounding has taken
+    over in the coordinates of the latest root of the Gram matrix.
+    """
+
+    def __init__(self, operator: GramOperator, term: LengthTerm) -> None:
+        self.operator, self._term = operator, term
+        self.coordinates = np.eye(operator.order)
+        self.now = Iterate.start(operator)
+        self._dtype: Any = np.float32 if operator.n_lengths >= MIN_SINGLE_LENGTHS else np.float64
+        self._fresh = False
+        term.start(self.now.multipliers, self.now.complementarity / operator.order)
+
+    def gap(self) -> float:
+        """Return the gap that the multipliers prove, or will once the lengths have what is asked."""
+        return self._term.gap(self.now.multipliers, self.now.complementarity, self.now.stretch)
+
+    def step(self) -> bool:
+        """Go on; tell whether rounding let it."""
+        while True:
+            n_bounds = self.operator.order + self._term.n_bounds
+            mu = (self.now.complementarity + self._term.complementarity()) / n_bounds
+            before = self._residuals()
+            stepped = _stepped(self.operator, self._term, self.now, mu, self._dtype)
+            if stepped is not None:
+                self.now, primal = stepped
+                self._fresh = False
+                drift = np.abs(self._residuals() - (1 - primal) * before).max(initial=0.0)
+                allowed = max(self._term.accuracy, DRIFT_SHARE * np.abs(before).max(initial=0.0))
+                if drift > allowed or primal < SHORT_STEP:
+                    self._sharpen()
+                return True
+            if not self._sharpen():
+                return False
+
+    def _residuals(self) -> FloatArray:
+        return self._term.residuals(self.now.lengths, self.now.multipliers)
+
+    def _sharpen(self) -> bool:
+        """Go on in double precision, or in the coordinates of the present root; tell whether that is new."""
+        if self._dtype is np.float32:
+            self._dtype = np.float64
+            return True
+        if self._fresh:
+            return False
+        operator = self.operator.rooted(self.now.root)
+        try:
+            now = Iterate.at(operator, self.now.multipliers, np.eye(operator.order))
+        except np.linalg.LinAlgError:  # it was definite by rounding only
+            return False
+        self.coordinates = self.coordinates @ self.now.root
+        self.operator, self.now, self._fresh = operator, now, True
+        return True
+
+
+def _stepped(
+    operator: GramOperator, term: LengthTerm, now: Iterate, mu: float, dtype: Any
+) -> tuple[Iterate, float] | None:
+    """Return the next iterate and the share of the Gram matrix's step, or None where rounding has taken over."""
+    try:
+        system = NewtonSystem(operator, now, dtype)
+        affine = _step_lengths(system.affine(term), term)
+        centering = max(1e-6, (1 - min(affine)) ** 2 * (1 - max(affine)))
+        system.correct(term, centering * mu)
+    except np.linalg.LinAlgError:  # rounding has made Newton's matrix indefinite
+        return None
+    primal, dual = _step_lengths(system.max_steps(), term)
+    if dtype is np.float32 and min(primal, dual) < MIN_SINGLE_STEP:
+        return None
+    while max(primal, dual) >= MIN_STEP_LENGTH:
+        try:
+            after = system.moved(primal, dual)
+        except np.linalg.LinAlgError:  # the way to the boundary was shorter
+            primal, dual = STEP_SHRINKAGE * primal, STEP_SHRINKAGE * dual
+        else:
+            term.advance(primal, dual)
+            return after, primal
+    return None
+
+
+def _step_lengths(in_cone: tuple[float, float], term: LengthTerm) -> tuple[float, float]:
+    """Return the steps of A and of S, up to 1, that stay inside the cone and the bands."""
+    primal, dual = (min(1.0, BOUNDARY_SHARE * min(pair)) for pair in zip(in_cone, term.max_steps(), strict=True))
+    return (min(primal, dual),) * 2 if term.equal_steps else (primal, dual)
+
+
+# The bound that multipliers of lengths prove for all Gram matrices.
+
+ROUNDING_FACTOR = 10.0
+"""Multiple of the root of the number of terms that rounding of a sum of products stays below: each is as often up as
+down, and ten standard deviations do not occur."""
+
+RAISE_FACTOR, MAX_RAISES = 4.0, 40
+
+
+@dataclass(frozen=True)
+class GramProof:
+    """A proven bound of the program, or infinity, and a lower bound of the scaled dual matrix's eigenvalues."""
+
+    bound: float
+    smallest: float | None
+
+
+def prove_bound(operator: GramOperator, term: LengthTerm, multipliers: FloatArray, root: FloatArray) -> GramProof:
+    r"""Return the bound of multipliers u, raised evenly until :math:`\sum_e u_e b_e^\top b_e - W` is proven definite.
+
+    The matrix is computed in orthonormal coordinates that follow the columns of the root (m, m), largest first, and
+    scaled by what rounding can make of its entries. Its lowest eigenvalue must exceed the rounding of all.
+    """
+    turn = scipy.linalg.qr(root, mode="economic", pivoting=True)[0]
+    dual = _ScaledDual(operator, operator.on_points(np.ascontiguousarray(turn)))
+    raised, step = multipliers, 0.0
+    for _ in range(MAX_RAISES):
+        lowest, margin, gain = dual.lowest(raised)
+        if lowest > margin:
+            return GramProof(term.bound(raised), lowest - margin)
+        step = max(RAISE_FACTOR * step, (margin - lowest) / gain)
+        raised = multipliers + step
+    return GramProof(np.inf, None)
+
+
+class _ScaledDual:
+    """The dual matrix of given multipliers in given coordinates, scaled to unit rounding."""
+
+    def __init__(self, operator: GramOperator, points: FloatArray) -> None:
+        self._run = operator.run
+        self._ends = operator.ends(points)
+        self._squares = np.square(self._ends)
+        # What the ends would be without cancellation, whose rounding they have.
+        self._before = np.square(np.asarray(abs(operator.B) @ np.abs(points)))
+        self._form = product(points.T, operator.stretch @ points, self._run)
+        self._form_size = np.einsum("na,na->a", np.abs(points), np.abs(operator.stretch) @ np.abs(points))
+
+    def lowest(self, multipliers: FloatArray) -> tuple[float, float, float]:
+        """Return the lowest eigenvalue, what it must exceed, and what equal multipliers 1 would add to it at most."""
+        weights = np.abs(multipliers)
+        exact = np.sqrt(weights @ self._squares + self._form_size) + np.finfo(float).tiny
+        before = np.sqrt(weights @ self._before + self._form_size) + np.finfo(float).tiny
+        # |rounding of entry a, b| <= eps (exact_a before_b + before_a exact_b).
+        scale, ratio = np.sqrt(exact * before), before / exact
+        S = product(self._ends.T, multipliers[:, None] * self._ends, self._run) - self._form
+        S = (S + S.T) / (2 * scale * scale[:, None])
+        terms = np.sqrt(len(self._ends)) + np.sqrt(ratio.max() / ratio.min())
+        margin = ROUNDING_FACTOR * np.finfo(float).eps * np.sqrt(len(S)) * float(terms)
+        gain = float((self._squares.sum(axis=0) / scale**2).max())
+        return float(np.linalg.eigvalsh(S)[0]), margin, gain

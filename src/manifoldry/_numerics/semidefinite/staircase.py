@@ -1,0 +1,234 @@
+"""The Riemannian staircase: place patches in few dimensions, and in more as long as the dual matrix says they help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from manifoldry._core.run import Run
+from manifoldry._core.values import Certificate, FloatArray, IntArray, Stop, Trace
+from manifoldry._numerics.semidefinite.certificate import (
+    COMPLEMENTARITY_TOL,
+    certify_placement,
+    lowest_directions,
+    placement_dual,
+)
+from manifoldry._numerics.semidefinite.frames import FrameLayout
+from manifoldry._numerics.semidefinite.newton import Damping, Newton, NewtonResult, leave_saddle
+from manifoldry._numerics.semidefinite.systems import AugmentedLagrangian, DistanceConstraints, LagrangianProblem
+
+GRADIENT_TOL = 1e-11
+MAX_NEWTON_STEPS, MAX_MULTIPLIER_STEPS, MAX_STAIRCASE_STEPS = 200, 60, 30
+
+PLACEMENT_DAMPING = Damping(least=1e-10, most=1e6, growth=10.0, decay=100.0)
+CONSTRAINED_DAMPING = replace(PLACEMENT_DAMPING, decay=10.0)
+"""With distances the damping decays more slowly: the active set changes from step to step."""
+
+START_EIGENVALUE_RATIO = 4.0
+"""Eigenvalues up to this many times that of the patches' own dimension give columns of the start."""
+
+PENALTY_GROWTH, SUFFICIENT_ERROR_DECREASE = 4.0, 0.25
+"""Factor of the penalty where the errors have not fallen to this share."""
+
+MAX_PENALTY = 1e8
+"""The penalty, in units of the problem, at which distances that are still not kept must contradict each other."""
+
+MIN_ERROR_DECREASE = 0.9
+"""If more dimensions leave more than this share of the error they will not help."""
+
+INEXACTNESS = 1e-2
+"""Gradient, as a share of the distances' error, at which a step of the method of multipliers ends."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Rigid patches placed, and the proof.
+
+    The point f of patch i goes to ``f @ frames[i] + shifts[i]``; ``frames`` (c, r, p) have rows of zeros beyond the
+    patch's own dimension. ``multipliers`` are those of the distances' relative errors: zero where a bound is not
+    active.
+    """
+
+    frames: FloatArray
+    shifts: FloatArray
+    certificate: Certificate
+    trace: Trace
+    multipliers: FloatArray = field(default_factory=lambda: np.empty(0))
+
+
+def spectral_start(quadratic: sp.csr_array, layout: FrameLayout, max_rank: int | None = None) -> FloatArray:
+    r"""Return frames rounded from the lowest eigenvectors of :math:`K = L_X - Z L_G^\dagger Z^\top`, and shifts.
+
+    For patches that fit together without error these eigenvectors, with eigenvalue zero, are the solution. Where the
+    eigenvalues rise slowly more of them are taken than the patches have dimensions, up to twice as many.
+    """
+    unit = layout.mean_diagonal(quadratic)
+    none = sp.csc_array((layout.n_rows, layout.n_rows))
+    r, count = layout.max_size, min(2 * layout.max_size, layout.n_frame_rows - 1)
+    values, directions = lowest_directions(sp.csc_array(quadratic), layout, unit, none, count)
+    limit = START_EIGENVALUE_RATIO * max(values[min(r, len(values)) - 1], 0.0) if len(values) else 0.0
+    close = int((values <= limit).sum())
+    n_columns = max(r, min(close, max_rank or close))
+    V = np.zeros((layout.n_rows, n_columns))
+    width = min(n_columns, directions.shape[1])
+    V[:, :width] = directions[:, :width]
+    return best_shifts(quadratic, layout, layout.orthonormal(V))
+
+
+def best_shifts(quadratic: sp.csr_array, layout: FrameLayout, V: FloatArray) -> FloatArray:
+    """Return V with the shifts that are best for its frames, the first patch's at the origin."""
+    k = layout.n_frame_rows
+    if layout.n_patches == 1:
+        return np.vstack([V[:k], np.zeros((1, V.shape[1]))])
+    Q = sp.csc_array(quadratic)
+    right = -(Q[k:, :k] @ V[:k])
+    rest = sp.linalg.splu(sp.csc_array(Q[k + 1 :, k + 1 :])).solve(right[1:])
+    return np.vstack([V[:k], np.zeros((1, V.shape[1])), rest])
+
+
+def place(
+    quadratic: sp.csr_array,
+    sizes: IntArray,
+    run: Run,
+    *,
+    start: FloatArray | None = None,
+    distances: DistanceConstraints | None = None,
+    max_rank: int | None = None,
+    tol: float = GRADIENT_TOL,
+) -> Placement:
+    r"""Place rigid patches so that a quadratic form of their frames and shifts is smallest.
+
+    Solves :math:`\min \langle V, Q V\rangle` over stacked frames :math:`R_i^\top` (orthonormal) and shifts, in as few
+    dimensions p as the optimum needs, which with :math:`A = R^\top R` and the shifts eliminated is the semidefinite
+    program :math:`\min \operatorname{tr}(A K), A \succeq 0, A_{ii} = I`.
+
+    References: khajehpour2013, burer2003, boumal2016
+
+    Parameters
+    ----------
+    quadratic : sparse array of shape (m, m)
+        Q over the frames' rows, patch after patch, and then one row per shift. It must not change when all patches are
+        shifted together, and connect all patches.
+    sizes : ndarray of shape (c,)
+        Dimension of each patch.
+    run : Run
+        Progress; a callback that asks to stop gets the placement reached.
+    start : ndarray of shape (m, p), optional
+        Initial frames and shifts; the lowest eigenvectors otherwise.
+    distances : DistanceConstraints, optional
+        Squared distances to keep or not to exceed.
+    max_rank : int, optional
+        Maximum number of dimensions; the certificate then tells what that costs. None for as many as are needed.
+    tol : float
+        The gradient at which to stop, relative to the mean diagonal of Q.
+    """
+    layout = FrameLayout(np.asarray(sizes))
+    with run.stage("placement"), run.stoppable():
+        # The matrices are sparse or small: threads of BLAS would only wait for each other.
+        task = (sp.csr_array(quadratic), layout, start, distances, max_rank, tol, run)
+        return run.map(_staircase, [task], blas=True)[0]
+
+
+def _staircase(
+    quadratic: sp.csr_array,
+    layout: FrameLayout,
+    start: FloatArray | None,
+    distances: DistanceConstraints | None,
+    max_rank: int | None,
+    tol: float,
+    run: Run,
+) -> Placement:
+    """Minimize, certify, and add dimensions as long as the dual matrix says that they would help."""
+    V = spectral_start(quadratic, layout, max_rank) if start is None else layout.orthonormal(start)
+    multipliers = np.zeros(0 if distances is None else len(distances.squares))
+    unit = layout.mean_diagonal(quadratic)
+    lagrangian = AugmentedLagrangian(quadratic, distances, multipliers, unit)
+    path: list[float] = []
+    stop, worst = Stop.LIMIT, np.inf
+    for _ in range(MAX_STAIRCASE_STEPS):
+        V, lagrangian, stop, values = _minimize(lagrangian, layout, V, tol, run)
+        path += values
+        certificate = certify_placement(lagrangian, layout, V)
+        full = max_rank is not None and V.shape[1] >= max_rank
+        enough = distances is not None and distances.loose and _lacking(certificate) <= distances.tol * unit
+        if certificate.optimal or enough or full or stop is Stop.ASKED or V.shape[1] >= layout.n_frame_rows:
+            break
+        contradicted = distances is not None and stop is Stop.LIMIT
+        higher = _in_more_dimensions(lagrangian, layout, V, max_rank)
+        if higher is None or (contradicted and certificate.violation > MIN_ERROR_DECREASE * worst):
+            break
+        V = higher
+        if contradicted:
+            worst, lagrangian = certificate.violation, replace(lagrangian, multipliers=multipliers, penalty=unit)
+    frames, shifts = layout.split(V)
+    return Placement(frames, shifts, certificate, Trace(np.array(path), stop), lagrangian.next_multipliers(V))
+
+
+def _lacking(certificate: Certificate) -> float:
+    """Return by how much the dual matrix may miss being positive semidefinite."""
+    return np.inf if certificate.smallest is None else -certificate.smallest
+
+
+def _minimize(
+    lagrangian: AugmentedLagrangian, layout: FrameLayout, V: FloatArray, tol: float, run: Run
+) -> tuple[FloatArray, AugmentedLagrangian, Stop, list[float]]:
+    """Minimize by Newton's method; with distances, by the method of multipliers until they are kept."""
+    wanted = lagrangian.distances
+    if wanted is None:
+        found = _newton(lagrangian, layout, V, tol, run)
+        # The shifts once more, exactly: what they lack would be magnified in the dual matrix.
+        return best_shifts(lagrangian.quadratic, layout, found.V), lagrangian, found.stop, found.values
+    unit = layout.mean_diagonal(lagrangian.quadratic)
+    worth = COMPLEMENTARITY_TOL * wanted.tol * unit * max(layout.n_frame_rows, 1)
+    final = INEXACTNESS * wanted.tol if wanted.loose else tol
+    values, last, current = [], 1.0, max(final, INEXACTNESS)
+    for _ in range(MAX_MULTIPLIER_STEPS):
+        found = _newton(lagrangian, layout, V, current, run)
+        V = found.V
+        values.append(lagrangian.objective(V))
+        if found.stop is Stop.ASKED:
+            return V, lagrangian, Stop.ASKED, values
+        if found.stop is Stop.LIMIT:  # the multipliers of a place that is no minimum would mislead
+            continue
+        multipliers, error = lagrangian.next_multipliers(V), wanted.violation(V)
+        if error <= wanted.tol and abs(float(multipliers @ wanted.errors(V))) <= worth:
+            if current == final:
+                return V, lagrangian, Stop.CONVERGED, values
+            current = final
+            continue
+        falling = error <= SUFFICIENT_ERROR_DECREASE * last
+        if not falling and lagrangian.penalty >= MAX_PENALTY * unit:
+            break
+        penalty = lagrangian.penalty * (1.0 if falling else PENALTY_GROWTH)
+        lagrangian = replace(lagrangian, multipliers=multipliers, penalty=penalty)
+        last, current = error, max(final, INEXACTNESS * min(error, 1.0))
+    return V, lagrangian, Stop.LIMIT, values
+
+
+def _newton(lagrangian: AugmentedLagrangian, layout: FrameLayout, V: FloatArray, tol: float, run: Run) -> NewtonResult:
+    """Minimize one augmented Lagrangian until the gradient is ``tol`` times the problem's unit."""
+    problem = LagrangianProblem(lagrangian, layout, V)
+    damping = PLACEMENT_DAMPING if lagrangian.distances is None else CONSTRAINED_DAMPING
+    level, newton = tol * problem.unit, Newton(layout, damping, 0, run)
+    return newton.minimize(problem, V, lambda system, _: system.gradient_norm <= level, MAX_NEWTON_STEPS)
+
+
+def _in_more_dimensions(
+    lagrangian: AugmentedLagrangian, layout: FrameLayout, V: FloatArray, max_rank: int | None
+) -> FloatArray | None:
+    """Return V in more dimensions, moved along the directions of negative curvature of the dual matrix."""
+    S, of_frames, _ = placement_dual(lagrangian, layout, V)
+    unit = layout.mean_diagonal(lagrangian.quadratic)
+    more = layout.max_size if max_rank is None else min(layout.max_size, max_rank - V.shape[1])
+    values, directions = lowest_directions(S, layout, unit, of_frames, min(more, layout.n_frame_rows))
+    negative = values < -1e-12 * unit
+    if not negative.any():
+        return None
+    directions = directions[:, negative]
+    # Unit length per frame on average, so that a step of 1 turns the frames by a radian or so.
+    directions = directions * np.sqrt(layout.n_patches) / np.linalg.norm(directions[: layout.n_frame_rows], axis=0)
+    flat = np.pad(V, ((0, 0), (0, directions.shape[1])))
+    aside = np.pad(directions, ((0, 0), (V.shape[1], 0)))
+    return leave_saddle(lagrangian.value, layout, flat, aside, 0.5 ** np.arange(1, 27))

@@ -1,0 +1,1 @@
+"""The stages of a command: read, prepare, choose, fit, evaluate, write."""

@@ -1,0 +1,1 @@
+"""Data: datasets, tables in and out, chunked data, AnnData and model files."""

@@ -1,0 +1,6 @@
+"""Rows in blocks, for data beyond the memory of one machine: files, iterators and Dask collections."""
+
+from manifoldry._core.chunks import BlockSample, RowBlocks
+from manifoldry.data._chunked.open import as_blocks, entries_of, in_blocks, row_blocks, some_rows
+
+__all__ = ["BlockSample", "RowBlocks", "as_blocks", "entries_of", "in_blocks", "row_blocks", "some_rows"]

@@ -1,0 +1,186 @@
+"""What can be read in blocks: told apart here, and opened."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from scipy.sparse import issparse
+
+from manifoldry._core import check
+from manifoldry._core.chunks import BlockSample, RowBlocks, refuse_targets
+from manifoldry._core.run import Run
+from manifoldry.data._chunked.checkpoint import Checkpoint
+from manifoldry.data._chunked.local import ArrayBlocks, IteratorBlocks, LocalBlocks
+
+MAX_SAMPLED_ENTRIES, MIN_SAMPLED_ROWS = 2**24, 1000
+"""Entries (rows times columns) of a sample that stands for rows in blocks: 128 MB in double precision; and rows
+that are drawn of however many columns."""
+
+
+def row_blocks(
+    source: Any,
+    *,
+    columns: Iterable[str] | None = None,
+    n_rows: int | None = None,
+    missing: Literal["refuse", "drop"] = "refuse",
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> RowBlocks:
+    """Return the rows of a large table in blocks, to be fitted and transformed without holding all of it.
+
+    Every estimator takes it where it takes an array: ``fit`` reads it at most twice, ``transform`` once, and what
+    ``transform`` returns is read in blocks too, or written to a file by its ``save``.
+
+    Parameters
+    ----------
+    source : path, array, dataset, function, iterator or Dask collection
+        A file: Parquet, Arrow (Feather) or CSV, a folder of such files, or ``.npy``, mapped into memory; a dataset or a
+        RecordBatchReader of pyarrow; an array or anything else with a shape, a type and slices of rows (a memory
+        map, an HDF5 or Zarr array, a sparse matrix); a function that returns a new iterator of blocks at every call, or
+        a list of blocks; an iterator of blocks, which can be read only once; a Dask array or data frame.
+    columns : list of str, optional
+        Columns to read of a source that has names, all of numbers; by default all. For other sources their names.
+    n_rows : int, optional
+        Number of rows of a function or iterator, if known.
+    missing : {"refuse", "drop"}
+        Whether rows of files and datasets of pyarrow with missing values are refused or left out. Infinite values are
+        refused.
+    checkpoint : path, optional
+        Folder that keeps the state of a pass over the rows every some seconds, so that a fit goes on where it was after
+        the program was killed, and gives the same bits. It may be removed when the fit is done.
+
+    Returns
+    -------
+    RowBlocks
+
+    Examples
+    --------
+    >>> import manifoldry, numpy
+    >>> roll = manifoldry.datasets.swiss_roll(30_000).X
+    >>> blocks = manifoldry.row_blocks(lambda: iter(numpy.array_split(roll, 7)))
+    >>> model = manifoldry.IPA(n_components=2).fit(blocks)
+    >>> sum(len(part) for part in model.transform(blocks))
+    30000
+    """
+    opened = _opened(source, columns, n_rows, missing)
+    if checkpoint is not None:
+        if not isinstance(opened, LocalBlocks) or opened.once:
+            raise ValueError(
+                "A checkpoint needs rows that this process can read again: files, arrays and functions, not iterators "
+                "or Dask collections."
+            )
+        opened.checkpoint = Checkpoint(checkpoint)
+    return opened
+
+
+def _opened(source: Any, columns: Iterable[str] | None, n_rows: int | None, missing: Any) -> RowBlocks:
+    """Return any source as blocks."""
+    check.choice("missing", missing, ("refuse", "drop"))
+    if isinstance(source, (str, os.PathLike)):
+        return _file_blocks(Path(source), columns, missing)
+    if _of_pyarrow(source):
+        return _arrow_blocks(source, columns, missing)
+    opened = as_blocks(source)
+    if opened is not None:
+        return opened
+    if callable(source):
+        return IteratorBlocks(source, n_rows=n_rows, feature_names=columns)
+    if isinstance(source, (list, tuple)):
+        return IteratorBlocks(lambda: iter(source), n_rows=n_rows, feature_names=columns)
+    if issparse(source) or hasattr(source, "shape"):
+        return ArrayBlocks(source, columns)
+    raise ValueError(
+        f"Rows in blocks are read from a file, an array, a function, an iterator or a Dask collection; got a "
+        f"{type(source).__name__}."
+    )
+
+
+def in_blocks(X: Any) -> bool:
+    """Tell whether input is rows in blocks, an iterator of such, or anything of Dask: a table that is not in memory."""
+    return isinstance(X, RowBlocks) or is_dask(X) or _of_pyarrow(X) or _is_iterator(X)
+
+
+def _is_iterator(X: Any) -> bool:
+    return hasattr(X, "__next__") and not hasattr(X, "shape")
+
+
+def as_blocks(X: Any) -> RowBlocks | None:
+    """Return input of an estimator that is to be read in blocks as such, None for tables in memory."""
+    if isinstance(X, RowBlocks):
+        return X
+    if is_dask(X):
+        from manifoldry.data._chunked.dask import dask_blocks
+
+        return dask_blocks(X)
+    if _of_pyarrow(X):
+        return _arrow_blocks(X, None, "refuse")
+    if _is_iterator(X):
+        return IteratorBlocks(X)
+    return None
+
+
+def some_rows(X: Any, size: int, run: Run, metric: Any = "euclidean") -> BlockSample | None:
+    """Return a sample of input that comes in blocks, for what needs rows in memory; None for tables in memory."""
+    if not in_blocks(X):
+        return None
+    if isinstance(metric, str) and metric == "precomputed":
+        raise ValueError("metric='precomputed' needs all pairs in memory; rows in blocks have none.")
+    blocks = row_blocks(X)
+    size = min(size, max(MIN_SAMPLED_ROWS, MAX_SAMPLED_ENTRIES // blocks.n_features))
+    with run.stage("sample"):
+        return blocks.sample(size, run.rng("sampled rows"), run)
+
+
+def entries_of(values: Any, sample: BlockSample, name: str) -> Any:
+    """Return those of one entry a row that belong to sampled rows, None of None; of Dask only these are gathered."""
+    if values is None:
+        return None
+    if is_dask(values):
+        from manifoldry.data._chunked.dask import dask_entries
+
+        return dask_entries(values, sample, name)
+    refuse_targets(np.shape(values), sample.n_rows, name)
+    return np.asarray(values)[sample.numbers]
+
+
+def is_dask(X: Any) -> bool:
+    """Tell whether something is a collection of Dask, without loading it."""
+    return type(X).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(X, "__dask_graph__")
+
+
+def _file_blocks(path: Path, columns: Iterable[str] | None, missing: Any) -> RowBlocks:
+    if path.suffix.lower() == ".npy" and path.is_file():
+        return npy_blocks(path, columns)
+    from manifoldry.data._chunked.batches import file_batches
+
+    batches = file_batches(path)
+    from manifoldry.data._chunked.arrow import ArrowBlocks
+
+    return ArrowBlocks(batches, columns, missing)
+
+
+def npy_blocks(path: Path, names: Iterable[str] | None = None) -> ArrayBlocks:
+    """Return the rows of an array in a file, which is mapped into memory."""
+    from manifoldry.data._tables.errors import refusing
+    from manifoldry.data._tables.formats.detect import FORMATS
+
+    with refusing(path.name, FORMATS["npy"]):
+        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+    blocks = ArrayBlocks(mapped, names)
+    blocks.files = (path,)
+    return blocks
+
+
+def _of_pyarrow(X: Any) -> bool:
+    """Tell datasets and readers of pyarrow; its tables are in memory."""
+    return type(X).__module__.split(".")[0] == "pyarrow" and (hasattr(X, "scanner") or hasattr(X, "read_next_batch"))
+
+
+def _arrow_blocks(X: Any, columns: Iterable[str] | None, missing: Any) -> RowBlocks:
+    from manifoldry.data._chunked.arrow import ArrowBlocks
+    from manifoldry.data._chunked.batches import DatasetBatches, ReaderBatches
+
+    return ArrowBlocks(DatasetBatches(X) if hasattr(X, "scanner") else ReaderBatches(X), columns, missing)

@@ -1,0 +1,413 @@
+"""The arrays of every class that a model file may hold: their types, their shapes, and the sizes they share.
+
+One entry per class. ``LinearMap(d|f, q)`` maps rows of d columns to q columns. A letter is the same number in the whole
+entry. The attributes follow, separated by semicolons:
+
+- ``f(n, d)`` is an array of shape (n, d) in floating point, ``i`` of integers, ``b`` of truth values; ``i4``, ``f4``
+  and ``u8`` are of exactly this type and in C order. ``_`` stands for any size, ``n+1`` for one more than n.
+- ``i(m) < n`` holds integers from 0 to n - 1, which index something else; ``i(m) <~ n`` may also hold -1.
+- ``x`` is as ``f`` with finite numbers only. ``rows(n, d)`` is a dense or sparse matrix of finite numbers that are not
+  too large, ``bounded(n, d)`` a dense array of such numbers, and ``places(n, q)`` one in which points without
+  coordinates have NaN.
+- ``NeighborIndex(n, d)`` is an object of this class with these sizes; ``map(d, q)`` is any object that has the
+  attribute in `ROLES`.
+- ``int(n)`` is the number itself; ``number()`` is a finite number that is not too large, ``positive()`` one above 0.
+- ``list(m) of f(q)`` is a list or tuple of m such values.
+- A question mark at the end allows None, and that the attribute is absent.
+
+``d|f`` is d, or f where d is not known.
+"""
+
+from __future__ import annotations
+
+import numbers
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import cache
+from math import comb
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import issparse
+
+from manifoldry._core.check import MAX_SCALE
+from manifoldry._core.registry import CLUSTERINGS, METHODS
+from manifoldry._core.values import Array
+from manifoldry.data._models.classes import find_class
+
+ROLES = {
+    "map": "__call__",
+    "engine": "nearest",
+    "lengths": "lengths_of_new",
+    "charts": "coordinates",
+    "cover": "members",
+    "model": "get_params",
+}
+"""The attribute of an object that an entry names by its purpose."""
+
+SEARCHES = {
+    "NeighborGraph(n)": "indptr: i(n+1); indices: i(e) < n; lengths: f(e)",
+    "NeighborIndex(n, d|n)": "n_points: int(n); engine: engine(n, d)?; rule: NeighborRule()",
+    "RefinedIndex(n, d|n)": "n_points: int(n); engine: engine(n, d)?; rule: NeighborRule(); "
+    "found: NeighborIndex(n, d); measure: EdgeMeasure(n, d)?; sheet: NeighborGraph(n)?",
+    "KDTree(n, d)": "X: bounded(n, d)",
+    "Brute(n, d)": "X: rows(n, d)",
+    "Precomputed(n, d)": "",
+    "PyNNDescent(n, d)": "exact: Brute(n, d)",
+    "FaissIVF(n, d)": "X: bounded(n, d); mean: f(d); unit: positive(); basis: f(d, p)?; centers: f4(c, p|d); "
+    "effort: list(2) of positive()",
+    "NNDescent(n, d)": "X: bounded(n, d); center: f(d); basis: f(d, p)?; Z: f4(n, p|d); order: i4(n) < n; "
+    "lists: i4(n, k) <~ n; search_graph: i4(n, g) <~ n; search_trees: list(t) of ProjectionTree(n)",
+    "ProjectionTree(n)": "nodes: i4(m, 4); starts: i8(l+1); members: i4(n) < n",
+    "CosineSearch(n, d)": "engine: engine(n, d)",
+    "MappedSearch(n, d|e-1)": "rows: map(d, e); engine: engine(n, e)",
+    "LinearRows(d, e)": "transposed: bounded(e, d)",
+    "ScaledColumns(d, d)": "factors: bounded(d)",
+    "RootProportions(d, e)": "",
+    "EdgeMeasure(n|m, d)": "rule: lengths(m, d); members: i(n) < m ?",
+    "LocalLinearity(n, d)": "X: f(n, d); planes: f(n, d, p)",
+    "LocalGaussians(n, d)": "X: rows(n, d); patches: Patches(n, p); patches.members: i(n, p) < n; axes: f(n, p, r); "
+    "variances: f(n, r)",
+    "Patches(m, p)": "members: i(m, p); weights: f(m, p); own: rows(m, _)?",
+    "ShortCircuits()": "pairs: i(m, 2); lengths: f(m); detours: f(m)",
+}
+
+MAPS = {
+    "AffinityExtension(d, q)": "extension: map(d, q)",
+    "LaplacianNystrom(d, q)": "index: NeighborIndex(n, d); bandwidth: Bandwidths(n) or number; coordinates: f(n, q); "
+    "values: f(q); degrees: f(n)",
+    "DiffusionNystrom(d, q)": "index: NeighborIndex(n, d); bandwidth: Bandwidths(n) or number; coordinates: f(n, q); "
+    "values: f(q); density_factors: f(n); distances: FittedDistances(n, d)?",
+    "Bandwidths(n)": "own: f(n); reach: f(n)?",
+    "DivergencePlacement(d, q)": "index: NeighborIndex(n, d); layout: f(n, q); potential: map(n, q); "
+    "kernel: LayoutKernel()",
+    "ExactPotential(n, q)": "columns: f8(q, n); charges: f8(n); kernel: LayoutKernel()",
+    "Mesh()": "corner: list(2) of number(); spacing: positive(); halves: list(2) of int(_)",
+    "FFTPotential(n, q)": "mesh: Mesh(); nodes: f4(_, _); layout: ExactPotential(n, q)",
+    "BarnesHutPotential(n, q)": "layout: f8(n, 4); angle: positive(); kernel: LayoutKernel()",
+    "UMAPPlacement(d, q)": "index: NeighborIndex(n, d); layout: f4(n, q); parameters: LayoutParameters(); seeds: u8(s)",
+    "FittedDistances(n, d)": "X: rows(n, d)?",
+    "GramPlacement(n, q)": "scaling: Scaling(n, q)",
+    "ScalingPlacement(d|n, q)": "distances: FittedDistances(n, d); scaling: Scaling(n, q)",
+    "StressPlacement(d|n, q)": "distances: FittedDistances(n, d); embedding: x(n, q); curve: list(2) of f(k)?",
+    "Scaling(n, q)": "spectrum: Spectrum(n, q); mean_squares: f(n)",
+    "Spectrum(n, q)": "values: f(q); vectors: f(n, q); residuals: f(q); dropped: f(_)?",
+    "GeodesicNystrom(d, q)": "index: NeighborIndex(n, d); graph: NeighborGraph(n); scaling: Scaling(n, q); "
+    "scale: f(n)?",
+    "LandmarkPlacement(d, q)": "index: NeighborIndex(n, d); lengths: f(l, n); scaling: Scaling(l, q); scale: f(n)?",
+    "Apart(d, q)": "index: NeighborIndex(n, d); extensions: list(c) of map(d, q); shifts: list(c) of f(q); "
+    "label: i(n) < c",
+    "Piece(d, q)": "columns: i(e)?; extension: map(e|d, _); width: int(q)",
+    "LonePoint(d, q)": "width: int(q)",
+    "LinearMap(d|f, q)": "mean: f(f); components: f(q, f); features: map(d, f)?",
+    "LinearInverse(q, d)": "mean: f(d); directions: f(q, d)",
+    "DistanceFeatures(n, n)": "",
+    "GramFeatures(n, n)": "half_norms: f(n)",
+    "KernelFeatures(d|n, n)": "distances: FittedDistances(n, d); means: f(n); kernel: Kernel()",
+    "MonomialFeatures": "mean: f(d); unit: positive()",
+    "KernelProjection(d|n, q)": "anchors: rows(n, d)?; weights: f(n, q); shift: f(q); kernel: Kernel()",
+    "ShiftedProjection(d, q)": "origin: bounded(d); projection: KernelProjection(d, q)",
+    "LocalPreimage(q, d)": "n_neighbors: positive(); scores: bounded(n, q); X: f(n, d)",
+    "LocalInverse(q, d)": "X: rows(n, d); coordinates: places(n, q); _rule: LocalReconstruction(q, d)?",
+    "LocalReconstruction(d, q)": "index: NeighborIndex(n, d); source: rows(n, d); target: rows(n, q)",
+    "NetworkMap(d, q)": "mean: f(d); network: Network(d, q)",
+    "NetworkInverse(q, d)": "mean: f(d); network: Network(q, d)",
+    "Network": "parameters: f(m)",
+    "RobustProjection(d, q)": "mean: f(d); directions: f(r, d); sizes: f(r); n_components: int(q)",
+    "ThinPlate(q, d)": "unit: positive(); knots: f(m, q); weights: f(m, d); affine: f(q+1, d)",
+    "SurfaceProjection(d, q)": "surface: ThinPlate(q, d); candidates: f(k, q); origin: bounded(d)",
+    "SurfacePoint(q, d)": "surface: ThinPlate(q, d); origin: bounded(d)",
+    "Polyline(d)": "knots: f(m, d)",
+    "CurveProjection(d, q)": "curve: Polyline(d); origin: bounded(d)",
+    "CurvePoint(q, d)": "curve: Polyline(d); origin: bounded(d)",
+    "LatentGaussian(d, q)": "mean: f(d); loadings: f(d, q); varies: b(d)",
+    "LatentPolynomial(d, q)": "center: bounded(d); scale: bounded(d); mean: bounded(d); noise: bounded(d); "
+    "loadings: bounded(d, m); basis: HermiteBasis(q, m)",
+    "PolynomialPoints(q, d)": "model: LatentPolynomial(d, q)",
+    "HermiteBasis": "",
+    "BestMap(d, q)": "model: model(d, q)",
+    "BestInverse(q, d)": "model: model(d, q)",
+}
+
+PATCHES = {
+    "VoronoiCover(c, d)": "centers: bounded(c, d); neighbors: i(c, w) < c",
+    "ListedCover(c, d)": "matrix: rows(n, c); index: NeighborIndex(n, d)",
+    "Membership(c)": "points: i(m); patches: i(m); weights: f(m)",
+    "CurvedCharts(c, d, r)": "means: f(c, d); frames: f(c, d, r); sizes: i(c) < r+1; second_forms: f(c, r, r, _); "
+    "offsets: f(c, d); spread: f(c, _); residuals: f(c)",
+    "GeodesicCharts(c, d, r)": "means: f(c, d); width: int(r); sizes: i(c) < r+1; spread: f(c, _); residuals: f(c); "
+    "inward: list(c) of LocalReconstruction(d, _); outward: list(c) of LocalInverse(_, d)",
+    "PlacedPatches(c, q, r)": "frames: f(c, r, q); shifts: f(c, q); components: i(c) < c",
+    "Stitched(c, q, r)": "frames: f(c, r, q); shifts: f(c, q); components: i(c) < c",
+    "PatchMap(d, q)": "cover: cover(c, d); charts: charts(c, d, r); stitched: PlacedPatches(c, q, r)",
+    "PatchInverse(q, d)": "cover: cover(c, q); charts: charts(c, d, r); stitched: PlacedPatches(c, q, r); "
+    "back: f(c, q, r)",
+    "CenteredPatchMap(d, q)": "origin: bounded(d); place: PatchMap(d, q)",
+    "CenteredPatchInverse(q, d)": "origin: bounded(d); lead: PatchInverse(q, d)",
+    "Overlaps(c)": "first: i(m); second: i(m); counts: i(m); means: f(m, _, _); moments: f(m, _, _)",
+    "Atlas(c, d)": "cover: cover(c, d); charts: charts(c, d, r); members.points: i(m); members.patches: i(m) < c; "
+    "overlaps.first: i(o) < c; overlaps.second: i(o) < c; coordinates: f(m, r); distortions: f(_)",
+    "PatchGrowth(c, d)": "rows: f(n, d); radii: f(c)",
+}
+
+CLUSTERS = {
+    "AffineSubspaces(c, d)": "means: f(c, d); bases: f(c, d, r); variances: f(c, r)",
+    "LeastCost(d)": "subspaces: AffineSubspaces(c, d); geodesics: GeodesicsToMedoids(c, d)?",
+    "GeodesicsToMedoids(c, d)": "index: NeighborIndex(n, d); lengths: f(n, c)",
+    "Mixture(c, d)": "weights: f(c); means: f(c, d); bases: f(c, d, r); variances: f(c, r); noise_variances: f(c); "
+    "diagonals: f(c, d)",
+    "MaximumPosterior(d)": "mixture: Mixture(c, d); center: f(d)",
+    "NearestCenter(d)": "centers: f(c, d)",
+    "LargestCoordinate(d)": "rotation: f(d, c)",
+    "SpectralAssignment(d)": "extension: LaplacianNystrom(d, q); rule: map(q)",
+}
+
+RECORDS = {
+    "Growth(n)": "neighbors: NeighborGraph(n)?; graph: NeighborGraph(n)?",
+    "Trace()": "objective: f(m); steps: i(m)?",
+    "RowMoments(d)": "mean: f(d); scatter: f(d, d)",
+    "ComparedMethod()": "embedding: f(_, _)",
+    "Comparison()": "rows: i(m)",
+}
+
+NO_ARRAYS = (
+    *("Certificate", "Criterion", "IntrinsicDimension", "Kernel", "LayoutKernel", "LayoutParameters"),
+    *("NeighborRule", "Purpose", "SkippedMethod", "Stop"),
+)
+"""Classes without arrays."""
+
+EMBEDDER = (
+    "n_features_in_: int(d)?; embedding_: f(n, q)?; _extension: map(d, q)?; _inverse: map(q, d)?; "
+    "graph_: NeighborGraph(_)?; spectrum_: Spectrum(_, _)?"
+)
+CLUSTERER = (
+    "n_features_in_: int(d)?; labels_: i(n)?; subspaces_: AffineSubspaces(c, d)?; _assign: map(d)?; "
+    "graph_: NeighborGraph(n)?; n_clusters_: int(c)?"
+)
+PROJECTION = "n_features_in_: int(d)?; embedding_: f(n, q)?; components_: f(q, d)?; mean_: f(d)?"
+
+ESTIMATORS = {
+    **{f"{name}(d, q)": EMBEDDER for name in (*METHODS, "AutoEmbedding")},
+    **{f"{name}(d)": CLUSTERER for name in CLUSTERINGS},
+    **{f"{name}(d, q)": f"{EMBEDDER}; _growth: Growth(n)?" for name in ("Isomap", "LLE")},
+    "IPA(d, q)": f"{EMBEDDER}; patches_: Atlas(c, d)?; _growth: PatchGrowth(c, d)?; _growth.rows: f(n, d)?",
+    "PCA(d, q)": f"{PROJECTION}; explained_variance_: f(q)?; singular_values_: x(q)?",
+    "IncrementalPCA(d, q)": f"{PROJECTION}; var_: f(d)?; explained_variance_: f(q)?; singular_values_: x(q)?",
+    "SparsePCA(d, q)": PROJECTION,
+    "FactorAnalysis(d, q)": f"{PROJECTION}; noise_variance_: f(d)?",
+    "FastICA(d, q)": f"{PROJECTION}; mixing_: f(d, q)?; whitening_: f(_, d)?; _unmixing: f(q, _)?",
+    "NMF(d, q)": PROJECTION,
+    "GaussianRandomProjection(d, q)": PROJECTION,
+    "SparseRandomProjection(d, q)": "n_features_in_: int(d)?; embedding_: rows(n, q)?; components_: rows(q, d)?",
+    "KNeighborsTransformer(d)": "n_features_in_: int(d)?; n_samples_fit_: int(n)?; _index: NeighborIndex(n, d)?",
+    "sklearn.PCA(d, q)": "n_features_in_: int(d)?; components_: f(q, d)?; mean_: f(d)?; explained_variance_: f(q)?",
+    "sklearn.TruncatedSVD(d, q)": "n_features_in_: int(d)?; components_: f(q, d)?",
+    "sklearn.StandardScaler(d, d)": "n_features_in_: int(d)?; mean_: f(d)?; var_: f(d)?; scale_: f(d)?",
+    "sklearn.MinMaxScaler(d, d)": "n_features_in_: int(d)?; min_: f(d)?; scale_: f(d)?",
+    "sklearn.RobustScaler(d, d)": "n_features_in_: int(d)?; center_: f(d)?; scale_: f(d)?",
+    "sklearn.SimpleImputer(d)": "n_features_in_: int(d)?; statistics_: f(d)?; indicator_: model(d)?",
+    **dict.fromkeys(("sklearn.FunctionTransformer", "sklearn.Normalizer", "sklearn.Pipeline"), ""),
+    "sklearn.MissingIndicator(d)": "n_features_in_: int(d)?; _n_features: int(d)?; features_: i(_) < d ?",
+}
+
+SHAPES = {
+    signature.partition("(")[0]: (signature.partition("(")[2].rstrip(")"), entry)
+    for table in (SEARCHES, MAPS, PATCHES, CLUSTERS, RECORDS, dict.fromkeys(NO_ARRAYS, ""), ESTIMATORS)
+    for signature, entry in table.items()
+}
+"""Sizes that a class has for others, and its attributes, by its name in a file."""
+
+
+COUNTED: dict[str, Callable[[Any], tuple[int, ...]]] = {
+    "Network": lambda net: (net.sizes[0], net.sizes[-1]),
+    "HermiteBasis": lambda basis: (basis.d, comb(basis.d + basis.degree, basis.d) - 1),
+    "MonomialFeatures": lambda rows: (len(rows.mean), comb(len(rows.mean) + rows.degree, rows.degree) - 1),
+}
+"""Sizes that follow from numbers instead of arrays."""
+
+
+# Whether the parts of a loaded object have the types and shapes that `shapes` declares, and fit together.
+
+Sizes = dict[str, int]
+FIELD = re.compile(
+    r"(?P<name>[\w.]+): (?:list\((?P<length>\w+)\) of )?(?P<kind>\w+?)(?P<bytes>(?<=[fiux])\d)?\((?P<sizes>[^)]*)\)"
+    r"(?: (?P<bound><~?) (?P<limit>[\w+]+))?(?P<number> or number)? ?(?P<optional>\?)?"
+)
+KINDS = {"f": "f", "x": "f", "places": "f", "rows": "f", "bounded": "f", "i": "i", "u": "u", "b": "b"}
+"""Numpy's letter for the entries of a kind of array."""
+MAX_ENTRY = MAX_SCALE**2
+"""Largest entry of rows and places: a fit takes rows up to `MAX_SCALE`, and their inner products. Squares of such
+numbers do not overflow, so that every search finds neighbors."""
+TYPES: dict[str, Any] = {"float": numbers.Real, "int": numbers.Integral, "bool": (bool, np.bool_), "str": str}
+"""Types of plain attributes by the annotation of a dataclass."""
+
+
+class DeclaredAttribute(NamedTuple):
+    """The declaration of one attribute."""
+
+    name: str
+    length: str | None
+    kind: str
+    n_bytes: int | None
+    sizes: tuple[str, ...]
+    least: int
+    limit: str | None
+    number: bool
+    optional: bool
+
+
+@cache
+def declared(name: str) -> tuple[DeclaredAttribute, ...]:
+    """Return the declarations of a class by its name in a file."""
+    parts = []
+    for text in filter(None, SHAPES[name][1].split("; ")):
+        found = FIELD.fullmatch(text)
+        if found is None:
+            raise ValueError(f"The declaration {text!r} of {name} cannot be read.")
+        sizes = tuple(filter(None, found["sizes"].replace(" ", "").split(",")))
+        n_bytes = int(found["bytes"]) if found["bytes"] else None
+        least, optional = -1 if found["bound"] == "<~" else 0, found["optional"] is not None
+        parts.append(
+            DeclaredAttribute(
+                *(found["name"], found["length"], found["kind"], n_bytes, sizes, least, found["limit"]),
+                *(found["number"] is not None, optional),
+            )
+        )
+    return tuple(parts)
+
+
+class Consistency:
+    """Checks the parts of each object, and remembers its sizes for the object that holds it."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[int | None, ...]] = {}
+        self._alive: list[Any] = []  # what is known by its id must not give it to another object
+
+    def check(self, name: str, state: dict[str, Any]) -> Sizes:
+        """Refuse attributes that are not what is declared of their class; return the sizes by their letters."""
+        sizes: Sizes = {}
+        for part in declared(name):
+            value = _inside(state, part.name)
+            if value is None and not part.optional:
+                raise ValueError(f"it has a {name} without {part.name!r}")
+            if value is not None:
+                self._check_part(f"{part.name!r} of a {name}", value, part, sizes)
+        return sizes
+
+    def remember(self, name: str, value: Any, sizes: Sizes) -> None:
+        """Keep the sizes of a checked object for the one that holds it."""
+        if name in COUNTED:
+            self._known[id(value)] = COUNTED[name](value)
+        else:
+            letters = filter(None, SHAPES[name][0].replace(" ", "").split(","))
+            self._known[id(value)] = tuple(_size(letter, sizes) for letter in letters)
+        self._alive.append(value)
+
+    def _check_part(self, what: str, value: Any, part: DeclaredAttribute, sizes: Sizes) -> None:
+        if part.length is not None:
+            if not isinstance(value, (list, tuple)):
+                raise ValueError(f"{what} is not a list")
+            _check_sizes(what, (len(value),), (part.length,), sizes)
+            for entry in value:
+                self._check_part(what, entry, part._replace(length=None), sizes)
+        elif part.number and isinstance(value, numbers.Real):
+            pass
+        elif part.kind == "int":
+            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 0:
+                raise ValueError(f"{what} is not a count")
+            _check_sizes(what, (int(value),), part.sizes, sizes)
+        elif part.kind in ("number", "positive"):
+            real = isinstance(value, numbers.Real) and not isinstance(value, bool) and abs(float(value)) <= MAX_ENTRY
+            if not real or (part.kind == "positive" and value <= 0):
+                raise ValueError(f"{what} is not a number that it can be")
+        elif part.kind in KINDS:
+            _check_array(what, value, part, sizes)
+        else:
+            self._check_object(what, value, part, sizes)
+
+    def _check_object(self, what: str, value: Any, part: DeclaredAttribute, sizes: Sizes) -> None:
+        known = self._known.get(id(value))
+        role = ROLES.get(part.kind)
+        fits = isinstance(value, find_class(part.kind)) if role is None else hasattr(value, role)
+        if known is None or not fits or len(known) != len(part.sizes):
+            raise ValueError(f"{what} is a {type(value).__name__}, which cannot be there")
+        _check_sizes(what, known, part.sizes, sizes)
+
+
+def _inside(state: dict[str, Any], name: str) -> Any:
+    """Return an attribute, or one of an attribute."""
+    first, _, rest = name.partition(".")
+    value = state.get(first)
+    return getattr(value, rest, None) if rest else value
+
+
+def _check_array(what: str, value: Any, part: DeclaredAttribute, sizes: Sizes) -> None:
+    if not isinstance(value, np.ndarray) and not (part.kind == "rows" and issparse(value)):
+        raise ValueError(f"{what} is not an array")
+    if value.dtype.kind != KINDS[part.kind] or (part.n_bytes or value.dtype.itemsize) != value.dtype.itemsize:
+        raise ValueError(f"{what} has numbers of the type {value.dtype}")
+    if part.n_bytes is not None and not value.flags.c_contiguous:
+        raise ValueError(f"{what} does not have its rows one after the other")
+    _check_sizes(what, value.shape, part.sizes, sizes)
+    _check_range(what, value.data if issparse(value) else value, part.kind)
+    limit = None if part.limit is None else _size(part.limit, sizes)
+    if limit is not None and value.size and not part.least <= value.min() <= value.max() < limit:
+        raise ValueError(f"{what} refers to entries that do not exist")
+
+
+def _check_range(what: str, entries: Array, kind: str) -> None:
+    """Refuse numbers that searches and solvers cannot use."""
+    if kind == "x" and not np.isfinite(entries).all():
+        raise ValueError(f"{what} has entries that are not finite")
+    if kind in ("rows", "bounded", "places") and entries.size:
+        low, high = (np.min, np.max) if kind != "places" else (np.nanmin, np.nanmax)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # numpy's of nothing but NaN
+            bounded = -MAX_ENTRY <= low(entries) and high(entries) <= MAX_ENTRY
+        if not bounded:
+            raise ValueError(f"{what} has entries that are not finite, or too large")
+
+
+def _check_sizes(what: str, found: tuple[int | None, ...], letters: tuple[str, ...], sizes: Sizes) -> None:
+    """Refuse sizes other than those of the letters; letters without any get theirs."""
+    if len(found) != len(letters):
+        raise ValueError(f"{what} has {len(found)} axes instead of {len(letters)}")
+    for size, text in zip(found, letters, strict=True):
+        wanted = _size(text, sizes)
+        if size is None or text == "_":
+            continue
+        if wanted is None:
+            letter, more = _term(text.split("|")[-1])
+            wanted = sizes[letter] = size - more
+            if wanted < 0:
+                raise ValueError(f"{what} is empty")
+        elif size != wanted:
+            raise ValueError(f"{what} has the size {size} where its other parts have {wanted}")
+
+
+def _size(text: str, sizes: Sizes) -> int | None:
+    """Return the size that a text such as ``n``, ``n+1``, ``4`` or ``d|n`` stands for, None where it is not known."""
+    for choice in text.split("|"):
+        letter, more = _term(choice)
+        if letter.isdecimal():
+            return int(letter)
+        if letter in sizes:
+            return sizes[letter] + more
+    return None
+
+
+def _term(text: str) -> tuple[str, int]:
+    """Return the letter of ``n``, ``n+1`` or ``n-1``, and what is added to it."""
+    letter, sign, more = re.split(r"([+-])", text) if "+" in text or "-" in text else (text, "", "0")
+    return letter, int(sign + more)
+
+
+def check_plain(value: Any) -> None:
+    """Refuse plain attributes of a dataclass that are not of the annotated type."""
+    for each in fields(value) if is_dataclass(value) else ():
+        wanted, entry = TYPES.get(str(each.type).removesuffix(" | None")), getattr(value, each.name, None)
+        may_be_none = str(each.type).endswith("| None") and entry is None
+        if wanted is not None and not may_be_none and not isinstance(entry, wanted):
+            raise ValueError(f"{each.name!r} of a {type(value).__name__} is a {type(entry).__name__}")

@@ -1,0 +1,1 @@
+"""File formats: how each is recognized and read."""

@@ -1,0 +1,81 @@
+"""Known manifolds with their true coordinates, and real data by name.
+
+Every generator returns a `Dataset` and takes, besides the number of points and its own sizes, the same
+three options:
+
+noise : float
+    Standard deviation of isotropic Gaussian noise added in the ambient space. Truth and parameters are
+    those of the point before the noise.
+unevenness : float
+    1.0 samples uniformly. A ratio r above 1 puts each point into the lower half of the manifold, along its
+    first true coordinate or parameter, with probability r / (1 + r): at 9.0 nine points fall into the
+    dense half for each one in the sparse half. Halves are halves of what the points are uniform in: the
+    length, the area, or the domain that the generator names.
+random_state : None, int, numpy Generator or RandomState
+    Source of all randomness; the same integer gives the same bits.
+
+`GENERATORS` lists the generators by name. Real sets come from `load`; `available` tells which.
+
+Examples
+--------
+>>> from manifoldry import datasets
+>>> roll = datasets.swiss_roll(1500, hole=True, noise=0.1, random_state=3)
+>>> roll
+Dataset('swiss_roll', n=1500, D=3, intrinsic_dim=2, known: truth, parameters)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from manifoldry.data.datasets._curves import gaussian_clusters, helix, spiral, wave
+from manifoldry.data.datasets._dataset import Dataset
+from manifoldry.data.datasets._folded import open_box, star, v_shape
+from manifoldry.data.datasets._real import available, load
+from manifoldry.data.datasets._rolled import cylinder, dual_spiral, s_curve, swiss_roll
+from manifoldry.data.datasets._surfaces import fishbowl, half_globe, sphere, torus, twin_peaks
+
+GENERATORS: dict[str, Callable[..., Dataset]] = {
+    generator.__name__: generator
+    for generator in (
+        swiss_roll,
+        s_curve,
+        v_shape,
+        dual_spiral,
+        twin_peaks,
+        star,
+        wave,
+        spiral,
+        helix,
+        torus,
+        sphere,
+        half_globe,
+        fishbowl,
+        open_box,
+        cylinder,
+        gaussian_clusters,
+    )
+}
+
+__all__ = [
+    "GENERATORS",
+    "Dataset",
+    "available",
+    "cylinder",
+    "dual_spiral",
+    "fishbowl",
+    "gaussian_clusters",
+    "half_globe",
+    "helix",
+    "load",
+    "open_box",
+    "s_curve",
+    "sphere",
+    "spiral",
+    "star",
+    "swiss_roll",
+    "torus",
+    "twin_peaks",
+    "v_shape",
+    "wave",
+]

@@ -1,0 +1,224 @@
+"""The value that every generator and loader returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from manifoldry._core.run import Run
+from manifoldry._core.values import Array, FloatArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """Points, and what is known about the manifold they were taken from.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, D)
+        The points, in double precision.
+    name : str
+        Name of the generator or file.
+    intrinsic_dim : int or None
+        Dimension of the manifold; None where it is unknown.
+    truth : ndarray of shape (n, d) or None
+        Flat coordinates of the manifold: lengths of curves on the manifold equal lengths of their images
+        here, so the geodesic distance of two points is the Euclidean distance of their rows wherever the
+        straight segment between them stays in the domain. None where the manifold is not flat.
+    parameters : ndarray of shape (n, p) or None
+        The numbers that each point was computed from (angles, heights, a pose).
+    labels : ndarray of shape (n,) or None
+        Class or cluster of each point.
+    extras : mapping of str to ndarray
+        Whatever else a file holds, as stored.
+
+    Examples
+    --------
+    >>> from manifoldry.data.datasets import swiss_roll
+    >>> roll = swiss_roll(500)
+    >>> roll.X.shape, roll.truth.shape, roll.isometric
+    ((500, 3), (500, 2), True)
+    """
+
+    X: FloatArray
+    name: str
+    intrinsic_dim: int | None = None
+    truth: FloatArray | None = None
+    parameters: FloatArray | None = None
+    labels: Array | None = None
+    extras: Mapping[str, Array] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.X.ndim != 2 or self.X.dtype != np.float64:
+            raise ValueError(
+                f"A data set needs points of shape (n, D) in float64; got shape {self.X.shape} of "
+                f"{self.X.dtype}, so reshape it to one row per point and convert it."
+            )
+        for word in ("truth", "parameters", "labels"):
+            value = getattr(self, word)
+            n_dim = 1 if word == "labels" else 2
+            if value is not None and (value.ndim != n_dim or len(value) != len(self.X)):
+                raise ValueError(
+                    f"The {word} of a data set must have {n_dim} dimension(s) and one entry per point; "
+                    f"got shape {value.shape} for {len(self.X)} points."
+                )
+
+    @property
+    def isometric(self) -> bool:
+        """Whether the manifold is flat, so that ``truth`` exists."""
+        return self.truth is not None
+
+    @property
+    def color(self) -> Array:
+        """One number per point to color a plot by.
+
+        The first true coordinate, else the first parameter, else the label, else the row number.
+        """
+        for columns in (self.truth, self.parameters):
+            if columns is not None:
+                return columns[:, 0]
+        return np.arange(len(self.X)) if self.labels is None else self.labels
+
+    def __repr__(self) -> str:
+        known = [word for word in ("truth", "parameters", "labels") if getattr(self, word) is not None]
+        n, D = self.X.shape
+        return (
+            f"Dataset({self.name!r}, n={n}, D={D}, intrinsic_dim={self.intrinsic_dim}, "
+            f"known: {', '.join(known) or 'points only'})"
+        )
+
+
+# What all generators share: checked options, unit random numbers, grids, arc-length inversion.
+
+Hole = tuple[float, float]
+"""Half widths of a rectangular hole in the middle of the unit square."""
+
+
+class ManifoldSampler:
+    """The random numbers of one generated data set; the options are those of `manifoldry.datasets`.
+
+    Points and noise have separate streams: noise does not move the truth.
+    """
+
+    def __init__(self, name: str, n: int, noise: float, unevenness: float, random_state: Any) -> None:
+        if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 1:
+            raise ValueError(f"n must be an integer of at least 1; got {n!r}, try n=1000.")
+        if not 0 <= noise < np.inf:
+            raise ValueError(f"noise must be a finite number of at least 0; got {noise!r}, try noise=0.0.")
+        if not 1 <= unevenness < np.inf:
+            raise ValueError(
+                f"unevenness must be a finite ratio of at least 1; got {unevenness!r}, "
+                "try 1.0 for uniform sampling or 9.0 for nine to one."
+            )
+        self.name = name
+        self.n = int(n)
+        self.noise = float(noise)
+        self.unevenness = float(unevenness)
+        self._run = Run(random_state)
+
+    def rng(self, purpose: str) -> np.random.Generator:
+        """Return the random stream of one purpose."""
+        return self._run.rng(f"{self.name}: {purpose}")
+
+    def unit(self, columns: int, keep: Callable[..., Array] | None = None) -> FloatArray:
+        """Return numbers in [0, 1) of shape (columns, n): the first uneven, the others uniform.
+
+        Points for which ``keep(*columns)`` is false are drawn again, so exactly n come out.
+        """
+        rng = self.rng("points")
+        dense = self.unevenness / (1.0 + self.unevenness)
+        parts: list[FloatArray] = []
+        missing = self.n
+        while missing > 0:
+            draw = rng.random((columns, missing))
+            draw[0] = np.interp(draw[0], [0.0, dense, 1.0], [0.0, 0.5, 1.0])
+            if keep is not None:
+                draw = draw[:, keep(*draw)]
+            parts.append(draw)
+            missing -= draw.shape[1]
+        return np.concatenate(parts, axis=1)
+
+    def rectangle(self, aspect: float, *, hole: Hole | None = None, grid: bool = False) -> FloatArray:
+        """Return points of the unit square, shape (2, m), at random or on the regular grid of `unit_grid`."""
+        if not grid:
+            return self.unit(2, keep=None if hole is None else lambda u, v: outside_hole(u, v, hole))
+        if self.unevenness != 1:
+            raise ValueError(f"A grid is even, so unevenness must be 1.0; got {self.unevenness}, try grid=False.")
+        return unit_grid(self.n, aspect, hole)
+
+    def dataset(
+        self,
+        columns: Sequence[FloatArray],
+        *,
+        intrinsic_dim: int,
+        truth: Sequence[FloatArray] | None = None,
+        parameters: Sequence[FloatArray] | None = None,
+        labels: Array | None = None,
+    ) -> Dataset:
+        """Stack the columns, add the noise and return the data set; parameters default to the truth."""
+        X = np.stack(columns, axis=1)
+        if self.noise > 0:
+            X += self.noise * self.rng("noise").standard_normal(X.shape)
+        flat = None if truth is None else np.stack(truth, axis=1)
+        made_from = flat if parameters is None else np.stack(parameters, axis=1)
+        return Dataset(X, self.name, intrinsic_dim, flat, made_from, labels)
+
+
+def outside_hole(u: FloatArray, v: FloatArray, hole: Hole) -> Array:
+    """Tell which points of the unit square are not in the open rectangle in its middle."""
+    return (np.abs(u - 0.5) >= hole[0]) | (np.abs(v - 0.5) >= hole[1])
+
+
+def unit_grid(n: int, aspect: float, hole: Hole | None = None) -> FloatArray:
+    """Return about n cell centers of a grid over the unit square, shape (2, m), without those in the hole.
+
+    The cells are as nearly square as whole numbers allow once the first axis is stretched by ``aspect``;
+    the number of columns is the one that brings the count nearest to n.
+    """
+    n_full = n if hole is None else n / (1.0 - 4.0 * hole[0] * hole[1])
+    rows = max(1, round(np.sqrt(n_full / aspect)))
+    candidates = []
+    for columns in range(max(1, round(n_full / rows) - 2), round(n_full / rows) + 3):
+        u, v = np.meshgrid((np.arange(columns) + 0.5) / columns, (np.arange(rows) + 0.5) / rows)
+        present = np.full(u.shape, True) if hole is None else outside_hole(u, v, hole)
+        candidates.append(np.stack([u[present], v[present]]))
+    filled = [points for points in candidates if points.shape[1]]
+    return min(filled, key=lambda points: abs(points.shape[1] - n))
+
+
+def invert_increasing(
+    function: Callable[[FloatArray], FloatArray],
+    slope: Callable[[FloatArray], FloatArray],
+    values: FloatArray,
+    start: float,
+    end: float,
+) -> FloatArray:
+    """Return the arguments in [start, end] at which a smooth increasing function takes the values.
+
+    A table of 4096 cells gives a first guess that is wrong by about h^2 |f''| / (8 f'), h the cell; Newton
+    then squares the error at each step, so a step below the root of the rounding error is the last.
+    """
+    knots = np.linspace(start, end, 4097)
+    arguments = np.interp(values, function(knots), knots)
+    settled = 1e-8 * (end - start)
+    for _ in range(10):
+        step = (function(arguments) - values) / slope(arguments)
+        arguments = np.clip(arguments - step, start, end)
+        if np.abs(step).max(initial=0.0) <= settled:
+            break
+    return arguments
+
+
+def require_count(name: str, value: Any) -> None:
+    """Refuse what is not a positive integer."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} must be an integer of at least 1; got {value!r}, try {name}=3.")
+
+
+def require_positive(word: str, size: float) -> None:
+    """Refuse a size that is not a positive finite number."""
+    if not 0 < size < np.inf:
+        raise ValueError(f"{word} must be a positive finite number; got {size!r}, try {word}=1.0.")

@@ -1,0 +1,163 @@
+"""Real data: the sets that come with scikit-learn, and archives in a folder of the user."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from manifoldry._core.values import Array, FloatArray
+from manifoldry.data.datasets._dataset import Dataset
+from manifoldry.data.datasets._surfaces import on_sphere
+
+FOLDER_VARIABLE = "MANIFOLDRY_DATA"
+BUILT_IN = ("breast_cancer", "digits", "iris", "wine")
+
+Archive = Mapping[str, Array]
+
+
+def available() -> tuple[str, ...]:
+    """Return the names that `load` can load now, in alphabetical order.
+
+    Those are scikit-learn's small sets and every archive ``<name>.npz`` in the folder named by the
+    environment variable MANIFOLDRY_DATA.
+
+    Examples
+    --------
+    >>> "iris" in available()
+    True
+    """
+    folder = os.environ.get(FOLDER_VARIABLE)
+    stored = {path.stem for path in Path(folder).glob("*.npz")} if folder else set()
+    return tuple(sorted(stored.union(BUILT_IN)))
+
+
+def load(name: str) -> Dataset:
+    """Return a real data set by name, in the units it is meant to be used in.
+
+    A built-in set comes from scikit-learn. Any other name is read from ``<name>.npz`` in the folder named
+    by the environment variable MANIFOLDRY_DATA: the array ``X`` has one row per point, ``y`` the labels,
+    and all arrays but these two are handed on as ``extras``. Some sets are converted on the way:
+
+    ==================  ==============================================================================
+    cities              degrees to unit vectors; parameters: latitude, longitude (radians)
+    citeseq_cbmc        counts to log(1 + 1000 count / total of the cell)
+    coil20_32           gray values to [0, 1]
+    covertype           the ten quantitative columns
+    etopo               the one-degree grid on the unit sphere; parameters: elevation, latitude, longitude
+    flow_cytometry      the seven marker columns
+    isomap_faces32      gray values to [0, 1]; parameters: light, pan, tilt
+    mammoth             thousandths to units
+    proteins            thousandths of an Angstrom to Angstrom, all structures, labeled
+    ==================  ==============================================================================
+
+    Parameters
+    ----------
+    name : str
+        One of `available`.
+
+    Returns
+    -------
+    Dataset
+        X of shape (n, D); labels where the set has them.
+
+    Examples
+    --------
+    >>> load("iris")
+    Dataset('iris', n=150, D=4, intrinsic_dim=None, known: labels)
+    """
+    if not name or Path(name).name != name:
+        raise ValueError(f"A data set has a name without folders; got {name!r}, try {FOLDER_VARIABLE} for its folder.")
+    if name in BUILT_IN:
+        return _from_scikit_learn(name)
+    with np.load(_locate(name), allow_pickle=False) as stored:
+        archive = {key: stored[key] for key in stored.files}
+    try:
+        return RECIPES.get(name, _plain)(name, archive)
+    except KeyError as key:
+        raise ValueError(
+            f"The archive {name}.npz must hold an array {key}; it holds {', '.join(archive) or 'nothing'}, "
+            "so save it again with that key."
+        ) from None
+
+
+def _from_scikit_learn(name: str) -> Dataset:
+    import sklearn.datasets
+
+    bunch = getattr(sklearn.datasets, f"load_{name}")()
+    names = {"names": np.asarray(bunch.target_names), "features": np.asarray(bunch.feature_names)}
+    return Dataset(bunch.data.astype(np.float64), name, labels=bunch.target, extras=names)
+
+
+def _locate(name: str) -> Path:
+    folder = os.environ.get(FOLDER_VARIABLE)
+    wanted = f"The data set {name!r} is read from the file {name}.npz in the folder that the environment "
+    if not folder:
+        raise FileNotFoundError(
+            f"{wanted}variable {FOLDER_VARIABLE} names, and that variable is not set; set it, or load one of "
+            f"{', '.join(BUILT_IN)}, which need no file."
+        )
+    path = Path(folder) / f"{name}.npz"
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{wanted}variable {FOLDER_VARIABLE} names, and {path} does not exist; what can be loaded now is "
+            f"{', '.join(available())}."
+        )
+    return path
+
+
+def _build(
+    name: str, archive: Archive, X: FloatArray, parameters: FloatArray | None = None, intrinsic_dim: int | None = None
+) -> Dataset:
+    extras = {key: value for key, value in archive.items() if key not in ("X", "y")}
+    points = np.ascontiguousarray(X, dtype=np.float64)
+    return Dataset(points, name, intrinsic_dim, parameters=parameters, labels=archive.get("y"), extras=extras)
+
+
+def _plain(name: str, archive: Archive) -> Dataset:
+    return _build(name, archive, archive["X"])
+
+
+def _divided(unit: float) -> Callable[[str, Archive], Dataset]:
+    return lambda name, archive: _build(name, archive, archive["X"] / unit)
+
+
+def _columns(chosen: Any) -> Callable[[str, Archive], Dataset]:
+    return lambda name, archive: _build(name, archive, archive["X"][:, chosen])
+
+
+def _cities(name: str, archive: Archive) -> Dataset:
+    position = np.deg2rad(archive["X"] / 1e5)
+    return _build(name, archive, np.stack(on_sphere(*position.T), axis=1), position, intrinsic_dim=2)
+
+
+def _etopo(name: str, archive: Archive) -> Dataset:
+    latitude, longitude = np.meshgrid(np.deg2rad(archive["lat60"]), np.deg2rad(archive["lon60"]), indexing="ij")
+    parameters = np.stack([archive["elevation60"].ravel(), latitude.ravel(), longitude.ravel()], axis=1)
+    points = np.stack(on_sphere(parameters[:, 1], parameters[:, 2]), axis=1)
+    return _build(name, archive, points, parameters, intrinsic_dim=2)
+
+
+def _isomap_faces(name: str, archive: Archive) -> Dataset:
+    return _build(name, archive, archive["X"] / 65280, archive["pose"], intrinsic_dim=3)
+
+
+def _citeseq(name: str, archive: Archive) -> Dataset:
+    counts = archive["X"]
+    return _build(name, archive, np.log1p(counts / counts.sum(axis=1, keepdims=True) * 1e3))
+
+
+RECIPES: dict[str, Callable[[str, Archive], Dataset]] = {
+    "cities": _cities,
+    "citeseq_cbmc": _citeseq,
+    "coil20_32": _divided(4080),
+    "covertype": _columns(slice(10)),
+    "etopo": _etopo,
+    "flow_cytometry": _columns([8, 11, 13, 14, 15, 16, 17]),
+    "isomap_faces32": _isomap_faces,
+    "mammoth": _divided(1000),
+    "proteins": _divided(1000),
+}

@@ -1,0 +1,1 @@
+"""Evaluation: metrics, reliability, stability, diagnosis, dimension and model selection."""

@@ -1,0 +1,177 @@
+"""What a diagnosis is made of: findings, each a sentence, a number and advice, in order of severity."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, overload
+
+from manifoldry._core import markup
+from manifoldry._core.arrays import as_frame
+
+Severity = Literal["problem", "note", "fine"]
+
+SEVERITIES: tuple[Severity, ...] = ("problem", "note", "fine")
+"""From what spoils a picture, over what is good to know, to what was looked at and is in order."""
+
+SEVERITY_SIGNS = {"problem": "▲", "note": "●", "fine": "✓"}
+"""A shape beside each word, so that a problem is seen at once without any color."""
+
+DIAGNOSIS_WIDTH = 110
+"""Characters of a line of the printed report."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing found.
+
+    Parameters
+    ----------
+    topic : str
+        What was looked at, in a word or two; the key of `Diagnosis`.
+    sentence : str
+        What was found.
+    value : float
+        The number behind it; what it counts is in the sentence.
+    advice : str
+        What to do, empty where there is nothing to do.
+    severity : {"problem", "note", "fine"}
+        Whether it spoils a picture, is good to know, or is in order.
+    """
+
+    topic: str
+    sentence: str
+    value: float
+    advice: str = ""
+    severity: Severity = "fine"
+
+    def __post_init__(self) -> None:
+        if self.severity not in SEVERITIES:
+            raise ValueError(f"severity must be one of {', '.join(SEVERITIES)}; got {self.severity!r}.")
+        if self.severity == "problem" and not self.advice:
+            raise ValueError(f"A problem needs advice; {self.topic!r} has none: say what to do.")
+
+
+class Diagnosis(Sequence[Finding]):
+    """Findings in order of severity, each topic once; by position or by topic. Printed, a short report.
+
+    Parameters
+    ----------
+    findings : iterable of Finding
+        In the order of the checks, which is kept among findings of one severity.
+    subject : str
+        What was diagnosed, as in "178 rows of 13 columns".
+
+    Examples
+    --------
+    >>> found = Diagnosis([Finding("duplicates", "No row occurs twice.", 0.0)], "9 rows of 2 columns")
+    >>> found["duplicates"].severity, len(found.problems)
+    ('fine', 0)
+    """
+
+    def __init__(self, findings: Iterable[Finding], subject: str) -> None:
+        self._findings = tuple(sorted(findings, key=lambda found: SEVERITIES.index(found.severity)))
+        self._subject = subject
+        topics = [found.topic for found in self._findings]
+        if len(set(topics)) < len(topics):
+            raise ValueError(f"A diagnosis has each topic once; got {', '.join(sorted(topics))}.")
+
+    @property
+    def subject(self) -> str:
+        """What was diagnosed."""
+        return self._subject
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics in order of severity."""
+        return tuple(found.topic for found in self)
+
+    @property
+    def problems(self) -> tuple[Finding, ...]:
+        """The findings that spoil a picture."""
+        return self.of("problem")
+
+    @property
+    def notes(self) -> tuple[Finding, ...]:
+        """The findings that are good to know."""
+        return self.of("note")
+
+    def of(self, severity: Severity) -> tuple[Finding, ...]:
+        """Return the findings of one severity."""
+        return tuple(found for found in self if found.severity == severity)
+
+    def __len__(self) -> int:
+        return len(self._findings)
+
+    @overload
+    def __getitem__(self, key: int | str) -> Finding: ...
+    @overload
+    def __getitem__(self, key: slice) -> tuple[Finding, ...]: ...
+    def __getitem__(self, key: int | str | slice) -> Finding | tuple[Finding, ...]:
+        if not isinstance(key, str):
+            return self._findings[key]
+        for found in self:
+            if found.topic == key:
+                return found
+        raise KeyError(f"{key!r} was not looked at; the topics are {', '.join(self.topics)}.")
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.topics if isinstance(key, str) else key in self._findings
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Diagnosis):
+            return NotImplemented
+        return (self._subject, self._findings) == (other._subject, other._findings)
+
+    def __hash__(self) -> int:
+        return hash((self._subject, self._findings))
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Return the findings by topic, each a dict of sentence, value, advice and severity."""
+        return {found.topic: {k: v for k, v in asdict(found).items() if k != "topic"} for found in self}
+
+    def to_frame(self) -> Any:
+        """Return a data frame, a row per finding with its topic as index; needs pandas."""
+        columns = ("topic", "severity", "value", "sentence", "advice")
+        return as_frame([{name: getattr(found, name) for name in columns} for found in self], "topic")
+
+    def __repr__(self) -> str:
+        counts = ", ".join(_count(len(self.of(severity)), severity) for severity in SEVERITIES[:2])
+        return f"Diagnosis of {self._subject}: {counts}"
+
+    def __str__(self) -> str:
+        """Return a report: problems and notes with their advice, and what is fine in one line."""
+        lines = [repr(self)]
+        for found in (*self.problems, *self.notes):
+            mark = "!" if found.severity == "problem" else "-"
+            lines += _wrapped(f"{mark} {found.topic}: {found.sentence}", "  ")
+            lines += _wrapped(f"  -> {found.advice}", "     ") if found.advice else []
+        fine = [found.topic for found in self.of("fine")]
+        lines += _wrapped(f"  fine: {', '.join(fine)}", "  ") if fine else []
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return the findings as a table, for notebooks."""
+        rows = [
+            [f"{SEVERITY_SIGNS[found.severity]} {found.severity}", found.topic, found.sentence, found.advice]
+            for found in self
+        ]
+        counts = ", ".join(_count(len(self.of(severity)), severity) for severity in SEVERITIES[:2])
+        table = markup.table(["", "looked at", "found", "what to do"], rows, (1, 2, 3))
+        return markup.page_part(markup.heading(f"Diagnosis of {self._subject}", counts), table)
+
+
+def capital(text: str) -> str:
+    """Return the text with its first letter in upper case, the others as they are."""
+    return text[:1].upper() + text[1:]
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count or 'no'} {noun}s"
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(
+        text, DIAGNOSIS_WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )

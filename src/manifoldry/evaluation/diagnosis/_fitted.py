@@ -1,0 +1,291 @@
+"""After a fit: what the method said itself, what is proven, how clear its axes are, and what the layout keeps.
+
+Each check is a function that yields findings about a `FittedModel`; `AFTER_CHECKS` in ``checks.py`` lists them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from manifoldry._core.run import Run
+from manifoldry._core.values import Certificate, FloatArray, Spectrum, Stop
+from manifoldry._numerics.geometry.principal import leading_scores
+from manifoldry._numerics.ranks import rank_measures
+from manifoldry.evaluation.diagnosis._finding import Finding, Severity
+from manifoldry.evaluation.diagnosis._graph import MIN_SEARCH_RECALL
+from manifoldry.evaluation.diagnosis._subject import Subject
+from manifoldry.methods._base._advice import CERTIFICATES, problems
+from manifoldry.methods._base._checks import findings
+
+TOPICS_OF_ADVICE = (
+    ("squared distances between rows", "scales"),
+    ("short circuits", "short circuits"),
+    ("errors are not few", "errors"),
+    ("closed", "shape"),
+    ("loop", "shape"),
+    ("constant", "flat axes"),
+    ("of the plot", "crowding"),
+    ("variance of ax", "ruled axes"),
+    ("eighbors are kept", "neighbors kept"),
+    ("eighbors in the layout", "neighbors kept"),
+    ("patch", "patches"),
+    ("PCA", "patches"),
+    ("dimensions", "n_components"),
+    ("rounded", "rounding"),
+)
+"""Words of a method's own advice, and the topic that it belongs to; the first that occurs counts."""
+
+IMPERATIVES = ("Try", "Leave", "Take", "Use", "Raise", "Lower", "Set")
+"""Words that a sentence of advice begins with."""
+
+MIN_CLEAR_GAP = 1.1
+"""Ratio of the eigenvalues of the last axis shown and the first one left out from which on they are told apart."""
+
+MIN_DISTINCT_RATIO = 1.05
+"""Ratio of the eigenvalues of two axes from which on they cannot be turned into each other by a small change."""
+
+N_COMPARED_NEIGHBORS_SHARE = 0.1
+"""Neighbors compared, as a share of all points, where there are few points."""
+
+MAX_SCORED_POINTS, MIN_SCORED_POINTS = 500, 50
+"""Points whose neighbors are compared: the share kept is then known to 2 %, of a million points to 7 %."""
+
+MAX_SCORED_PAIRS = 50_000_000
+"""Pairs of points that are compared, so that many points are judged in seconds: 500 of 100,000, 50 of a million."""
+
+MIN_KEPT_NEIGHBORS = 0.2
+"""Share of the nearest neighbors kept below which a picture shows coarse groups only."""
+
+MAX_MISSED_DIMENSION = 0.5
+"""By how much the dimension of the data may exceed that of the layout without a note."""
+
+
+@dataclass(frozen=True)
+class FittedModel:
+    """A fitted estimator: its layout, and what it was fitted to where that is given.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted.
+    Y : ndarray of shape (n, n_components)
+        Its layout, of the points that have a place.
+    subject : Subject, optional
+        The data.
+    run : Run
+        Seed and threads.
+    """
+
+    model: Any
+    Y: FloatArray
+    subject: Subject | None
+    run: Run
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What the method noted."""
+        return dict(getattr(self.model, "diagnostics_", {}))
+
+    @property
+    def name(self) -> str:
+        """The name of the method."""
+        return type(self.model).__name__
+
+    @property
+    def certificates(self) -> list[tuple[str, Certificate]]:
+        """What is proven, by topic."""
+        return [
+            (name.strip("_").replace("_", " "), getattr(self.model, name))
+            for name in CERTIFICATES
+            if hasattr(self.model, name)
+        ]
+
+
+def own_advice(fitted: FittedModel) -> Iterator[Finding]:
+    """Repeat what the fit found wrong itself, or look at the layout of another library's estimator in the same way."""
+    if "advice" in fitted.notes:
+        said = list(problems(fitted.model))
+    elif fitted.subject is not None:
+        said = list(findings(fitted.subject.X, fitted.Y, fitted.model, fitted.run))
+    else:
+        return
+    elsewhere = ["connected components"] + ["squared distances between rows"] * (fitted.subject is not None)
+    seen: dict[str, int] = {}
+    for sentence in said:
+        if any(words in sentence for words in elsewhere):
+            continue  # `joined` and `columns.scales` say that
+        topic = next((topic for words, topic in TOPICS_OF_ADVICE if words in sentence), "advice")
+        seen[topic] = seen.get(topic, 0) + 1
+        told, advice = split_advice(sentence)
+        yield Finding(topic if seen[topic] == 1 else f"{topic} {seen[topic]}", told, _number(told), advice, "problem")
+
+
+def split_advice(text: str) -> tuple[str, str]:
+    """Return a finding of a method and its advice, which stands behind the last colon, semicolon or full stop.
+
+    Examples
+    --------
+    >>> split_advice("Axis 2 is constant, so there is nothing to see: lower n_components.")
+    ('Axis 2 is constant, so there is nothing to see.', 'lower n_components')
+    """
+    text = text.rstrip(".")
+    sentences = text.split(". ")
+    if len(sentences) > 1 and sentences[-1].startswith(IMPERATIVES):
+        return ". ".join(sentences[:-1]) + ".", sentences[-1][0].lower() + sentences[-1][1:]
+    cut = max(text.rfind(": "), text.rfind("; "))
+    if cut < 0:
+        return f"{text}.", "compare with another method before you believe the picture"
+    return f"{text[:cut]}.", text[cut + 2 :]
+
+
+def _number(sentence: str) -> float:
+    found = re.search(r"\d[\d,]*(?:\.\d+)?", sentence)
+    return float(found[0].replace(",", "")) if found else float("nan")
+
+
+def proofs(fitted: FittedModel) -> Iterator[Finding]:
+    """Say what is proven."""
+    for topic, certificate in fitted.certificates:
+        severity: Severity = "fine" if certificate.optimal else "note"
+        advice = (
+            ""
+            if certificate.optimal
+            else "it may still be a good layout; a smaller tol or more iterations can prove more"
+        )
+        yield Finding(topic, certificate.sentence, certificate.gap, advice, severity)
+
+
+def axes(fitted: FittedModel) -> Iterator[Finding]:
+    """Whether the axes are told apart by the spectrum, and the last from the first one left out."""
+    spectrum = getattr(fitted.model, "spectrum_", None)
+    p = fitted.Y.shape[1]
+    if not isinstance(spectrum, Spectrum) or len(spectrum) < 2:
+        return
+    ratios = _ratios(spectrum)
+    if p < len(spectrum) and ratios[p - 1] < MIN_CLEAR_GAP:
+        yield Finding(
+            "axes",
+            "The last axis shown and the first one left out are nearly alike (eigenvalues differ by "
+            f"{ratios[p - 1] - 1:.0%}): "
+            "which of them is shown is chance.",
+            float(ratios[p - 1]),
+            f"look at n_components={p + 1}, or {p - 1}" if p > 1 else f"look at n_components={p + 1}",
+            "note",
+        )
+        return
+    alike = np.flatnonzero(ratios[: p - 1] < MIN_DISTINCT_RATIO)
+    if len(alike):
+        a = int(alike[0])
+        yield Finding(
+            "axes",
+            f"Axes {a + 1} and {a + 2} have nearly equal eigenvalues (they differ by {ratios[a] - 1:.1%}): each "
+            "alone has no meaning, as a small change may turn them into each other.",
+            float(ratios[a]),
+            "read the plane that they span, not the single axes",
+            "note",
+        )
+        return
+    yield Finding("axes", "The axes are told apart by their eigenvalues.", float(ratios[: max(p - 1, 1)].min()))
+
+
+def _ratios(spectrum: Spectrum) -> FloatArray:
+    """Return the ratios of consecutive eigenvalues, 1 or more; rounding beside the largest counts as one value."""
+    sizes = np.maximum(np.abs(spectrum.values), np.finfo(float).eps * max(float(np.abs(spectrum.values).max()), 1e-300))
+    higher, lower = (sizes[:-1], sizes[1:]) if spectrum.order == "largest" else (sizes[1:], sizes[:-1])
+    return np.maximum(higher / lower, 1.0)
+
+
+def convergence(fitted: FittedModel) -> Iterator[Finding]:
+    """Why the iteration ended."""
+    trace = getattr(fitted.model, "trace_", None)
+    if trace is None or hasattr(fitted.model, "n_epochs"):  # a fixed number of epochs is no limit that was reached
+        return
+    done = trace.stop in (Stop.CONVERGED, Stop.COMPLETED)
+    advice = "" if done else "raise max_iter, or let it end by itself"
+    yield Finding("convergence", trace.stop.value, trace.n_iter, advice, "fine" if done else "note")
+
+
+def joined(fitted: FittedModel) -> Iterator[Finding]:
+    """Components of the fitted graph, and how they were joined."""
+    count = fitted.notes.get("components")
+    if not isinstance(count, int):
+        return
+    if count == 1:
+        yield Finding("components", "The neighbor graph is connected.", 1)
+        return
+    bridges, left_out = fitted.notes.get("bridges"), fitted.notes.get("left_out")
+    if left_out is not None:
+        how = f"of which only the largest is shown, without {left_out:,} points"
+    elif bridges is not None:
+        how = f"which were joined by {len(bridges)} bridge{'s' if len(bridges) != 1 else ''}"
+    else:
+        how = "which were laid side by side"
+    yield Finding(
+        "components",
+        f"The neighbor graph is in {count} components, {how}: how they lie to each other is not shown.",
+        count,
+        "raise n_neighbors, or look at each component by itself (disconnected='apart')",
+        "problem",
+    )
+
+
+def search(fitted: FittedModel) -> Iterator[Finding]:
+    """Whether the approximate search found most neighbors."""
+    recall = fitted.notes.get("search_recall")
+    if recall is None:
+        return
+    good = recall >= MIN_SEARCH_RECALL
+    sentence = f"The neighbor search found {recall:.1%} of the true neighbors."
+    yield Finding("search recall", sentence, recall, "" if good else "set search='exact'", "fine" if good else "note")
+
+
+def dimensions(fitted: FittedModel) -> Iterator[Finding]:
+    """Whether the data has more dimensions than the layout."""
+    found = fitted.notes.get("dimension")
+    p = fitted.Y.shape[1]
+    if found is None or fitted.subject is not None:
+        return
+    more = found.value > p + MAX_MISSED_DIMENSION
+    yield Finding(
+        "dimension",
+        f"The data have about {found.value:.1f} dimensions, the layout {p}.",
+        found.value,
+        f"read neighborhoods, not distances; as features take n_components={int(found)}" if more else "",
+        "note" if more else "fine",
+    )
+
+
+def figures(fitted: FittedModel) -> Iterator[Finding]:
+    """Tell how many neighbors the layout keeps, beside PCA's: the main figures of `metrics.score`, of a sample."""
+    subject, p = fitted.subject, fitted.Y.shape[1]
+    if subject is None or subject.metric not in ("euclidean", "precomputed") or not subject.enough:
+        return
+    if len(fitted.Y) != subject.n:  # some points have no place
+        return
+    k = max(1, min(15, int(N_COMPARED_NEIGHBORS_SHARE * subject.n)))
+    settings = {
+        "n_neighbors": k,
+        "metric": subject.metric,
+        "sample": max(MIN_SCORED_POINTS, min(MAX_SCORED_POINTS, MAX_SCORED_PAIRS // subject.n)),
+        "random_state": int(fitted.run.rng("score").integers(2**31)),
+        "n_jobs": fitted.run.n_jobs,
+    }
+    found = rank_measures(subject.X, fitted.Y, **settings)
+    kept, beside = float(found.knn_kept), ("", "")
+    if not subject.pairwise and p < min(subject.X.shape):
+        pca = rank_measures(subject.X, leading_scores(subject.X, p, fitted.run.rng("components")), **settings)
+        beside = (f" (PCA {pca.knn_kept:.0%})", f" (PCA {pca.trustworthiness:.3f})")
+    few = kept < MIN_KEPT_NEIGHBORS
+    yield Finding(
+        "quality",
+        f"{kept:.0%} of the {k} nearest neighbors stay nearest{beside[0]}; trustworthiness "
+        f"{found.trustworthiness:.3f}{beside[1]}.",
+        float(found.trustworthiness),
+        "read coarse groups only, not single neighbors" if few else "",
+        "note" if few else "fine",
+    )

@@ -1,0 +1,345 @@
+"""What is diagnosed: checked rows or distances, a sample of bounded size, and what several checks need, found once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils.validation import check_array
+
+from manifoldry._core import check
+from manifoldry._core.run import Run
+from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
+from manifoldry._numerics.geometry.scales import in_sentences
+from manifoldry.data._chunked import entries_of, in_blocks, row_blocks, some_rows
+from manifoldry.evaluation.diagnosis._outline import Outline, outline_of
+from manifoldry.evaluation.diagnosis._sheet import N_PLANE_NEIGHBORS, along_surface
+from manifoldry.evaluation.dimension import Consensus, UndecidedError, consensus
+from manifoldry.graph._engines import unit_rows
+from manifoldry.graph._metrics import row_map
+from manifoldry.graph._operations import distinct_rows, symmetrize
+from manifoldry.graph._search import NeighborRule, neighbor_graph
+from manifoldry.graph._short_circuits import MIN_AFFECTED_SHARE, ShortCircuits, affected_share, short_circuits
+from manifoldry.methods._base._estimator import CONVERSION_ERRORS
+from manifoldry.methods._base._input import as_table, name_bad_entry
+
+MAX_DIAGNOSED_POINTS = 20_000
+"""Maximum number of points whose neighbors are found; of more a sample stands for all, and findings say so."""
+
+MAX_DIAGNOSED_ENTRIES = 8_000_000
+"""Maximum number of entries (rows times columns) of that sample: 64 MB, 10,000 images of 784 pixels."""
+
+MIN_DIAGNOSED_POINTS = 30
+"""Least number of distinct points whose shape anything is said about."""
+
+N_LISTED_NEIGHBORS = 30
+"""Neighbors that are found at least, whatever ``n_neighbors``: the connecting number is sought among them."""
+
+MAX_SHAPE_POINTS = 3000
+"""Maximum number of points whose loops and borders are looked for; of more a sample stands for all."""
+
+N_SHAPE_NEIGHBORS = 10
+"""Neighbors along which loops are sought at most, whatever ``n_neighbors``: a shape belongs to the data."""
+
+MIN_ALONG = 0.7
+"""Share of their length in the tangent planes from which on edges lie along the data: half of them have above 0.95 on
+rings, Moebius strips and around holes, below 0.4 between the sheets of rolls, noisy ones too."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Checked input of a diagnosis.
+
+    Parameters
+    ----------
+    X : ndarray or sparse array of shape (n, D)
+        Complete rows, or all distances if ``metric`` is "precomputed".
+    metric : str or callable
+        Which distance is meant.
+    n_neighbors : int
+        The number of neighbors that a method would take.
+    names : tuple of str
+        Names of the columns, as "column 3" where they have none.
+    labels : ndarray of shape (n,), optional
+        Known labels.
+    run : Run
+        Seed and threads.
+    n_incomplete : int
+        Number of rows left out because of missing entries.
+    drawn : str
+        Which sample ``X`` is, of rows that came in blocks.
+    numbers : ndarray of shape (n,), optional
+        Which rows these are of all that came, where some were left out or not drawn.
+    """
+
+    X: Any
+    metric: Any
+    n_neighbors: int
+    names: tuple[str, ...]
+    labels: Array | None
+    run: Run
+    n_incomplete: int = 0
+    drawn: str = ""
+    numbers: IntArray | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of complete rows."""
+        return int(self.X.shape[0])
+
+    @property
+    def described(self) -> str:
+        """What this is, for the head of a report."""
+        if self.pairwise:
+            return f"{self.n:,} points by their distances"
+        drawn = f" ({self.drawn})" if self.drawn else ""
+        return f"{self.n:,} rows of {self.X.shape[1]:,} column{'s' if self.X.shape[1] != 1 else ''}{drawn}"
+
+    @property
+    def pairwise(self) -> bool:
+        """Whether ``X`` holds distances."""
+        return isinstance(self.metric, str) and self.metric == "precomputed"
+
+    @cached_property
+    def n_repeated(self) -> tuple[int, int]:
+        """Number of rows that repeat an earlier one, and the size of the largest group of equal rows."""
+        counts = np.bincount(self._distinct[1])
+        return self.n - len(counts), int(counts.max())
+
+    @cached_property
+    def _distinct(self) -> tuple[IntArray, IntArray]:
+        if self.pairwise:  # a point at distance 0 is a duplicate of the first such point
+            inverse = np.argmax(self.X == 0, axis=1)
+            return np.unique(inverse), np.unique(inverse, return_inverse=True)[1]
+        if issparse(self.X):
+            return distinct_rows(self.X)
+        _, first, inverse = np.unique(row_keys(self.X), return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        return first[order], np.argsort(order)[inverse]
+
+    @cached_property
+    def chosen(self) -> IntArray:
+        """The distinct points whose neighbors are found, ascending: all, or a sample of them."""
+        first = self._distinct[0]
+        width = 1 if self.pairwise else self.X.nnz // self.n + 1 if issparse(self.X) else self.X.shape[1]
+        most = min(MAX_DIAGNOSED_POINTS, max(1000, MAX_DIAGNOSED_ENTRIES // width))
+        if len(first) <= most:
+            return first
+        return np.sort(self.run.rng("diagnosed points").choice(first, most, replace=False))
+
+    @property
+    def chosen_numbers(self) -> IntArray:
+        """The numbers of the chosen points among all rows that came, to be looked up there."""
+        return self.chosen if self.numbers is None else self.numbers[self.chosen]
+
+    @property
+    def where(self) -> str:
+        """In which sample something was found, to be added to a sentence; empty if in all points."""
+        whole = len(self.chosen) == len(self._distinct[0])
+        return "" if whole else f" (in a sample of {len(self.chosen):,} of {self.n:,} rows)"
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are enough distinct points to tell anything about their shape."""
+        return len(self.chosen) >= MIN_DIAGNOSED_POINTS
+
+    @cached_property
+    def points(self) -> Any:
+        """The chosen points as rows, or their distances."""
+        return self.X[np.ix_(self.chosen, self.chosen)] if self.pairwise else self.X[self.chosen]
+
+    @cached_property
+    def euclidean(self) -> Any:
+        """The chosen points as rows whose Euclidean distances order them as the metric does; None if there are none."""
+        if self.pairwise or callable(self.metric):
+            return None
+        if self.metric == "euclidean":
+            return self.points
+        if self.metric == "cosine":
+            return None if issparse(self.points) else unit_rows(self.points)
+        mapped = row_map(self.metric, None, self.points)
+        return None if mapped is None else mapped(self.points)
+
+    @cached_property
+    def _found(self) -> tuple[IntArray, FloatArray, dict[str, Any]]:
+        m = len(self.chosen)
+        k = min(m - 1, max(2 * self.n_neighbors, N_LISTED_NEIGHBORS))
+        listed, index = neighbor_graph(self.points, NeighborRule(k, metric=self.metric).resolve(m), self.run)
+        return listed.indices.reshape(m, k), listed.lengths.reshape(m, k), index.notes
+
+    @property
+    def neighbors(self) -> IntArray:
+        """The nearest neighbors of each chosen point, nearest first, shape (m, K) with K of 30 or more."""
+        return self._found[0]
+
+    @property
+    def lengths(self) -> FloatArray:
+        """The distances to them."""
+        return self._found[1]
+
+    @property
+    def recall(self) -> float:
+        """The share of the true neighbors that were found."""
+        return float(self._found[2].get("search_recall", 1.0))
+
+    @property
+    def k(self) -> int:
+        """The number of neighbors asked for, or as many as there are."""
+        return min(self.n_neighbors, self.neighbors.shape[1])
+
+    @cached_property
+    def graph(self) -> NeighborGraph:
+        """The undirected graph of the chosen points with ``n_neighbors``."""
+        k = self.k
+        return symmetrize(NeighborGraph.from_rows(self.neighbors[:, :k], self.lengths[:, :k]))
+
+    @cached_property
+    def short(self) -> ShortCircuits:
+        """The short circuits of the graph that leave the data, such as from one sheet to the next.
+
+        An edge with a long way around that lies along the data is none: it closes a ring, or passes a hole.
+        """
+        found = short_circuits(self.graph, self.run)
+        d = 0 if self.dimension is None else self.dimension.value
+        if not len(found) or self.euclidean is None or not 0 < 2 * d <= N_PLANE_NEIGHBORS:
+            return found
+        along = along_surface(self.euclidean, self.neighbors, found.pairs, d)
+        if np.median(along) < MIN_ALONG:
+            return found  # those that seem to lie along the data are tilted planes beside the others
+        steep = along < MIN_ALONG
+        left = replace(found, pairs=found.pairs[steep], lengths=found.lengths[steep], detours=found.detours[steep])
+        if not steep.any():
+            return replace(left, affected=0.0, n_neighbors=self.k)
+        affected = affected_share(self.graph, left.removed_from(self.graph), self.run)
+        return replace(left, affected=affected, n_neighbors=self._least_rank(left.pairs))
+
+    def _least_rank(self, pairs: IntArray) -> int:
+        """Return the largest number of neighbors with which none of the pairs is in the graph."""
+        i, j = pairs.T
+        ranks = [np.argmax(self.neighbors[a] == b[:, None], axis=1) for a, b in ((i, j), (j, i))]
+        listed = [(self.neighbors[a] == b[:, None]).any(axis=1) for a, b in ((i, j), (j, i))]
+        return int(min(rank[known].min(initial=self.k) for rank, known in zip(ranks, listed, strict=True)))
+
+    @property
+    def is_short_circuited(self) -> bool:
+        """Whether short circuits change the distances along the graph."""
+        return self.short.affected >= MIN_AFFECTED_SHARE
+
+    @cached_property
+    def outline(self) -> Outline:
+        """The shape of the chosen points, or of some of them, by so few neighbors as it takes."""
+        chosen = self.chosen
+        if len(chosen) > MAX_SHAPE_POINTS:
+            chosen = np.sort(self.run.rng("points of the shape").choice(chosen, MAX_SHAPE_POINTS, replace=False))
+        where = self.where if len(chosen) == len(self.chosen) else f" (seen in {len(chosen):,} of {self.n:,} rows)"
+        k = min(N_SHAPE_NEIGHBORS, len(chosen) - 1)
+        if len(chosen) == self.n and k == self.n_neighbors:
+            return outline_of(self, where)
+        rows = self.X[np.ix_(chosen, chosen)] if self.pairwise else self.X[chosen]
+        return outline_of(Subject(rows, self.metric, k, self.names, None, self.run), where)
+
+    @cached_property
+    def dimension(self) -> Consensus | None:
+        """The dimension of the data, None where it cannot be told."""
+        try:
+            # With the seed itself, so that the answer is the one of `consensus` with the same random_state.
+            return consensus(self.points, metric=self.metric, random_state=self.run.seed, n_jobs=self.run.n_jobs)
+        except UndecidedError:
+            return None
+
+
+def row_keys(X: FloatArray) -> IntArray:
+    """Return a number of 64 bits for each row, the same for equal rows only, but for one pair in 10^19 by chance.
+
+    Examples
+    --------
+    >>> a, b, c = row_keys(np.array([[0.0, 1.0], [-0.0, 1.0], [1.0, 0.0]])).tolist()
+    >>> a == b, a == c
+    (True, False)
+    """
+    keys = np.zeros(X.shape[0], dtype=np.uint64)
+    for j in range(X.shape[1]):
+        entries = (X[:, j] + np.zeros(1)).view(np.uint64)  # -0.0 is 0.0
+        keys = (keys ^ entries) * np.uint64(0x9E3779B97F4A7C15)
+        keys ^= keys >> np.uint64(32)
+        keys *= np.uint64(0xD6E8FEB86659FD93)
+        keys ^= keys >> np.uint64(29)
+    return keys.view(np.int64)
+
+
+def take(X: Any, n_neighbors: Any, metric: Any, labels: Any, run: Run, names: Sequence[str] | None = None) -> Subject:
+    """Return the checked input, without rows that have missing entries, or refuse it."""
+    check.metric(metric, ("precomputed",))
+    pairwise = isinstance(metric, str) and metric == "precomputed"
+    X = row_blocks(X) if in_blocks(X) else X
+    sample = some_rows(X, MAX_DIAGNOSED_POINTS, run, metric)
+    if sample is not None:
+        names = X.feature_names if names is None else names
+        X, labels = sample.rows, entries_of(labels, sample, "labels")
+    table = as_table(X)
+    called = _names(table, names)
+    rows = given = _numbers(table)
+    if labels is not None:
+        labels = np.asarray(labels)
+        if labels.shape != (rows.shape[0],):
+            raise ValueError(f"labels need one entry per row, {rows.shape[0]}; got shape {labels.shape}.")
+    complete = _complete(rows, pairwise)
+    n_incomplete = rows.shape[0] - len(complete)
+    if n_incomplete:
+        rows = rows[complete]
+        labels = None if labels is None else labels[complete]
+    if rows.shape[0] < 2:
+        left = f" without missing entries, of {n_incomplete + rows.shape[0]}" if n_incomplete else ""
+        raise ValueError(f"At least 2 rows are needed for a diagnosis; got {rows.shape[0]}{left}: pass more rows.")
+    check.integers_kept(table, given)
+    check.square_distances(rows) if pairwise else check.distinct_points(rows)
+    check.representable_scale(rows, spread=None if pairwise else check.column_spread(rows))
+    rule = NeighborRule(n_neighbors, metric=metric).resolve(rows.shape[0])
+    return Subject(
+        rows,
+        metric,
+        int(rule.n_neighbors or 0),
+        called,
+        labels,
+        run,
+        n_incomplete,
+        "" if sample is None or sample.whole else sample.described,
+        complete if sample is None else sample.numbers[complete],
+    )
+
+
+def _numbers(table: Any) -> Any:
+    try:
+        return check_array(table, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False)
+    except (ValueError, TypeError, OverflowError) as error:
+        if any(words in str(error) for words in CONVERSION_ERRORS):
+            raise name_bad_entry(table, error, "X") from None
+        raise
+
+
+def _complete(rows: Any, pairwise: bool) -> IntArray:
+    """Return the rows without missing entries; of distances nothing may be missing."""
+    entries = rows.data if issparse(rows) else rows
+    if pairwise and issparse(rows):
+        raise ValueError(
+            "metric='precomputed' needs all pairwise distances; got a sparse matrix: fit a method to it and "
+            "diagnose that."
+        )
+    if np.isfinite(entries).all():
+        return np.arange(rows.shape[0])
+    if pairwise or issparse(rows):
+        raise ValueError("X contains NaN or infinity; distances and sparse rows must be finite: drop or impute them.")
+    return np.flatnonzero(np.isfinite(rows).all(axis=1))
+
+
+def _names(table: Any, names: Sequence[str] | None) -> tuple[str, ...]:
+    given = getattr(table, "columns", None) if names is None else list(names)
+    if given is not None and len(given) != table.shape[1]:
+        raise ValueError(f"feature_names must name each of the {table.shape[1]} columns; got {len(given)} names.")
+    if given is None:
+        return tuple(f"column {place}" for place in range(table.shape[1]))
+    return in_sentences(given)

@@ -1,0 +1,422 @@
+"""One number from several estimators, with the reasons for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from manifoldry._core.run import Run
+from manifoldry._numerics.geometry.dimension import MIN_DISTANCE_SHARE
+from manifoldry.data._chunked import some_rows
+from manifoldry.evaluation.dimension._estimate import (
+    Consensus,
+    DimensionEstimate,
+    UndecidedError,
+    effective_count,
+    gamma_interval,
+)
+from manifoldry.evaluation.dimension._likelihood import fall_by_border, likelihood_of, two_nn_of
+from manifoldry.evaluation.dimension._local_components import planes_of, skewness_of
+from manifoldry.evaluation.dimension._scale import DimensionByScale, by_scale
+from manifoldry.evaluation.dimension._space import MAX_SEARCHED_POINTS, Measured, Space, as_space, distinct, measure
+
+MIN_CONSENSUS_POINTS = 20
+"""Fewer points have no neighborhoods of five that are small beside the whole."""
+MAX_CONSENSUS_POINTS = 2000
+"""Points at which distances to neighbors are measured: the dimension of the smallest scale is then known to 2 %."""
+NEIGHBOR_SHARE = 0.25
+"""Largest share of the points in a neighborhood; a larger one is the whole."""
+MAX_DUPLICATE_SHARE = 0.01
+"""Share of the points with a duplicate from which duplicates are left out beforehand."""
+MIN_CURVED_CHANGE = 0.05
+"""Rise of the angles' dimension minus the fall of the counts' (in logarithms), beyond one standard error, from which
+neighborhoods are curved: -0.08 to 0.05 on cubes, balls, spheres and Gaussians of 2 to 20 dimensions and 500 or 2,500
+points, 0.08 to 0.3 on tori and other bent sets, 0.5 on images of turned objects."""
+MIN_ANGLE_GROWTH = 0.02
+"""And the least rise of the angles' dimension alone, as the counts' trend is known to 3 % only with 500 points: at most
+0.015 on those flat sets."""
+MIN_FALLING_CHANGE = 0.06
+"""Fall of the counts' dimension (in logarithms) beyond the border's and two standard errors, from which there is noise
+at the small scale or neighborhoods are elongated at the large: at most 0.03 on flat sets, 0.16 on a noisy roll."""
+MAX_APART = 1.2
+"""Ratio of the dimensions by angles and by counts up to which they agree: 0.9 to 1.05 on flat sets, 1.35 to 1.5 on
+images of digits and garments, whose neighborhoods are curved at every scale there is."""
+MAX_PLANES_APART = 1.12
+"""The same for the number of principal directions."""
+MAX_REGULAR_RATIO = 1.25
+"""Ratio of TwoNN to maximum likelihood, in curved data, from which points are spaced regularly, as frames of a film."""
+MIN_EXTRAPOLATED = 0.75
+"""Least share of the smallest scale's dimension that an extrapolation is believed."""
+MIN_NOISE_FALL = {"falling": 1.25, "apart": 2.0}
+"""Ratio of the smallest scale's dimension to that of a plateau at larger ones, from which the plateau is taken and what
+lies below is noise. Where angles and counts are apart, it has to be as clear as noise in all columns makes it."""
+MAX_FALLEN_SHARE = 0.7
+"""Share of the dimension to which larger scales have to fall to be mentioned."""
+MAX_SCALE_POINTS = 500
+"""Points at which the plateau is sought."""
+MAX_TOLD_DIMENSION = 60
+"""Dimensions beyond which the number is not to be taken at its word: a Gaussian of 50 dimensions and 5,000 points is
+found to have 47, one of 784 between 150 and 800."""
+MODEL_ERROR = 0.05
+"""Share by which intervals are widened: the least error of the estimators on flat sets of high dimension."""
+
+
+@dataclass(frozen=True)
+class _Verdict:
+    """What was decided: estimates that count, the mean, reasons, and what else the interval has to reach."""
+
+    kind: str
+    used: tuple[str, ...]
+    measured: float
+    why: tuple[str, ...]
+    reach: tuple[float, ...] = ()
+
+
+def consensus(X: Any, *, metric: Any = "euclidean", random_state: Any = 0, n_jobs: int | None = None) -> Consensus:
+    """Return one dimension from several estimators, an interval, and sentences that say why.
+
+    Two kinds of evidence are compared, at several scales: counts (how fast the number of neighbors grows with the
+    distance: maximum likelihood and TwoNN) and angles (how nearly orthogonal the directions to neighbors are:
+    expected simplex skewness, and principal directions). Borders lower the counts, the more the higher the dimension,
+    by an amount that is known for a ball; curvature raises the angles, the more the larger the neighborhoods. So:
+
+    - where both say the same once the border is allowed for, at all scales, they are averaged;
+    - where the dimension rises with the scale, neighborhoods are curved: the smallest scale counts, and its limit;
+    - where it falls, there is noise at the small scale or pieces are elongated: the larger scale counts;
+    - where angles show more than counts at all scales, neighborhoods are curved at every scale there is: counts
+      count, and the angles are the upper end of the interval.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix or rows in blocks of shape (n, D), distances of shape (n, n), or NeighborGraph
+        The data; 20 points or more. Of rows in blocks 20,000 are drawn.
+    metric : str or callable
+        As in scikit-learn, or "precomputed".
+    random_state : None, int, numpy Generator or RandomState
+        Seed of the samples: 2,000 points are measured, among 20,000.
+    n_jobs : int, optional
+        Number of threads, None for all; the result does not depend on it.
+
+    Notes
+    -----
+    Thresholds were chosen on known manifolds (References: hein2005, campadelli2015) and judged on others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sheet = np.random.default_rng(0).uniform(size=(1000, 10)) @ np.eye(10, 30)
+    >>> found = consensus(sheet)
+    >>> found.value, found.kind
+    (10, 'flat')
+    """
+    sample = some_rows(X, MAX_SEARCHED_POINTS, Run(random_state, n_jobs), metric)
+    if sample is not None:
+        agreed = consensus(sample.rows, metric=metric, random_state=random_state, n_jobs=n_jobs)
+        return replace(agreed, why=(*agreed.why, f"Measured on {sample.described}."))
+    space = as_space(X, metric)
+    found = _measured(space, random_state, n_jobs)
+    repeated: tuple[str, ...] = ()
+    if (found.lengths[:, 0] == 0).mean() > MAX_DUPLICATE_SHARE:
+        n, space = space.n_points, distinct(space)
+        found = _measured(space, random_state, n_jobs)
+        repeated = (f"{n - space.n_points:,} of {n:,} points are duplicates of others and were left out.",)
+    evidence = gather(found, Run(random_state, n_jobs))
+    estimates = _named(evidence)
+    verdict = _judge(evidence)
+    if verdict.kind in MIN_NOISE_FALL and _falls(evidence):
+        scales = by_scale(space, sample=MAX_SCALE_POINTS, random_state=random_state, n_jobs=n_jobs)
+        verdict = _above_noise(verdict, scales, estimates)
+    ends = [bound for name in verdict.used for bound in (estimates[name].low, estimates[name].high)]
+    low, high = (1 - MODEL_ERROR) * min(*ends, *verdict.reach), (1 + MODEL_ERROR) * max(*ends, *verdict.reach)
+    why = (*verdict.why, *_left_out(evidence, verdict), *repeated)
+    value = max(1, round(verdict.measured))
+    low, high = min(low, value), max(high, value)
+    return Consensus(value, low, high, estimates, why, verdict.measured, verdict.kind, verdict.used)
+
+
+def _measured(space: Space, random_state: Any, n_jobs: int | None) -> Measured:
+    if space.n_points < MIN_CONSENSUS_POINTS:
+        raise ValueError(
+            f"A consensus needs at least {MIN_CONSENSUS_POINTS} different points; got {space.n_points}: use one "
+            "estimator, such as maximum_likelihood, or more points."
+        )
+    k = int(min(MAX_PLANE_NEIGHBORS, NEIGHBOR_SHARE * space.n_points))
+    if space.kind == "graph":
+        k = max(3, min(k, int(np.median(space.points.degrees))))
+    return measure(space, k, MAX_CONSENSUS_POINTS, random_state, n_jobs)
+
+
+def _named(evidence: Evidence) -> dict[str, DimensionEstimate]:
+    known = {
+        "two_nn": evidence.two_nn,
+        "likelihood_zero_scale": evidence.zero_scale,
+        "likelihood_few": evidence.few,
+        "maximum_likelihood": evidence.some,
+        "likelihood_many": evidence.many,
+        "likelihood_border": evidence.border,
+        "likelihood_border_many": evidence.border_many,
+        "simplex_skewness": evidence.angles,
+        "simplex_skewness_many": evidence.angles_many,
+        "local_pca": evidence.planes,
+    }
+    # An extrapolation that ends below 0 is a sign of too few points, and no dimension.
+    return {name: estimate for name, estimate in known.items() if estimate is not None and estimate.value > 0}
+
+
+def _judge(evidence: Evidence) -> _Verdict:
+    """Return what the scales show and which estimates count."""
+    if evidence.angles is None or evidence.angles_many is None:
+        return _by_counts(evidence)
+    change = evidence.growth - evidence.trend
+    if change > MIN_CURVED_CHANGE + evidence.trend_error and evidence.growth > MIN_ANGLE_GROWTH:
+        return _curved(evidence)
+    falling = _falls(evidence)
+    counts, angles = (evidence.border_many, evidence.angles_many) if falling else (evidence.border, evidence.angles)
+    if angles.value > MAX_APART * counts.value:
+        return _apart(evidence)
+    if falling:
+        return _falling(evidence)
+    return _flat(evidence)
+
+
+def _falls(evidence: Evidence) -> bool:
+    return evidence.trend > MIN_FALLING_CHANGE + 2 * evidence.trend_error
+
+
+def _above_noise(verdict: _Verdict, scales: DimensionByScale, estimates: dict[str, DimensionEstimate]) -> _Verdict:
+    """Return the verdict by the plateau at larger scales, if there is one and the small scales lie far above it."""
+    value = scales.value
+    if scales.plateau is None or scales.corrected[0] < MIN_NOISE_FALL[verdict.kind] * value or not scales.plateau[0]:
+        return _falling_on(verdict, scales)
+    run = slice(scales.plateau[0], scales.plateau[1] + 1)
+    low, high = float(scales.values[run].min()), float(scales.corrected[run].max())
+    estimates["by_scale"] = DimensionEstimate("by_scale", value, low, high, interval="plateau")
+    ranks = scales.n_neighbors[run]
+    why = (
+        f"With the scale the dimension falls from {scales.corrected[0]:.1f}, the border allowed for, to {value:.1f}, "
+        f"and stays there from {ranks[0]} to {ranks[-1]} neighbors: above the noise that is the data's own."
+    )
+    return _Verdict("falling", ("by_scale",), value, (why,))
+
+
+def _falling_on(verdict: _Verdict, scales: DimensionByScale) -> _Verdict:
+    """Return the verdict with what still larger scales say, where that is much less."""
+    least = int(np.argmin(scales.corrected))
+    value, k = float(scales.corrected[least]), int(scales.n_neighbors[least])
+    if value > MAX_FALLEN_SHARE * verdict.measured:
+        return verdict
+    why = (
+        f"It goes on to fall, to {value:.1f} with {k:,} neighbors: if what lies below that scale is noise, that is it."
+    )
+    return replace(verdict, why=(*verdict.why, why), reach=(*verdict.reach, float(scales.values[least])))
+
+
+def _flat(evidence: Evidence) -> _Verdict:
+    assert evidence.angles is not None
+    used, values = ["likelihood_border", "simplex_skewness"], [evidence.border.value, evidence.angles.value]
+    middle = float(np.mean(values))
+    why = (
+        f"Angles between neighbors ({evidence.angles.value:.1f}) and the growth of their number, the border "
+        f"allowed for ({evidence.border.value:.1f}), agree, and neither changes with the scale: neighborhoods are flat."
+    )
+    planes = evidence.planes
+    if planes is not None and max(planes.value / middle, middle / planes.value) <= MAX_PLANES_APART:
+        used, values = [*used, "local_pca"], [*values, planes.value]
+        why += f" So do {planes.value:.1f} principal directions of neighborhoods."
+    return _Verdict("flat", tuple(used), float(np.mean(values)), (why,))
+
+
+def _curved(evidence: Evidence) -> _Verdict:
+    few, many = evidence.few, evidence.many
+    names, values = ["likelihood_few"], [few.value]
+    why = [
+        f"With the scale the dimension rises, from {few.value:.1f} with {few.settings['n_neighbors']} neighbors to "
+        f"{many.value:.1f} with {many.settings['n_neighbors']} by their number and more by their angles: neighborhoods "
+        "are curved, or reach from one sheet to the next, and the smallest scale counts."
+    ]
+    two = evidence.two_nn
+    if two is not None and two.value <= MAX_REGULAR_RATIO * few.value:
+        names, values = [*names, "two_nn"], [*values, two.value]
+    elif two is not None:
+        why.append(
+            f"TwoNN ({two.value:.1f}) is left out: first and second neighbors are equally far, as where points are "
+            "spaced regularly (frames of a film, a grid)."
+        )
+    zero = evidence.zero_scale
+    if zero is not None and zero.value < few.value:
+        least = MIN_EXTRAPOLATED * min(values)
+        names, values = (
+            [*names, "likelihood_zero_scale"] if zero.value >= least else names,
+            [*values, max(zero.value, least)],
+        )
+        if zero.value >= 1:
+            why.append(f"Followed to neighborhoods of no extent it tends to {zero.value:.1f}.")
+        else:
+            why.append("Followed to neighborhoods of no extent it would fall below 1: the points are too few for that.")
+    return _Verdict("curved", tuple(names), float(np.mean(values)), tuple(why), tuple(values))
+
+
+def _falling(evidence: Evidence) -> _Verdict:
+    assert evidence.angles_many is not None
+    counts, angles, few, many = evidence.border_many, evidence.angles_many, evidence.few, evidence.many
+    why = (
+        f"With the scale the dimension falls, from {few.value:.1f} with {few.settings['n_neighbors']} neighbors to "
+        f"{many.value:.1f} with {many.settings['n_neighbors']}, more than the border explains: "
+        f"there is noise at the small scale, or pieces are elongated. At the larger, counts ({counts.value:.1f}, the "
+        f"border allowed for) and angles ({angles.value:.1f}) agree."
+    )
+    used = ("likelihood_border_many", "simplex_skewness_many")
+    # The fall may go on at larger scales, and what is taken for noise may be none.
+    reach = (many.value**2 / max(evidence.some.value, many.value), few.value)
+    return _Verdict("falling", used, (counts.value + angles.value) / 2, (why,), reach)
+
+
+def _apart(evidence: Evidence) -> _Verdict:
+    assert evidence.angles is not None
+    why = (
+        f"Angles between neighbors show {evidence.angles.value:.1f} dimensions, the growth of their number "
+        f"{evidence.border.value:.1f} with the border allowed for ({evidence.some.value:.1f} without): neighborhoods "
+        "are curved or uneven at every scale there is, which raises the angles: the number counts, they are a bound."
+    )
+    return _Verdict(
+        "apart", ("maximum_likelihood", "likelihood_border", "simplex_skewness"), evidence.border.value, (why,)
+    )
+
+
+def _by_counts(evidence: Evidence) -> _Verdict:
+    why = (
+        f"Only the growth of the number of neighbors is known: {evidence.some.value:.1f}, and "
+        f"{evidence.border.value:.1f} if the data has a border as a ball has."
+    )
+    used = ("maximum_likelihood", "likelihood_border")
+    return _Verdict("counts", used, (evidence.some.value + evidence.border.value) / 2, (why,))
+
+
+def _left_out(evidence: Evidence, verdict: _Verdict) -> tuple[str, ...]:
+    """Return why the estimates that differ from the verdict do not count."""
+    reasons = list(evidence.refused)
+    if verdict.measured > MAX_TOLD_DIMENSION:
+        reasons.append(
+            f"So many dimensions cannot be told from {evidence.n_points:,} points: take it for many, not for a number."
+        )
+    some, two, planes = evidence.some, evidence.two_nn, evidence.planes
+    if verdict.kind == "flat" and some.value < verdict.measured - 0.5:
+        reasons.append(
+            f"Plain maximum likelihood ({some.value:.1f}) falls short in so many dimensions, because neighborhoods of "
+            f"{some.settings['n_neighbors']} of {evidence.n_points:,} points reach the border of the data."
+        )
+    if verdict.kind == "falling" and two is not None and two.value > verdict.measured * 1.1:
+        reasons.append(f"TwoNN ({two.value:.1f}) is left out: it sees the smallest scale only, where noise is.")
+    if "local_pca" not in verdict.used and planes is not None and planes.value > verdict.measured * MAX_PLANES_APART:
+        cause = {"falling": "noise and curvature"}.get(verdict.kind, "curvature")
+        reasons.append(f"Local PCA ({planes.value:.1f}) is left out: it counts {cause} as directions.")
+    return tuple(reasons)
+
+
+# What the consensus looks at: the estimates at several scales, and how they change with the scale.
+
+FEW_NEIGHBORS, SOME_NEIGHBORS, MANY_NEIGHBORS = 5, 20, 40
+"""Scales that are compared; with few points at most a quarter of them."""
+MIN_PLANE_NEIGHBORS, MAX_PLANE_NEIGHBORS = 20, 80
+"""Neighbors for local principal components, three times the dimension that the angles show."""
+MAX_ANGLE_POINTS = 500
+"""Points whose neighborhoods' angles are compared."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Estimates by the number of neighbors, those that could not be made with the reason, and two trends.
+
+    ``trend`` is the fall of maximum likelihood from few to many neighbors, in logarithms, beyond what a ball's border
+    explains; ``growth`` the rise of the angles' dimension from 10 to 40. Curvature makes the first negative and the
+    second positive, noise and elongated neighborhoods do the opposite.
+    """
+
+    n_points: int
+    few: DimensionEstimate
+    some: DimensionEstimate
+    many: DimensionEstimate
+    border: DimensionEstimate
+    border_many: DimensionEstimate
+    zero_scale: DimensionEstimate | None
+    two_nn: DimensionEstimate | None
+    angles: DimensionEstimate | None
+    angles_many: DimensionEstimate | None
+    planes: DimensionEstimate | None
+    trend: float
+    trend_error: float
+    growth: float
+    refused: tuple[str, ...]
+
+
+def gather(found: Measured, run: Run) -> Evidence:
+    """Return the evidence from measured points with as many neighbors as are compared, if there are enough points."""
+    few, some, many = (min(k, found.n_neighbors) for k in (FEW_NEIGHBORS, SOME_NEIGHBORS, MANY_NEIGHBORS))
+    refused: list[str] = []
+    counts = {k: likelihood_of(found, k) for k in {few, some, many}}
+    border, border_many = (likelihood_of(found, k, border=True) for k in (some, many))
+    near = found.some(MAX_ANGLE_POINTS)
+    least = min(10, some)
+    angles = {k: _if_decided(partial(skewness_of, near, k, run), refused) for k in sorted({least, some, many})}
+    middle = angles[some]
+    planes = None
+    if middle is not None:
+        wide = int(np.clip(round(3 * middle.value), MIN_PLANE_NEIGHBORS, MAX_PLANE_NEIGHBORS))
+        planes = planes_of(near, min(wide, found.n_neighbors), run)
+    last, first = angles[many], angles[least]
+    shares = few / found.n_points, many / found.n_points
+    return Evidence(
+        n_points=found.n_points,
+        few=counts[few],
+        some=counts[some],
+        many=counts[many],
+        border=border,
+        border_many=border_many,
+        zero_scale=_if_decided(partial(zero_scale, found), refused),
+        two_nn=_if_decided(partial(two_nn_of, found, 0.0, "likelihood"), refused),
+        angles=middle,
+        angles_many=last,
+        planes=planes,
+        trend=float(np.log(counts[few].value / counts[many].value)) - fall_by_border(border.value, *shares),
+        trend_error=float(
+            1 / np.sqrt(effective_count((few - 1) * len(found.points), len(found.points), found.n_points))
+        ),
+        growth=float(np.log(last.value / first.value)) if last is not None and first is not None else 0.0,
+        refused=tuple(dict.fromkeys(refused)),
+    )
+
+
+def zero_scale(found: Measured) -> DimensionEstimate:
+    r"""Return the dimension extrapolated to neighborhoods of no extent.
+
+    Where the density is constant the spacings :math:`j \log (T_{j+1} / T_j)` are independent exponential variables of
+    rate d, so each rank j has a dimension of its own, :math:`1 / \hat d_j` their mean over the points. Curvature adds a
+    multiple of the squared distance, so the line of :math:`\hat d_j` over the mean :math:`T_j^2` is followed to 0.
+    """
+    k = min(SOME_NEIGHBORS + 1, found.n_neighbors)
+    lengths = found.lengths[:, :k]
+    lengths = lengths[lengths[:, 0] > MIN_DISTANCE_SHARE * lengths[:, -1]]
+    ranks = np.arange(1, k)
+    means = (ranks * np.log(lengths[:, 1:] / lengths[:, :-1])).mean(axis=0) if len(lengths) else np.zeros(1)
+    if k < 5 or not (means > 0).all():
+        raise UndecidedError("Too few neighbors are at different distances to extrapolate to the smallest scale.")
+    squares = (lengths[:, :-1] ** 2).mean(axis=0)
+    # Errors are in proportion to the values.
+    table = np.column_stack([np.ones(k - 1), squares / squares[-1]]) * means[:, None]
+    value = float(np.linalg.lstsq(table, np.ones(k - 1), rcond=None)[0][0])
+    leverage = float(np.linalg.inv(table.T @ table)[0, 0]) / value**2
+    worth = effective_count(len(lengths), len(lengths), found.n_points) / max(leverage, 1e-12)
+    low, high = gamma_interval(value, worth) if value > 0 else (value, value)
+    return DimensionEstimate("maximum_likelihood", value, low, high, None, found.rows, "theory", {"n_neighbors": 0})
+
+
+def _if_decided(estimate: Callable[[], DimensionEstimate], refused: list[str]) -> DimensionEstimate | None:
+    try:
+        return estimate()
+    except UndecidedError as reason:
+        refused.append(str(reason))
+        return None

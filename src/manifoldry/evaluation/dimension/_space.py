@@ -1,0 +1,246 @@
+"""The data as the estimators see it: checked once, then distances to neighbors and inner products of neighborhoods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from manifoldry._core import check
+from manifoldry._core.arrays import on_host
+from manifoldry._core.run import Run
+from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
+from manifoldry._numerics.geometry.dimension import SQUARED_METRICS
+from manifoldry.evaluation.dimension._estimate import UndecidedError
+from manifoldry.graph._metrics import row_map
+from manifoldry.graph._pairwise import as_points, block_rows, distance_rows, distances_to_others, nearest
+from manifoldry.graph._search import NeighborRule, neighbor_graph
+
+MAX_SEARCHED_POINTS = 20_000
+"""Points among which the neighbors of a sample of points are sought: 1,000 x 20,000 distances between rows of 784
+columns take two CPU seconds."""
+
+MIN_MEASURED_POINTS = 5
+"""Fewer points have no three neighbors at different distances besides the farthest."""
+
+GRAM_BLOCK_ENTRIES = 2_000_000
+"""Entries of the neighborhoods that are multiplied at a time."""
+
+OWN_METRICS = ("hellinger", "mahalanobis", "seuclidean")
+"""Metrics that are Euclidean between mapped rows."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """Points that were checked: rows, distances between all of them, or a graph alone.
+
+    ``kind`` is "rows" (Euclidean rows, dense or sparse), "distances" (n, n), "metric" (rows with a metric of their own)
+    or "graph".
+    """
+
+    points: Any
+    kind: str
+    metric: Any = "euclidean"
+
+    @property
+    def n_points(self) -> int:
+        """Number of points."""
+        return int(self.points.n_points if self.kind == "graph" else self.points.shape[0])
+
+    def subset(self, chosen: IntArray) -> Space:
+        """Return the space of some of the points."""
+        if self.kind == "distances":
+            return Space(self.points[np.ix_(chosen, chosen)], self.kind, self.metric)
+        some = self.points[chosen]
+        return Space(some if issparse(some) else some.astype(float, copy=False), self.kind, self.metric)
+
+    def distances(self, rows: IntArray, columns: IntArray | None = None) -> FloatArray:
+        """Return distances from some points to others, or to all of them."""
+        other = self if columns is None else self.subset(columns)
+        if self.kind == "distances":
+            return np.asarray(self.points[rows] if columns is None else self.points[np.ix_(rows, columns)], dtype=float)
+        if self.kind == "rows" and columns is None:
+            return distance_rows(self.points)(rows)
+        from sklearn.metrics import pairwise_distances
+
+        found = pairwise_distances(self.points[rows], other.points, metric=self.metric)
+        return np.sqrt(np.maximum(found, 0.0)) if _is_squared(self.metric) else found
+
+    def grams(self, neighborhoods: IntArray) -> FloatArray:
+        """Return inner products about the mean of each neighborhood: indices (b, k) to matrices (b, k, k)."""
+        if self.kind == "graph":
+            raise UndecidedError(
+                "A graph has no angles between its edges; pass the rows, or distances with metric='precomputed'."
+            )
+        if self.kind == "rows" and not issparse(self.points):
+            rows = self.points[neighborhoods]
+            rows = rows - rows.mean(axis=1, keepdims=True)
+            return rows @ rows.swapaxes(1, 2)
+        if self.kind == "rows":
+            local = [self.points[members] for members in neighborhoods]
+            return _centered(np.stack([(rows @ rows.T).toarray() for rows in local]))
+        squares = np.stack([self.distances(members, members) for members in neighborhoods]) ** 2
+        return _centered(-0.5 * squares)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Distances (m, k), ascending, from measured points to their nearest, and which those are.
+
+    ``points`` are the measured ones and ``neighbors`` refers to ``space``, a sample of the given data where those are
+    many; ``rows`` are the measured points' rows in the given data.
+    """
+
+    space: Space
+    points: IntArray
+    rows: IntArray
+    lengths: FloatArray
+    neighbors: IntArray
+
+    @property
+    def n_neighbors(self) -> int:
+        """Number of neighbors found."""
+        return int(self.lengths.shape[1])
+
+    @property
+    def n_points(self) -> int:
+        """Number of points among which neighbors were sought."""
+        return self.space.n_points
+
+    def some(self, m: int) -> Measured:
+        """Return the first m of the measured points, which are in random order."""
+        return Measured(self.space, self.points[:m], self.rows[:m], self.lengths[:m], self.neighbors[:m])
+
+    def grams(self, k: int, run: Run) -> FloatArray:
+        """Return inner products (m, k, k) of the k nearest of each point about their mean."""
+        near = self.neighbors[:, :k]
+        wide = 1 if self.space.kind == "graph" else self.space.points.shape[1]
+        ranges = run.ranges(len(near), max(1, GRAM_BLOCK_ENTRIES // (k * min(wide, MAX_SEARCHED_POINTS))))
+        return np.concatenate(run.map(lambda lo, hi: self.space.grams(near[lo:hi]), ranges, blas=True))
+
+
+def as_space(X: Any, metric: Any = "euclidean") -> Space:
+    """Return the data checked: rows, distances ("precomputed"), or a graph of neighbors."""
+    if isinstance(X, Space):
+        return X
+    if isinstance(X, NeighborGraph):
+        check.enough_points(X.n_points, MIN_MEASURED_POINTS)
+        return Space(X, "graph")
+    check.metric(metric, (*OWN_METRICS, "precomputed"))
+    if isinstance(metric, str) and metric == "precomputed":
+        return _of_distances(X)
+    points = csr_array(X, dtype=float) if issparse(X) else _dense(X)
+    if issparse(points) and not np.isfinite(points.data).all():
+        raise ValueError("X must be finite; it holds NaN or infinity: drop or fill those rows.")
+    check.enough_points(points.shape[0], MIN_MEASURED_POINTS)
+    check.distinct_points(points)
+    mapped = row_map(metric, None, points)
+    if mapped is not None:
+        return Space(mapped(points), "rows")
+    return Space(points, "rows" if metric == "euclidean" else "metric", metric)
+
+
+def measure(
+    space: Space, n_neighbors: int, sample: int | None, random_state: Any = 0, n_jobs: int | None = None
+) -> Measured:
+    """Return the distances of a sample of points, in random order, to their nearest neighbors; None for all points."""
+    run = Run(random_state, n_jobs)
+    n = space.n_points
+    if space.kind == "graph":
+        return _listed(space, n_neighbors)
+    if sample is None:
+        return _all_points(space, n_neighbors, run)
+    order = run.rng("measured points").permutation(n)
+    rows = points = order[: check.integer("sample", sample, MIN_MEASURED_POINTS)]
+    if n > max(len(rows), MAX_SEARCHED_POINTS):
+        space, points = space.subset(order[:MAX_SEARCHED_POINTS]), np.arange(len(rows))
+    return Measured(space, points, rows, *_search(space, points, n_neighbors, run))
+
+
+def distinct(space: Space) -> Space:
+    """Return the space with one of each set of equal points; sparse rows and graphs stay as they are."""
+    if space.kind == "distances":
+        return space.subset(np.unique(np.argmax(np.asarray(space.points) == 0, axis=1)))
+    if space.kind == "graph" or issparse(space.points):
+        return space
+    return space.subset(np.sort(np.unique(space.points, axis=0, return_index=True)[1]))
+
+
+def neighbor_count(n_neighbors: int | None, usual: int, n_points: int, least: int = 2) -> int:
+    """Return the number of neighbors asked for, checked, or the usual one, at most half of the points."""
+    if n_neighbors is None:
+        return max(least, min(usual, n_points // 2))
+    because = f" for {n_points} points (a point is not its own neighbor)"
+    return check.integer("n_neighbors", n_neighbors, least, n_points - 1, because)
+
+
+def _search(space: Space, here: IntArray, k: int, run: Run) -> tuple[FloatArray, IntArray]:
+    n = space.n_points
+    rows_of = distance_rows(space.points) if space.kind == "rows" else space.distances
+
+    def block(lo: int, hi: int) -> tuple[FloatArray, IntArray]:
+        found = distances_to_others(rows_of, here[lo:hi])
+        columns = nearest(found, k)
+        return np.take_along_axis(found, columns, axis=1), columns
+
+    parts = run.map(block, run.ranges(len(here), block_rows(n)), blas=True)
+    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+
+
+def _all_points(space: Space, k: int, run: Run) -> Measured:
+    metric = {"rows": "euclidean", "distances": "precomputed"}.get(space.kind, space.metric)
+    graph, _ = neighbor_graph(space.points, NeighborRule(k, None, metric).resolve(space.n_points), run)
+    lengths = graph.lengths.reshape(-1, k).astype(float)
+    if _is_squared(metric):
+        lengths = np.sqrt(np.maximum(lengths, 0.0))
+    every = np.arange(space.n_points)
+    return Measured(space, every, every, lengths, graph.indices.reshape(-1, k))
+
+
+def _listed(space: Space, k: int) -> Measured:
+    """Return the k shortest edges of each point of a graph; a point with fewer is left out."""
+    graph: NeighborGraph = space.points
+    rows, degrees = graph.rows(), graph.degrees
+    enough = degrees >= k
+    if not enough.any():
+        raise UndecidedError(
+            f"The graph lists at most {int(degrees.max(initial=0))} neighbors of a point, and {k} are needed; "
+            "pass a graph with more, or a lower n_neighbors."
+        )
+    order = np.lexsort((graph.lengths, rows))
+    near = (np.arange(len(rows)) - graph.indptr[rows] < k) & enough[rows]
+    points, kept = np.flatnonzero(enough), order[near]
+    lengths = graph.lengths[kept].reshape(-1, k).astype(float)
+    return Measured(space, points, points, lengths, graph.indices[kept].reshape(-1, k))
+
+
+def _dense(X: Any) -> Array:
+    """Return finite rows in double precision, or in single as they are where only a sample of many will be used."""
+    many = isinstance(X, np.ndarray) and X.ndim == 2 and len(X) > MAX_SEARCHED_POINTS and X.dtype == np.float32
+    if many and np.isfinite(X).all():
+        return X
+    return as_points("X", X)
+
+
+def _of_distances(X: Any) -> Space:
+    if issparse(X):
+        check.square_graph(csr_array(X))
+        return as_space(NeighborGraph.from_sparse(X))
+    table = np.asarray(on_host(X))
+    if not np.isfinite(table).all():
+        raise ValueError("Distances must be finite; X holds NaN or infinity: keep one connected component.")
+    check.square_distances(table)
+    check.enough_points(len(table), MIN_MEASURED_POINTS)
+    return Space(table, "distances")
+
+
+def _is_squared(metric: Any) -> bool:
+    return isinstance(metric, str) and metric in SQUARED_METRICS
+
+
+def _centered(products: FloatArray) -> FloatArray:
+    across = products - products.mean(axis=1, keepdims=True)
+    centered: FloatArray = across - across.mean(axis=2, keepdims=True)
+    return centered

@@ -1,0 +1,385 @@
+"""Measures from the co-ranking matrix: curves over all neighborhood sizes K, and one number from each curve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from manifoldry._core import check
+from manifoldry._core.run import Run
+from manifoldry._core.values import FloatArray, IntArray
+from manifoldry._numerics.ranks import Measure, Sizes, neighborhood_sizes
+from manifoldry.graph._pairwise import (
+    DistanceRows,
+    as_pair,
+    block_rows,
+    distance_rows,
+    distances_to_others,
+    sample_rows,
+)
+
+MAX_CORANKING_POINTS = 10_000
+"""Maximum number of points for the whole matrix: 800 MB of counts. The curves need no matrix."""
+
+
+@dataclass(frozen=True)
+class LocalGlobal:
+    """What the curve Q_NX says in three numbers: where local ends, and the means of the curve on both sides.
+
+    Parameters
+    ----------
+    k_max : int
+        The neighborhood size at which the LCMC is largest: as far as this, the embedding keeps more than chance does.
+    q_local : float
+        Mean of Q_NX over K = 1..k_max; 1 is best.
+    q_global : float
+        Mean of Q_NX over K = k_max..n-1; 1 is best.
+    """
+
+    k_max: int
+    q_local: float
+    q_global: float
+
+
+def coranking_matrix(X: Any, Y: Any, *, metric: str = "euclidean", n_jobs: int | None = None) -> IntArray:
+    r"""Return the co-ranking matrix: how many pairs have rank k in X and rank l in Y.
+
+    .. math:: Q_{kl} = |\{(i, j) : r_X(i, j) = k, \; r_Y(i, j) = l\}|
+
+    Row and column k - 1 belong to rank k; every row and column sums to n. A perfect embedding has n on the diagonal
+    and 0 elsewhere. Entries below the diagonal are pairs that came nearer in rank (intrusions), those above it pairs
+    that went apart (extrusions).
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n, d), or array (n, n) for ``metric="precomputed"``
+        The data, or the distances between the points; at most 10,000 points.
+    Y : array-like of shape (n, p)
+        The embedding, compared by Euclidean distance.
+    metric, n_jobs
+        As in `rank_measures`.
+
+    Returns
+    -------
+    ndarray of int of shape (n - 1, n - 1)
+        The counts.
+
+    Notes
+    -----
+    A point has no rank seen from itself. Points at equal distance rank by index.
+
+    References: lee2009
+
+    Examples
+    --------
+    >>> coranking_matrix([[0.0], [1.0], [3.0], [7.0]], [[0.0], [1.0], [7.0], [3.0]])
+    array([[2, 1, 1],
+           [1, 0, 3],
+           [1, 3, 0]])
+    """
+    X, Y = as_pair(X, Y, metric)
+    n = len(Y)
+    if n > MAX_CORANKING_POINTS:
+        raise ValueError(
+            f"The co-ranking matrix of {n} points would hold {(n - 1) ** 2:,} counts; it is limited to "
+            f"{MAX_CORANKING_POINTS:,} points: take q_nx, r_nx or lcmc, which need no matrix, or fewer points."
+        )
+    in_x, in_y = distance_rows(X, metric), distance_rows(Y)
+    run = Run(n_jobs=n_jobs)
+    places = np.arange(n - 1) * (n - 1)
+
+    def block(lo: int, hi: int) -> IntArray:
+        rows = np.arange(lo, hi)
+        order = sorted_ranks(distances_to_others(in_x, rows))[0]
+        ranks = sorted_ranks(distances_to_others(in_y, rows))[1]
+        return (places + np.take_along_axis(ranks, order, axis=1) - 1).ravel()
+
+    matrix = np.zeros((n - 1) ** 2, dtype=np.int64)
+    tasks = run.ranges(n, block_rows(n, X.shape[1]))
+    for lo, hi in run.ranges(len(tasks), 2 * run.n_jobs):  # few, so that what waits to be counted stays small
+        for entries in run.map(block, tasks[lo:hi], blas=True):
+            np.add.at(matrix, entries, 1)
+    return matrix.reshape(n - 1, n - 1)
+
+
+def q_nx(
+    X: Any,
+    Y: Any,
+    *,
+    n_neighbors: Sizes | None = None,
+    metric: str = "euclidean",
+    sample: int | None = None,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> Measure:
+    r"""Return the curve Q_NX: the share of the K nearest neighbors that are kept, for every K; 1 is best.
+
+    .. math:: Q_{NX}(K) = \frac{1}{K n} \sum_{k \le K} \sum_{l \le K} Q_{kl}
+              = \frac{1}{K n} \sum_i |N_X^K(i) \cap N_Y^K(i)|
+
+    A random embedding has K / (n - 1) in the mean, and Q_NX(n - 1) is 1 for any.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n, d), or array (n, n) for ``metric="precomputed"``
+        The data, or the distances between the points.
+    Y : array-like of shape (n, p)
+        The embedding, compared by Euclidean distance.
+    n_neighbors : int or sequence of int, optional
+        The sizes K at which the curve is wanted; None for all of them, K = 1..n-1 in this order.
+    metric, n_jobs
+        As in `rank_measures`.
+    sample : int, optional
+        Number of points whose ranks among all n points are compared, drawn without replacement: an unbiased estimate
+        of the whole curve; None for all points.
+    random_state : None, int, numpy Generator or RandomState
+        Seed of the sample.
+
+    Returns
+    -------
+    ndarray of shape (n - 1,), or as ``n_neighbors``
+        The curve.
+
+    Notes
+    -----
+    O(sample n log n) time, O(n) memory. At one K the same as `knn_kept`.
+
+    References: lee2009
+
+    Examples
+    --------
+    >>> q_nx([[0.0], [1.0], [3.0], [7.0]], [[0.0], [1.0], [7.0], [3.0]])
+    array([0.5, 0.5, 1. ])
+    """
+    X, Y = _checked(X, Y, metric, n_neighbors)
+    return _at(_curve(X, Y, metric, sample, random_state, n_jobs), n_neighbors)
+
+
+def r_nx(
+    X: Any,
+    Y: Any,
+    *,
+    n_neighbors: Sizes | None = None,
+    metric: str = "euclidean",
+    sample: int | None = None,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> Measure:
+    r"""Return the curve R_NX: how far Q_NX is from chance (0) to a perfect embedding (1), for every K.
+
+    .. math:: R_{NX}(K) = \frac{(n - 1) \, Q_{NX}(K) - K}{n - 1 - K}, \qquad 1 \le K \le n - 2
+
+    Below 0 where the embedding keeps fewer neighbors than a random one. Parameters are those of `q_nx`; the curve has
+    n - 2 values.
+
+    References: lee2013
+
+    Examples
+    --------
+    >>> r_nx([[0.0], [1.0], [3.0], [7.0]], [[0.0], [1.0], [7.0], [3.0]])
+    array([ 0.25, -0.5 ])
+    """
+    X, Y = _checked(X, Y, metric, n_neighbors, 2)
+    return _at(r_of_q(_curve(X, Y, metric, sample, random_state, n_jobs)), n_neighbors)
+
+
+def r_nx_auc(
+    X: Any,
+    Y: Any,
+    *,
+    metric: str = "euclidean",
+    sample: int | None = None,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> float:
+    r"""Return the area under R_NX over the logarithm of K: one number for all scales, the small ones most.
+
+    .. math:: \frac{\sum_{K=1}^{n-2} R_{NX}(K) / K}{\sum_{K=1}^{n-2} 1 / K}
+
+    1 is best, 0 is chance. Parameters are those of `q_nx`.
+
+    References: lee2013, lee2015
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> round(r_nx_auc(X, 2 * X), 12)
+    1.0
+    """
+    X, Y = _checked(X, Y, metric)
+    return auc_of_r(r_of_q(_curve(X, Y, metric, sample, random_state, n_jobs)))
+
+
+def lcmc(
+    X: Any,
+    Y: Any,
+    *,
+    n_neighbors: Sizes | None = None,
+    metric: str = "euclidean",
+    sample: int | None = None,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> Measure:
+    r"""Return the local continuity meta-criterion: how many more neighbors are kept than by chance, for every K.
+
+    .. math:: \mathrm{LCMC}(K) = Q_{NX}(K) - \frac{K}{n - 1}
+
+    At most 1 - K / (n - 1), which a perfect embedding attains; 0 is chance. Parameters are those of `q_nx`.
+
+    References: chen2009
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(51, 3))
+    >>> round(lcmc(X, 2 * X, n_neighbors=5), 12)
+    0.9
+    """
+    X, Y = _checked(X, Y, metric, n_neighbors)
+    return _at(lcmc_of_q(_curve(X, Y, metric, sample, random_state, n_jobs)), n_neighbors)
+
+
+def local_global_quality(
+    X: Any,
+    Y: Any,
+    *,
+    metric: str = "euclidean",
+    sample: int | None = None,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> LocalGlobal:
+    r"""Return the K at which the LCMC is largest, and the means of Q_NX below and above it.
+
+    .. math:: Q_{local} = \frac{1}{K_{max}} \sum_{K=1}^{K_{max}} Q_{NX}(K), \qquad
+              Q_{global} = \frac{1}{n - K_{max}} \sum_{K=K_{max}}^{n-1} Q_{NX}(K)
+
+    Of several largest values the smallest K counts. A random embedding has small q_local and, because Q_NX(K) is about
+    K / (n - 1), a q_global of one half and more: compare q_global between embeddings only. Parameters are
+    those of `q_nx`.
+
+    References: lee2010
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> local_global_quality(X, 2 * X)
+    LocalGlobal(k_max=1, q_local=1.0, q_global=1.0)
+    """
+    X, Y = _checked(X, Y, metric)
+    q = _curve(X, Y, metric, sample, random_state, n_jobs)
+    k_max = int(np.argmax(lcmc_of_q(q))) + 1
+    return LocalGlobal(k_max, float(q[:k_max].mean()), float(q[k_max - 1 :].mean()))
+
+
+def _checked(X: Any, Y: Any, metric: str, n_neighbors: Sizes | None = None, beyond: int = 1) -> tuple[Any, FloatArray]:
+    X, Y = as_pair(X, Y, metric)
+    n = len(Y)
+    check.enough_points(n, 3)
+    if n_neighbors is not None and neighborhood_sizes(n_neighbors, n).max() > n - beyond:
+        raise ValueError(f"R_NX needs K below n - 1 = {n - 1}, at which any embedding keeps all neighbors.")
+    return X, Y
+
+
+def _curve(X: Any, Y: Any, metric: str, sample: int | None, random_state: Any, n_jobs: int | None) -> FloatArray:
+    n = len(Y)
+    rows = sample_rows(n, sample, random_state)
+    spaces = distance_rows(X, metric), distance_rows(Y)
+    return q_of_counts(_counts(*spaces, rows, block_rows(n, X.shape[1]), Run(n_jobs=n_jobs)), len(rows))
+
+
+def _counts(in_x: DistanceRows, in_y: DistanceRows, rows: IntArray, grain: int, run: Run) -> IntArray:
+    def block(lo: int, hi: int) -> IntArray:
+        order = sorted_ranks(distances_to_others(in_x, rows[lo:hi]))[0]
+        ranks = sorted_ranks(distances_to_others(in_y, rows[lo:hi]))[1]
+        return rank_counts(worst_ranks(order, ranks), ranks.shape[1])
+
+    tasks = run.ranges(len(rows), grain)
+    total: Any = 0
+    for lo, hi in run.ranges(len(tasks), 4 * run.n_jobs):  # the counts of all blocks could be larger than the data
+        total = total + sum(run.map(block, tasks[lo:hi], blas=True))
+    return total
+
+
+def _at(curve: FloatArray, n_neighbors: Sizes | None) -> Measure:
+    if n_neighbors is None:
+        return curve
+    values = curve[neighborhood_sizes(n_neighbors, len(curve) + 1) - 1]
+    return values if np.ndim(n_neighbors) else float(values[0])
+
+
+# Ranks of all points seen from some of them, by sorting, and the curves over all neighborhood sizes.
+
+
+def sorted_ranks(distances: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return the other points of each row in order of (distance, column), and the ranks of all columns, from 1.
+
+    ``distances`` has shape (b, n), infinite at the row's own point only; the order has shape (b, n - 1), the ranks
+    (b, n), with the meaningless rank n of the own point.
+    """
+    order = np.argsort(distances, axis=1)
+    ascending = np.take_along_axis(distances, order, axis=1)
+    # The quick sort is several times as fast as the stable one, which only equal distances would need.
+    follows = np.pad(ascending[:, 1:] == ascending[:, :-1], ((0, 0), (1, 0)))
+    equal = follows.copy()
+    equal[:, :-1] |= follows[:, 1:]
+    if (places := np.flatnonzero(equal)).size:
+        columns, runs = order.ravel(), np.cumsum(~follows.ravel()[places])
+        columns[places] = columns[places][np.lexsort((columns[places], runs))]
+    ranks = np.empty_like(order)
+    np.put_along_axis(ranks, order, np.arange(1, order.shape[1] + 1), axis=1)
+    return order[:, :-1], ranks
+
+
+def worst_ranks(order_x: IntArray, ranks_y: IntArray) -> IntArray:
+    """Return the larger of the ranks in X and in Y of all other points (b, n - 1): the K from which on both know it."""
+    return np.maximum(np.arange(1, order_x.shape[1] + 1), np.take_along_axis(ranks_y, order_x, axis=1))
+
+
+def rank_counts(worst: IntArray, n: int) -> IntArray:
+    """Return how many pairs have the larger rank 1..n-1; counts of blocks of rows add up."""
+    return np.bincount(worst.ravel(), minlength=n)[1:]
+
+
+def q_of_counts(counts: IntArray, n_rows: int) -> FloatArray:
+    """Return the curve Q_NX from the counts of the larger ranks over ``n_rows`` rows."""
+    return np.cumsum(counts) / (n_rows * np.arange(1, len(counts) + 1))
+
+
+def r_of_q(q: FloatArray) -> FloatArray:
+    """Return R_NX (n - 2,) from Q_NX (n - 1,)."""
+    n_others = len(q)
+    K = np.arange(1, n_others)
+    return (n_others * q[:-1] - K) / (n_others - K)
+
+
+def lcmc_of_q(q: FloatArray) -> FloatArray:
+    """Return the LCMC from Q_NX."""
+    return q - np.arange(1, len(q) + 1) / len(q)
+
+
+def auc_of_r(r: FloatArray) -> float:
+    """Return the area under R_NX over the logarithm of K."""
+    weights = 1.0 / np.arange(1, len(r) + 1)
+    return float(weights @ r / weights.sum())
+
+
+def auc_rows(worst: IntArray, n: int) -> FloatArray:
+    """Return each row's area under its own R_NX (b,); the area is linear in Q_NX, so their mean is the area of all."""
+    gains, chance = _auc_gains(n)
+    return gains[worst].sum(axis=1) - chance
+
+
+@lru_cache(maxsize=2)
+def _auc_gains(n: int) -> tuple[FloatArray, float]:
+    """Return what a point adds to the area that is common from K on, at K = 0..n-1, and the area of chance."""
+    K = np.arange(1, n - 1)
+    norm = np.sum(1.0 / K)
+    # It adds (n - 1) / K to (n - 1) Q_NX at this K and all larger ones.
+    steps = (n - 1) / (K.astype(float) ** 2 * (n - 1 - K) * norm)
+    gains = np.concatenate([[0.0], np.cumsum(steps[::-1])[::-1], [0.0]])
+    return gains, float(np.sum(1.0 / (n - 1 - K)) / norm)

@@ -1,0 +1,344 @@
+"""Distances before and after: Shepard's diagram as data, and the correlation with geodesic distances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from manifoldry._core import check
+from manifoldry._core.run import Run
+from manifoldry._core.values import FloatArray, IntArray
+from manifoldry.graph._geodesics import geodesic_lengths
+from manifoldry.graph._operations import symmetrize
+from manifoldry.graph._pairwise import as_pair, block_rows, distance_rows, listed_distances, sample_rows
+from manifoldry.graph._search import NeighborRule, neighbor_graph
+
+N_SHEPARD_POINTS = 1000
+"""Number of points whose pairs are drawn: more than any picture needs, and as in `metrics.score`."""
+
+MAX_GEODESIC_PAIRS = 10_000_000
+"""Maximum number of pairs of a geodesic correlation, which ranks them together: about 700 MB."""
+
+
+@dataclass(frozen=True, repr=False)
+class Shepard:
+    """Pairs of points in order of their distance in the data: the points of Shepard's diagram, and its line.
+
+    Parameters
+    ----------
+    rows, columns : ndarray of int of shape (p,)
+        The two points of each pair.
+    before, after : ndarray of shape (p,)
+        Their distance in the data, ascending, and in the embedding.
+    fitted : ndarray of shape (p,)
+        The monotone regression of ``after`` on ``before``: the line to draw.
+    pearson, spearman : float
+        Correlation of the distances, and of their ranks; 1 is best, 0 if all distances in the embedding are equal.
+    nonmetric_stress_1 : float
+        Kruskal's stress-1 of these pairs, how far they lie from the line; 0 is best.
+    """
+
+    rows: IntArray
+    columns: IntArray
+    before: FloatArray
+    after: FloatArray
+    fitted: FloatArray
+    pearson: float
+    spearman: float
+    nonmetric_stress_1: float
+
+    def __repr__(self) -> str:
+        """Return the figures in one line."""
+        return (
+            f"Shepard({len(self.before):,} pairs: pearson={self.pearson:.4f}, spearman={self.spearman:.4f}, "
+            f"nonmetric_stress_1={self.nonmetric_stress_1:.4f})"
+        )
+
+
+@dataclass(frozen=True)
+class GeodesicCorrelation:
+    """Correlation of geodesic distances in the data with Euclidean distances in the embedding.
+
+    Parameters
+    ----------
+    pearson, spearman : float
+        Correlation of the distances, and of their ranks, over all pairs that a path joins; 1 is best, 0 if all
+        distances in the embedding are equal.
+    connected : float
+        Share of the pairs that a path joins. Below 1 the graph is in pieces, and nothing is said of how the embedding
+        places them.
+    pearson_error, spearman_error : float
+        Standard errors of the sample of sources; 0 if every point is a source.
+    """
+
+    pearson: float
+    spearman: float
+    connected: float
+    pearson_error: float
+    spearman_error: float
+
+
+def shepard_diagram(
+    X: Any,
+    Y: Any,
+    *,
+    n_pairs: int = 10_000,
+    metric: str = "euclidean",
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> Shepard:
+    """Return distances before and after of a sample of pairs, their correlations, and their monotone regression.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n, d), or array (n, n) for ``metric="precomputed"``
+        The data, or the distances between the points.
+    Y : array-like of shape (n, p)
+        The embedding, compared by Euclidean distance.
+    n_pairs : int
+        Number of pairs: all i < j if there are no more; else of up to 1000 points, drawn without replacement, each with
+        equally many others.
+    metric, n_jobs
+        As in `rank_measures`.
+    random_state : None, int, numpy Generator or RandomState
+        Seed of the pairs.
+
+    Notes
+    -----
+    ``plt.plot(found.before, found.after, ".")`` and ``plt.plot(found.before, found.fitted)`` draw the diagram.
+
+    References: shepard1962, kruskal1964
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> shepard_diagram(X, 2 * X)
+    Shepard(1,225 pairs: pearson=1.0000, spearman=1.0000, nonmetric_stress_1=0.0000)
+    """
+    X, Y = as_pair(X, Y, metric)
+    n = len(Y)
+    n_pairs = check.integer("n_pairs", n_pairs, 3)
+    whole = n * (n - 1) // 2 <= n_pairs
+    rows = sample_rows(n, None if whole else min(N_SHEPARD_POINTS, n_pairs), random_state)
+    run = Run(random_state, n_jobs)
+    columns = pair_columns(n, rows, n - 1 if whole else -(-n_pairs // len(rows)), run.rng("pairs"))
+    before, after = (listed_distances(*space, rows, columns, run) for space in ((X, metric), (Y, "euclidean")))
+    pairs = np.broadcast_to(rows[:, None], columns.shape), columns
+    once = columns > rows[:, None] if whole else np.ones(columns.shape, dtype=bool)
+    return shepard_of(before[once], after[once], pairs[0][once], pairs[1][once])
+
+
+def geodesic_correlation(
+    X: Any,
+    Y: Any,
+    *,
+    n_neighbors: int = 15,
+    metric: str = "euclidean",
+    sample: int | None = 100,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> GeodesicCorrelation:
+    """Return how well distances in the embedding follow geodesic distances along the neighbor graph of the data.
+
+    Geodesic distances are lengths of shortest paths in the graph of the nearest neighbors, from a sample of sources to
+    all points. An embedding that unfolds a curved sheet has correlation 1 with them, not with the distances in space.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n, d), or array (n, n) for ``metric="precomputed"``
+        The data, or the distances between the points.
+    Y : array-like of shape (n, p)
+        The embedding, compared by Euclidean distance.
+    n_neighbors : int
+        Number of neighbors of the graph, below n. Edges count in both directions.
+    metric : str
+        Metric of X, as in scikit-learn.
+    sample : int, optional
+        Number of sources, drawn without replacement; None for all points. At most 10,000,000 pairs.
+    random_state : None, int, numpy Generator or RandomState
+        Seed of the sources.
+    n_jobs : int, optional
+        Number of threads, None for all; the result does not depend on it.
+
+    Notes
+    -----
+    Where the graph is in pieces, only pairs inside a piece have a geodesic distance and are counted; ``connected`` is
+    their share, and the distances between pieces are not judged. No bridges are built: their lengths would be made up.
+
+    References: tenenbaum2000
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> t = np.linspace(0.0, 3.0, 100)
+    >>> arc = np.column_stack([np.cos(t), np.sin(t)])
+    >>> found = geodesic_correlation(arc, t[:, None], n_neighbors=2)
+    >>> round(found.pearson, 9), found.connected
+    (1.0, 1.0)
+    """
+    X, Y = as_pair(X, Y, metric)
+    n = len(Y)
+    check.integer("n_neighbors", n_neighbors, 1, n - 1, f" for {n} points (a point is not its own neighbor)")
+    sources = sample_rows(n, sample, random_state)
+    if len(sources) * n > MAX_GEODESIC_PAIRS:
+        raise ValueError(
+            f"{len(sources):,} sources of {n:,} points make {len(sources) * n:,} pairs; they are limited to "
+            f"{MAX_GEODESIC_PAIRS:,}: take sample={MAX_GEODESIC_PAIRS // n}."
+        )
+    run = Run(random_state, n_jobs)
+    geodesics = geodesic_rows(X, sources, n_neighbors, metric, run)
+    in_y = distance_rows(Y)
+    distances = np.concatenate(
+        run.map(lambda lo, hi: in_y(sources[lo:hi]), run.ranges(len(sources), block_rows(n)), blas=True)
+    )
+    return geodesic_of(geodesics, distances, sources)
+
+
+def pair_columns(n: int, rows: IntArray, per_row: int, rng: np.random.Generator) -> IntArray:
+    """Return for each row different other points (m, per_row), or all of them (m, n - 1) if there are no more."""
+    if per_row >= n - 1:
+        columns = np.broadcast_to(np.arange(n - 1), (len(rows), n - 1))
+    else:
+        columns = np.array([rng.choice(n - 1, per_row, replace=False) for _ in rows])
+    return columns + (columns >= rows[:, None])
+
+
+def shepard_of(before: FloatArray, after: FloatArray, rows: IntArray, columns: IntArray) -> Shepard:
+    """Return Shepard's diagram of given pairs, lists of equal length."""
+    from scipy.stats import rankdata
+
+    _require_spread(before)
+    order, fitted = monotone_regression(before, after)
+    before, after = before[order], after[order]
+    return Shepard(
+        rows[order],
+        columns[order],
+        before,
+        after,
+        fitted,
+        correlation(before, after),
+        correlation(rankdata(before), rankdata(after)),
+        monotone_stress(after, fitted),
+    )
+
+
+def monotone_regression(before: FloatArray, after: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Return the order of pairs by (before, after), and the monotone values closest to ``after`` in this order.
+
+    Equal values before may get different values after (Kruskal's primary approach to ties).
+    """
+    from scipy.optimize import isotonic_regression
+
+    order = np.lexsort((after, before))
+    return order, isotonic_regression(after[order]).x
+
+
+def monotone_stress(after: FloatArray, fitted: FloatArray) -> float:
+    """Return Kruskal's stress-1 of distances around their monotone regression; 1 if all of them are 0."""
+    squares = float(after @ after)
+    return float(np.sqrt(np.sum((after - fitted) ** 2) / squares)) if squares > 0 else 1.0
+
+
+def geodesic_rows(X: Any, sources: IntArray, n_neighbors: int, metric: str, run: Run) -> FloatArray:
+    """Return geodesic distances (s, n) from the sources along the neighbor graph of X; infinite without a path."""
+    graph, _ = neighbor_graph(X, NeighborRule(n_neighbors, metric=metric).resolve(X.shape[0]), run)
+    return geodesic_lengths(symmetrize(graph), run, sources)[0]
+
+
+def geodesic_of(geodesics: FloatArray, distances: FloatArray, sources: IntArray) -> GeodesicCorrelation:
+    """Return the correlations of geodesic distances (s, n) with those in the embedding (s, n)."""
+    from scipy.stats import rankdata
+
+    n = geodesics.shape[1]
+    lengths = geodesics.astype(np.float64)
+    lengths[np.arange(len(sources)), sources] = np.inf  # a point and itself are no pair
+    known = np.isfinite(lengths)
+    _require_spread(lengths[known])
+    ranks = lengths.copy()
+    ranks[known] = rankdata(lengths[known])
+    after = np.zeros_like(ranks)
+    after[known] = rankdata(distances[known])
+    sums = correlation_sums(lengths, distances), correlation_sums(ranks, after)
+    pearson, spearman = (float(correlation_of_sums(part.sum(axis=0))) for part in sums)
+    errors = (jackknife_error(correlation_of_sums, part, n) for part in sums)
+    return GeodesicCorrelation(pearson, spearman, float(known.sum() / (len(sources) * (n - 1))), *errors)
+
+
+def _require_spread(lengths: FloatArray) -> None:
+    if not lengths.size or lengths.max() - lengths.min() <= EQUAL_SHARE * lengths.max():
+        raise ValueError(
+            f"The {lengths.size:,} distances in X are all equal, so there is nothing to correlate with; check X or "
+            "take more points."
+        )
+
+
+# Correlations from sums over rows, and standard errors of what is computed from such sums.
+
+EQUAL_SHARE = 1e-9
+"""Differences of distances, as a share of them, that count as none: those from products of columns have few digits."""
+
+
+def correlation(first: FloatArray, second: FloatArray) -> float:
+    """Return the correlation of two lists of numbers; 0 if the second is constant, NaN if the first is."""
+    return float(correlation_of_sums(correlation_sums(first[None], second[None])[0]))
+
+
+def correlation_sums(first: FloatArray, second: FloatArray, about: tuple[float, float] | None = None) -> FloatArray:
+    """Return per row (m, 6) the number of finite pairs of (m, n) values and their sums: x, y, xx, yy, xy.
+
+    The values are first moved by the two numbers ``about``, the means if None: correlations stay as they are and keep
+    their digits. Sums about the same numbers add up. Pairs whose first value is not finite are left out.
+    """
+    known = np.isfinite(first)
+    x, y = np.where(known, first, 0.0), np.where(known, second, 0.0)
+    if about is None:
+        count = max(1, np.count_nonzero(known))
+        about = float(x.sum() / count), float(y.sum() / count)
+    x, y = (np.where(known, values - center, 0.0) for values, center in zip((x, y), about, strict=True))
+    products = (np.einsum("ij,ij->i", a, b) for a, b in ((x, x), (y, y), (x, y)))
+    return np.stack([known.sum(axis=1).astype(np.float64), x.sum(axis=1), y.sum(axis=1), *products], axis=1)
+
+
+def correlation_of_sums(sums: FloatArray) -> FloatArray:
+    """Return the correlation (...) from the sums (..., 6) of `correlation_sums`, added over rows."""
+    count, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spread_x, spread_y = xx - x * x / count, yy - y * y / count
+        r = (xy - x * y / count) / np.sqrt(spread_x * spread_y)
+    # What rounding leaves of the variance of a constant is none.
+    rounding = 8 * np.finfo(np.float64).eps
+    r = np.where(spread_y <= rounding * yy, 0.0, r)
+    return np.clip(np.where(spread_x <= rounding * xx, np.nan, r), -1.0, 1.0)
+
+
+def jackknife_error(statistic: Callable[[FloatArray], FloatArray], sums: FloatArray, n: int) -> float:
+    r"""Return the standard error of a statistic of sums over m rows that were drawn from n without replacement.
+
+    .. math:: \sqrt{\Big(1 - \frac{m}{n}\Big) \frac{m - 1}{m} \sum_i (\theta_{(i)} - \bar\theta_{(\cdot)})^2}
+
+    with the statistic of all rows but i. 0 if all rows were taken, NaN of a single one.
+
+    Parameters
+    ----------
+    statistic : callable
+        Takes sums (..., s) and returns values (...).
+    sums : ndarray of shape (m, s)
+        The sums of each row.
+    n : int
+        The number of rows there are.
+
+    Notes
+    -----
+    References: efron1982
+    """
+    m = len(sums)
+    if m >= n:
+        return 0.0
+    if m < 2:
+        return float("nan")
+    values = statistic(sums.sum(axis=0) - sums)
+    return float(np.sqrt((1.0 - m / n) * (m - 1) / m * np.sum((values - values.mean()) ** 2)))

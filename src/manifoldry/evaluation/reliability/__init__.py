@@ -1,0 +1,1 @@
+"""Which points, clusters and pictures can be trusted: reliability, stability, null comparison, map continuity."""

@@ -1,0 +1,384 @@
+"""Whether the clusters of a picture are in the data, or what the method makes of data without any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from manifoldry._core import check
+from manifoldry._core.run import Run
+from manifoldry._core.values import FloatArray, IntArray, NeighborGraph
+from manifoldry._numerics.geometry.dimension import intrinsic_dimension
+from manifoldry.evaluation.reliability._picture_clusters import (
+    border_step,
+    cut,
+    join_noise,
+    leakage,
+    picture_clusters,
+    spread_dimension,
+)
+from manifoldry.evaluation.reliability._refitting import as_labels, as_rows, check_estimator, embed, shown
+from manifoldry.graph._operations import distinct_rows
+from manifoldry.graph._pairwise import as_points, block_rows
+from manifoldry.graph._search import NeighborRule, neighbor_graph
+
+N_LEAKAGE_NEIGHBORS = 10
+"""Neighbors in the data whose pairs are counted across a border: of 5, 10, 20 and 30, ten told digits and squares apart
+best, and clusters of 15 points can hold them."""
+
+MIN_NULL_CLUSTERS = 20
+"""Clusters of structureless pictures of one kind to compare with: below, a p-value could not reach 5 %. Where fewer are
+seen, the pictures are cut into pieces."""
+
+NULL_LEVEL = 0.05
+"""Share of the clusters of structureless pictures that may be as well separated as one that is called real."""
+
+NULL_QUANTILE_SDS = 1.645
+"""Standard deviations from the mean of a normal variable to its quantile of 5 %: the logarithm of the leakage of
+clusters of structureless data is about normal."""
+
+MIN_REAL_GAP = 2.5
+"""How many times less than that quantile a real cluster leaks. A picture has some thirty clusters, so one of them lies
+below the quantile anyway; in 210 pictures of structureless data the best of all lay 2.5 times below it in four."""
+
+MAX_SEGMENT_DIMENSION = 1.8
+"""Dimension along the graph up to which a cluster is a segment of a curve. Any cut through a curve separates few pairs,
+so few pairs do not show a gap. Of 88 segments of trees, random walks, spirals and helices that leaked little
+enough to be called real, 87 are below; of 281 clusters of Gaussians, digits, wines, cells and oils, 8."""
+
+MIN_CURVE_STEP = 2.5
+"""How many times longer than any step inside of a curve the shortest step out of it must be: gaps of that many
+neighbor distances do not occur by chance. At most 2.0 for those segments; 2.3 to 5.3 for moons."""
+
+COLUMNS_LEGEND = """\
+leaving: share of its neighbors in the data that are outside of the cluster; leakage: the same, over cutting it up;
+gap: how many times less it leaks than all but 5% of structureless clusters (real: 2.5 or more, and p at most 0.05);
+step: the shortest step out of a segment of a curve, over the longest inside (real: 2.5 or more)."""
+"""What the columns of the printed table are."""
+
+MIN_JUDGED_POINTS = 30
+"""Fewer points give no picture with clusters to judge."""
+
+
+@dataclass(frozen=True, repr=False)
+class NullComparison:
+    """The clusters of a picture compared with those of structureless data; ``print`` shows them as a table.
+
+    Parameters
+    ----------
+    embedding : ndarray of shape (n, p)
+        The picture that was judged.
+    labels : ndarray of shape (n,)
+        The cluster of each point, from 0; -1 if no clusters are seen.
+    sizes : ndarray of shape (n_clusters,)
+        Points of each cluster.
+    leaving : ndarray of shape (n_clusters,)
+        Share of the neighbors in the data that lie outside of the cluster.
+    leakage : ndarray of shape (n_clusters,)
+        Pairs of neighbors that the border of the cluster separates, over those that cutting it into quarters does.
+    p_values : ndarray of shape (n_clusters,)
+        Share of the clusters of structureless data that leak as little; the larger of the kinds of null data.
+    gaps : ndarray of shape (n_clusters,)
+        How many times less the cluster leaks than all but 5 % of those of structureless data.
+    steps : ndarray of shape (n_clusters,)
+        Of segments of curves: the shortest step out of the cluster over the longest that has to be taken inside. NaN
+        of clusters that are not curves, and of those that leak too much anyway.
+    verdicts : tuple of str
+        "real", "artifact" or "undecided" for each cluster.
+    null_leakage : dict of str to ndarray
+        The leakage of the clusters of structureless data, by its kind.
+    null_counts : dict of str to list of int
+        Number of clusters seen in each structureless picture, by its kind.
+    """
+
+    embedding: FloatArray
+    labels: IntArray
+    sizes: IntArray
+    leaving: FloatArray
+    leakage: FloatArray
+    p_values: FloatArray
+    gaps: FloatArray
+    steps: FloatArray
+    verdicts: tuple[str, ...]
+    null_leakage: Mapping[str, FloatArray]
+    null_counts: Mapping[str, list[int]]
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters judged."""
+        return len(self.sizes)
+
+    @property
+    def real(self) -> IntArray:
+        """The labels of the clusters that are called real."""
+        return np.flatnonzero([verdict == "real" for verdict in self.verdicts])
+
+    @property
+    def artifacts(self) -> IntArray:
+        """The labels of the clusters that are called artifacts."""
+        return np.flatnonzero([verdict == "artifact" for verdict in self.verdicts])
+
+    @property
+    def sentence(self) -> str:
+        """The verdict on the whole picture."""
+        usual = float(np.mean([count for counts in self.null_counts.values() for count in counts]))
+        there = f"Pictures of structureless data have {usual:.0f} clusters on average"
+        if not self.n_clusters:
+            return f"The picture shows no clusters. {there}."
+        n_real, n_artifacts = len(self.real), len(self.artifacts)
+        left = self.n_clusters - n_real - n_artifacts
+        artifacts = f"{n_artifacts} artifact{'s' * (n_artifacts != 1)}"
+        counted = f"Of {self.n_clusters} clusters: {n_real} real, {left} undecided, {artifacts}."
+        if n_artifacts > self.n_clusters / 2 and not n_real:
+            return f"{counted} {there}, and those are separated as well in the data: do not believe these."
+        return f"{counted} {there}."
+
+    def __repr__(self) -> str:
+        return self.sentence
+
+    def __str__(self) -> str:
+        """Return a line per cluster, the best separated first, and the sentence."""
+        lines = [f"{'cluster':>7}{'points':>8}{'leaving':>9}{'leakage':>9}{'p':>8}{'gap':>8}{'step':>7}  verdict"]
+        for i in np.argsort(self.leakage, kind="stable"):
+            figures = f"{self.leaving[i]:>9.3f}{self.leakage[i]:>9.3f}{self.p_values[i]:>8.3f}{self.gaps[i]:>8.2f}"
+            step = "" if np.isnan(self.steps[i]) else f"{self.steps[i]:.2f}"
+            lines.append(f"{i:>7}{self.sizes[i]:>8}{figures}{step:>7}  {self.verdicts[i]}")
+        return "\n".join([*lines, COLUMNS_LEGEND, self.sentence] if self.n_clusters else [self.sentence])
+
+
+def null_comparison(
+    estimator: Any,
+    X: Any,
+    *,
+    n_nulls: int = 2,
+    clusters: Any = "auto",
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> NullComparison:
+    r"""Tell which clusters of a picture are in the data, by the same method on data without structure.
+
+    The clusters seen in the picture are judged *in the data*, by their leakage: how many pairs of neighbors their
+    border separates, over how many are separated by cutting the cluster into quarters. A cluster with a gap around it
+    leaks little; an island that the method has cut out of something connected leaks as much as any cut. How little
+    chance and method achieve is measured on pictures of structureless data: ``n_nulls`` Gaussians with the covariance
+    of X, and as many uniform cubes of the dimension that X has locally. With q the 5 % quantile of the leakage of their
+    clusters (the smaller one of both kinds), a cluster is
+
+    - "real", if it leaks at least 2.5 times less than q, and p is at most 5 %; a segment of a curve, which can be cut
+      off anywhere at the cost of few pairs, must also be 2.5 times farther from the rest than its longest step inside;
+    - an "artifact", if p is above 5 %: it is separated no better than clusters of structureless data;
+    - "undecided" between the two.
+
+    Parameters
+    ----------
+    estimator : estimator with fit_transform
+        The method with its settings, of this library or any other in the style of scikit-learn. The ``embedding_`` of
+        one that is fitted on X is judged as it is; otherwise a clone is fitted.
+    X : array-like of shape (n, D)
+        The data, in the form in which the estimator takes it.
+    n_nulls : int
+        Number of structureless sets of each kind, each fitted once.
+    clusters : "auto" or array-like of shape (n,)
+        The clusters to judge; "auto" takes those seen in the picture (`picture_clusters`). Negative labels are noise,
+        which joins the nearest cluster; names are numbered in their order.
+    random_state : None, int, numpy Generator or RandomState
+        Seed of the structureless data, and of the fits if the estimator has none.
+    n_jobs : int, optional
+        Threads of the searches, None for all; the estimator has its own. The result does not depend on it.
+
+    Returns
+    -------
+    NullComparison
+        Verdicts, p-values and figures per cluster, and a sentence on the whole.
+
+    Notes
+    -----
+    Takes the time of 2 ``n_nulls`` fits (and one more of an estimator that is not fitted). Metrics other than the
+    Euclidean are compared with Gaussians only. That a cluster is real does not say that its parts are not, nor
+    that its place, size or shape in the picture mean anything. Branches in many dimensions whose noise is nearly as
+    wide as a branch is long have necks instead of gaps; their segments are often called real.
+
+    References: xia2024 (the idea of a null picture), campello2013
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manifoldry import TSNE
+    >>> square = np.random.default_rng(0).random((300, 2))
+    >>> found = null_comparison(TSNE(perplexity=5), square)
+    >>> len(found.real)
+    0
+    """
+    check_estimator(estimator)
+    n_nulls = check.integer("n_nulls", n_nulls, 1)
+    if issparse(X):
+        raise ValueError(
+            "Structureless data with the covariance of X is dense, and X is sparse; reduce it first, for example by "
+            "TruncatedSVD(50), and judge the picture of what it gives."
+        )
+    X = as_rows(X, MIN_JUDGED_POINTS)
+    given = None if isinstance(clusters, str) and clusters == "auto" else as_labels(clusters, len(X))
+    run = Run(random_state, n_jobs)
+    metric = estimator.get_params().get("metric") or "euclidean"
+    seed = int(run.rng("shown picture").integers(2**31 - 1))
+    Y = shown(estimator, X, seed)[0]
+    labels = picture_clusters(Y) if given is None else join_noise(Y, given)
+    if labels.max() < 1:
+        labels = np.full(len(X), -1)
+    kinds = NULL_KINDS if metric in ("euclidean", "minkowski", "l2") else NULL_KINDS[:1]
+    border = _Borders(metric, *distinct_rows(X), run)
+    found = {kind: _null_pictures(estimator, X, kind, n_nulls, labels, border) for kind in kinds}
+    null_leakage = {kind: leaks for kind, (leaks, _) in found.items()}
+    sizes = np.bincount(labels[labels >= 0])
+    leaks, leaving = border.of(X, Y)(labels) if len(sizes) else (np.zeros(0), np.zeros(0))
+    p_values, gaps = _against(leaks, null_leakage)
+    steps = border.steps(X, labels, np.flatnonzero((p_values <= NULL_LEVEL) & (gaps >= MIN_REAL_GAP)), len(sizes))
+    verdicts = tuple(map(_verdict, p_values, gaps, steps))
+    counts = {kind: counted for kind, (_, counted) in found.items()}
+    return NullComparison(Y, labels, sizes, leaving, leaks, p_values, gaps, steps, verdicts, null_leakage, counts)
+
+
+@dataclass(frozen=True)
+class _Borders:
+    """Where borders of clusters run among distinct rows: a copy is no neighbor that a border could separate."""
+
+    metric: Any
+    first: IntArray
+    inverse: IntArray
+    run: Run
+
+    def alike(self, Z: FloatArray) -> FloatArray:
+        """Return rows with as many copies as the data has, at the same places."""
+        return Z[self.first][self.inverse]
+
+    def of(self, X: FloatArray, Y: FloatArray) -> Callable[[IntArray], tuple[FloatArray, FloatArray]]:
+        """Return the leakage of clusters of one picture as a function of their labels."""
+        neighbors, places = self._lists(X).indices.reshape(len(self.first), -1), Y[self.first]
+        return lambda labels: leakage(neighbors, places, labels[self.first], int(labels.max()) + 1)
+
+    def steps(self, X: FloatArray, labels: IntArray, which: IntArray, count: int) -> FloatArray:
+        """Return the steps out of those of some clusters that are segments of curves; NaN of all others."""
+        steps = np.full(count, np.nan)
+        if len(which):
+            rows, lists, own = X[self.first], self._lists(X), labels[self.first]
+            for name in which:
+                if spread_dimension(lists, own == name, self.run) <= MAX_SEGMENT_DIMENSION:
+                    steps[name] = border_step(rows, lists, own == name, self.metric, self.run)
+        return steps
+
+    def _lists(self, X: FloatArray) -> NeighborGraph:
+        """Return the neighbors of each distinct row."""
+        k = min(N_LEAKAGE_NEIGHBORS, len(self.first) - 1)
+        return neighbor_graph(X[self.first], NeighborRule(k, metric=self.metric), self.run)[0]
+
+
+def _null_pictures(
+    estimator: Any, X: FloatArray, kind: str, n_nulls: int, labels: IntArray, border: _Borders
+) -> tuple[FloatArray, list[int]]:
+    """Return the leakage of the clusters of structureless pictures (of pieces where few are seen), and their number."""
+    pictures: list[tuple[FloatArray, Callable[[IntArray], tuple[FloatArray, FloatArray]]]] = []
+    leaks: list[float] = []
+    counts: list[int] = []
+    for i in range(n_nulls):
+        rng = border.run.rng(f"structureless {kind} {i}")
+        Z = border.alike(structureless(X, kind, rng))
+        seeded = {"random_state": int(rng.integers(2**31 - 1))} if "random_state" in estimator.get_params() else {}
+        Y = embed(estimator, Z, **seeded)
+        found = picture_clusters(Y)
+        counts.append(int(found.max()) + 1)
+        pictures.append((Y, border.of(Z, Y)))
+        if counts[-1] > 1:
+            leaks.extend(pictures[-1][1](found)[0])
+    usual = np.median(np.bincount(labels[labels >= 0])) if labels.max() >= 0 else len(X) / 4
+    depth = max(2, round(np.log2(len(X) / usual)))
+    while len(leaks) < MIN_NULL_CLUSTERS:
+        for Y, leaks_of in pictures:
+            leaks.extend(leaks_of(cut(Y, depth))[0])
+        depth += 1
+    return np.array(leaks), counts
+
+
+def _against(leaks: FloatArray, null_leakage: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
+    """Return p-values and gaps of clusters against those of structureless data, by the kind that favors them less."""
+    p_values, gaps = np.zeros(len(leaks)), np.full(len(leaks), np.inf)
+    for null in null_leakage.values():
+        as_low = np.searchsorted(np.sort(null), leaks, side="right")
+        p_values = np.maximum(p_values, (1 + as_low) / (1 + len(null)))
+        logs = np.log(null)
+        gaps = np.minimum(gaps, np.exp(logs.mean() - NULL_QUANTILE_SDS * logs.std()) / leaks)
+    return p_values, gaps
+
+
+def _verdict(p: float, gap: float, step: float) -> str:
+    if p > NULL_LEVEL:
+        return "artifact"
+    apart = np.isnan(step) or step >= MIN_CURVE_STEP
+    return "real" if gap >= MIN_REAL_GAP and apart else "undecided"
+
+
+# Data without structure that resembles given data: a Gaussian of its covariance, a uniform cube of its dimension.
+
+NULL_KINDS = ("gaussian", "uniform")
+
+DIMENSION_SLACK = 0.25
+"""By how much the measured dimension may fall short of that of the cube. Clusters leak less in fewer dimensions, so a
+noisy circle (1.6) is compared with a line, and a square (1.94, for its borders) with a square."""
+
+
+def structureless(X: Any, kind: str, rng: np.random.Generator) -> FloatArray:
+    r"""Return as many rows without structure as X has, of its mean and its covariance or total variance.
+
+    - "gaussian" has the mean and the covariance of X: :math:`\bar x + (X - \bar x)^\top w / \sqrt{n - 1}` with w
+      normal. It has no border, and often more dimensions than data that lies on a curved surface.
+    - "uniform" is a cube of as many dimensions as X has locally (`intrinsic_dimension`), turned at random into
+      the columns of X, with its mean and total variance. It has borders, corners, and the dimension of a surface.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, D)
+        The data.
+    kind : {"gaussian", "uniform"}
+        Which kind of data without structure.
+    rng : numpy Generator
+        Source of the rows.
+
+    Returns
+    -------
+    ndarray of shape (n, D)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(2000, 2)) * [3.0, 1.0]
+    >>> structureless(X, "gaussian", np.random.default_rng(1)).std(axis=0).round()
+    array([3., 1.])
+    """
+    X = as_points("X", X)
+    check.choice("kind", kind, NULL_KINDS)
+    mean = X.mean(axis=0)
+    centered = X - mean
+    if kind == "gaussian":
+        return mean + _gaussian(centered, rng)
+    n, width = X.shape
+    d = min(max(1, int(intrinsic_dimension(X).value + DIMENSION_SLACK)), width)
+    frame = np.linalg.qr(rng.normal(size=(width, d)))[0]
+    side = np.sqrt(12.0 * float(np.mean(np.square(centered).sum(axis=1))) / d)
+    return mean + side * (rng.random((n, d)) - 0.5) @ frame.T
+
+
+def _gaussian(centered: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return rows drawn from the Gaussian with the covariance of centered rows."""
+    n, width = centered.shape
+    if width <= n:
+        factor = np.linalg.qr(centered, mode="r") / np.sqrt(n - 1)
+        return rng.normal(size=(n, len(factor))) @ factor
+    rows = np.empty_like(centered)
+    step = block_rows(n)
+    for low in range(0, n, step):
+        weights = rng.normal(size=(min(step, n - low), n))
+        rows[low : low + step] = weights @ centered / np.sqrt(n - 1)
+    return rows

@@ -1,0 +1,1 @@
+"""Neighbor search, neighbor graphs, and geodesic distances along them."""

@@ -1,0 +1,153 @@
+"""Shortest paths on a graph in compressed rows.
+
+Both searches correct labels until none improves. That fixed point is unique and, addition being monotone in
+floating point, the same to the last bit as Dijkstra's; so it does not matter which of them, in which order or
+block, found it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from manifoldry._core.kernel import kernel
+
+_graph = "int64[::1], int32[::1], float64[::1]"
+
+
+@kernel(f"void({_graph}, float64[::1], float64, int32[::1], int32[::1], uint8[::1])")
+def near_far(indptr, indices, lengths, distance, width, near, far, state):  # type: ignore[no-untyped-def]
+    """Lower ``distance`` (finite at the starts, infinite elsewhere) to the shortest-path distances.
+
+    Points closer than a moving limit are worked off first, the others wait in ``far``; then the limit moves to
+    ``width`` beyond the nearest that waits. ``near``, ``far`` and ``state`` are work arrays of n entries.
+    """
+    idle, is_near, is_far = 0, 1, 2
+    n_near, n_far, limit = 0, 0, -np.inf
+    for v in range(len(indptr) - 1):
+        state[v] = idle
+        if distance[v] < np.inf:
+            state[v] = is_far
+            far[n_far] = v
+            n_far += 1
+    while n_far > 0:
+        lowest = np.inf
+        for i in range(n_far):
+            if state[far[i]] == is_far and distance[far[i]] < lowest:
+                lowest = distance[far[i]]
+        limit = lowest + width
+        waiting = 0
+        for i in range(n_far):
+            v = far[i]
+            if state[v] != is_far:
+                continue  # it came near meanwhile
+            if distance[v] <= limit:
+                state[v] = is_near
+                near[n_near] = v
+                n_near += 1
+            else:
+                far[waiting] = v
+                waiting += 1
+        n_far = waiting
+        while n_near > 0:
+            n_near -= 1
+            u = near[n_near]
+            state[u] = idle
+            reached = distance[u]
+            for e in range(indptr[u], indptr[u + 1]):
+                v = indices[e]
+                candidate = reached + lengths[e]
+                if candidate < distance[v]:
+                    distance[v] = candidate
+                    if candidate <= limit:
+                        if state[v] != is_near:
+                            state[v] = is_near
+                            near[n_near] = v
+                            n_near += 1
+                    elif state[v] == idle:
+                        state[v] = is_far
+                        far[n_far] = v
+                        n_far += 1
+
+
+@kernel(f"void({_graph}, int32[::1], float64[:, ::1], uint8[::1])")
+def relax_lanes(indptr, indices, lengths, order, distance, dirty):  # type: ignore[no-untyped-def]
+    """Lower ``distance`` (n, lanes), finite where ``dirty``, to the shortest-path distances of every lane.
+
+    The lanes are starts close to each other, so one ``order`` (by distance from one of them) nearly suits them
+    all: a few sweeps do, and each edge is read once for all lanes.
+    """
+    lanes = distance.shape[1]
+    busy = True
+    while busy:
+        busy = False
+        for u in order:
+            if dirty[u] == 0:
+                continue
+            dirty[u] = 0
+            busy = True
+            here = distance[u]
+            for e in range(indptr[u], indptr[u + 1]):
+                there = distance[indices[e]]
+                length = lengths[e]
+                better = False
+                for lane in range(lanes):
+                    candidate = here[lane] + length
+                    better |= candidate < there[lane]
+                    there[lane] = candidate if candidate < there[lane] else there[lane]
+                if better:
+                    dirty[indices[e]] = 1
+
+
+@kernel(
+    [f"void(float64[:, ::1], int64[::1], {real}[:, ::1], int64[::1])" for real in ("float64", "float32")],
+)
+def write_rows(distance, points, out, rows):  # type: ignore[no-untyped-def]
+    """Write ``out[rows[lane], points[v]] = distance[v, lane]``."""
+    for lane in range(len(rows)):
+        row = out[rows[lane]]
+        for v in range(len(points)):
+            row[points[v]] = distance[v, lane]
+
+
+@kernel("int64[::1](int64[::1], int32[::1], int64)")
+def compact_order(indptr, indices, size):  # type: ignore[no-untyped-def]
+    """Order the points so that runs of ``size`` are compact: each run is a ball grown next to earlier runs."""
+    n = len(indptr) - 1
+    order = np.empty(n, np.int64)
+    taken = np.zeros(n, np.bool_)
+    seen_by = np.full(n, -1, np.int64)
+    queue = np.empty(n, np.int64)
+    border = np.empty(n, np.int64)
+    on_border = np.zeros(n, np.bool_)
+    done, run, scan, first, last = 0, 0, 0, 0, 0
+    while done < n:
+        seed = -1
+        while first < last and seed < 0:
+            if not taken[border[first]]:
+                seed = border[first]
+            first += 1
+        while seed < 0:
+            if not taken[scan]:
+                seed = scan
+            scan += 1
+        queue[0], seen_by[seed] = seed, run
+        head, tail = 0, 1
+        while head < tail and head < size:
+            u = queue[head]
+            head += 1
+            taken[u] = True
+            order[done] = u
+            done += 1
+            for e in range(indptr[u], indptr[u + 1]):
+                v = indices[e]
+                if not taken[v] and seen_by[v] != run:
+                    seen_by[v] = run
+                    queue[tail] = v
+                    tail += 1
+        for i in range(head, tail):
+            if not on_border[queue[i]]:
+                on_border[queue[i]] = True
+                border[last] = queue[i]
+                last += 1
+        run += 1
+    return order

@@ -1,0 +1,304 @@
+"""Operations on the neighbor graph: symmetrization, components, bridges between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from manifoldry._core.csgraph import connected_components, minimum_spanning_tree
+from manifoldry._core.run import Run
+from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
+from manifoldry._core.warnings import DisconnectedWarning, remark, warn
+from manifoldry.graph._search import NeighborIndex, NeighborRule, neighbor_graph
+
+MAX_SMALL_COMPONENT = 64
+
+MAX_SMALL_SHARE = 0.01
+"""Share of the points up to which a component can be an accident of the neighbor search: 8 of 50,000 random points of
+a sheet whose 6 nearest neighbors are all among themselves."""
+
+MAX_GAP_RATIO = 3.0
+"""Distance to the rest, over the distances between neighbors there, up to which it is: 1.6 for those 8 points."""
+
+
+def symmetrize(graph: NeighborGraph, rule: str = "or") -> NeighborGraph:
+    """Return the undirected graph: pairs listed by either end ("or") or by both ("and", mutual neighbors).
+
+    Rows of the result are in the order of the indices.
+    """
+    if graph.symmetric:
+        return graph
+    one_way = graph.to_sparse()
+    tiny = np.finfo(graph.lengths.dtype).tiny
+    # Sparse algebra drops zeros; the smallest normal number stands for length 0 while it is at work.
+    one_way.data = np.maximum(graph.lengths, tiny)
+    other_way = one_way.T.tocsr()
+    both = csr_array(one_way.maximum(other_way) if rule == "or" else one_way.minimum(other_way))
+    both.sort_indices()
+    lengths = np.where(both.data <= tiny, 0.0, both.data)
+    return NeighborGraph(both.indptr.astype(np.int64), both.indices, lengths, symmetric=True)
+
+
+def components(graph: NeighborGraph) -> list[IntArray]:
+    """Return the members of each connected component, the largest first (ties: the one with the lower index)."""
+    n, labels = connected_components(graph.to_sparse(), directed=False)
+    order = np.argsort(labels, kind="stable")
+    groups = np.split(order, np.cumsum(np.bincount(labels, minlength=n))[:-1])
+    return sorted(groups, key=lambda members: (-len(members), members[0]))
+
+
+def label_pieces(labels: IntArray, graph: NeighborGraph) -> tuple[IntArray, IntArray]:
+    """Return the connected piece of its own label that each point is in (n,), and the label of each piece.
+
+    Two points are in the same piece if a path of the graph, in whichever direction its edges are listed, leads from
+    one to the other over points of their label alone. Pieces are numbered in the order of their first points; a label
+    is in as many pieces as it has entries in the second array.
+
+    Examples
+    --------
+    >>> from scipy.sparse import diags_array
+    >>> path = NeighborGraph.from_sparse(diags_array([1.0, 1.0, 1.0], offsets=1, shape=(4, 4)))
+    >>> pieces, owners = label_pieces(np.array([7, 5, 5, 7]), path)
+    >>> pieces.tolist(), owners.tolist()
+    ([0, 1, 1, 2], [7, 5, 7])
+    """
+    inside = graph.with_only(labels[graph.rows()] == labels[graph.indices])
+    count, pieces = connected_components(inside.to_sparse(), directed=False)
+    owners = np.empty(count, dtype=labels.dtype)
+    owners[pieces] = labels
+    return pieces.astype(np.int64), owners
+
+
+def closed_groups(graph: NeighborGraph) -> int:
+    """Return the number of strongly connected components that no edge leaves."""
+    count, label = connected_components(graph.to_sparse(), directed=True, connection="strong")
+    leaves = label[graph.rows()] != label[graph.indices]
+    return count - len(np.unique(label[graph.rows()[leaves]]))
+
+
+def local_scale(graph: NeighborGraph, n_neighbors: int | None = None) -> FloatArray:
+    """Return each point's mean distance to its ``n_neighbors`` nearest listed neighbors (all if None).
+
+    A point whose neighbors are all duplicates of it gets the smallest positive scale of the others.
+    """
+    rows = graph.rows()
+    order = np.lexsort((graph.lengths, rows))
+    lengths = graph.lengths[order]
+    if n_neighbors is not None:
+        rank = np.arange(len(lengths)) - graph.indptr[rows]
+        lengths = np.where(rank < n_neighbors, lengths, 0.0)
+    count = graph.degrees if n_neighbors is None else np.minimum(graph.degrees, n_neighbors)
+    scale = np.bincount(rows, lengths, minlength=graph.n_points) / np.maximum(count, 1)
+    smallest = scale[scale > 0].min(initial=np.inf)
+    return np.where(scale > 0, scale, smallest if np.isfinite(smallest) else 1.0)
+
+
+def join_small_components(graph: NeighborGraph, X: Array, run: Run) -> NeighborGraph:
+    """Return the symmetric graph with small components joined to the rest that is near, as accidents of the search.
+
+    Small are at most 64 points and a hundredth of all. Each gets an edge to the nearest point outside its component, if
+    that is at most three times as far as its own neighbors are on average.
+    """
+    most = min(MAX_SMALL_COMPONENT, int(MAX_SMALL_SHARE * graph.n_points))
+    largest, *others = components(graph)
+    small = [members for members in others if len(members) <= most]
+    if not small:
+        return graph
+    label = np.zeros(graph.n_points, dtype=np.int64)
+    for number, members in enumerate([largest, *others]):
+        label[members] = number
+    ask = np.concatenate(small)
+    # Of as many nearest points as a component has members (itself included) plus one, one lies outside.
+    engine = NeighborIndex(X, NeighborRule(1, search="exact"), run).engine
+    distances, indices = engine.nearest(X[ask], most + 1, run)
+    place = np.arange(len(ask)), np.argmax(label[indices] != label[ask][:, None], axis=1)
+    gap, outside = distances[place], indices[place]
+    near = gap <= MAX_GAP_RATIO * local_scale(graph)[outside]
+    edges = np.column_stack([np.minimum(ask, outside), np.maximum(ask, outside), gap])[near]
+    return with_edges(graph, np.unique(edges, axis=0))
+
+
+def rescaled(graph: NeighborGraph, scale: FloatArray) -> NeighborGraph:
+    """Return the graph with every length divided by the root of its ends' scales."""
+    lengths = graph.lengths / np.sqrt(scale[graph.rows()] * scale[graph.indices])
+    return NeighborGraph(graph.indptr, graph.indices, lengths, graph.symmetric)
+
+
+def bridge(
+    graph: NeighborGraph, X: Any, metric: Any, metric_params: dict[str, Any] | None = None
+) -> tuple[NeighborGraph, FloatArray]:
+    """Join the components by their shortest bridges, as in a minimum spanning tree of the components (Boruvka).
+
+    Returns the joined graph and the bridges as rows (i, j, length).
+    """
+    links, found = graph, np.empty((0, 3))
+    parts = components(graph)
+    while len(parts) > 1:
+        label = np.empty(graph.n_points, dtype=np.int64)
+        for number, members in enumerate(parts):
+            label[members] = number
+        reached = np.array(_nearest_outside(X, metric, metric_params, parts, label))
+        found = np.concatenate([found, _spanning(reached, label, len(parts))])
+        links = with_edges(graph, found)
+        parts = components(links)
+    return links, found[np.lexsort((found[:, 1], found[:, 0]))]
+
+
+def _spanning(edges: FloatArray, label: IntArray, n_parts: int) -> FloatArray:
+    """Return the edges (i, j, length), i < j, without those that close a cycle, which edges of equal length can."""
+    edges = np.column_stack([np.sort(edges[:, :2], axis=1), edges[:, 2]])
+    edges = edges[np.lexsort((edges[:, 1], edges[:, 0], edges[:, 2]))]
+    a, b = np.sort(label[edges[:, :2].astype(np.int64)], axis=1).T
+    _, first = np.unique(a * n_parts + b, return_index=True)
+    # Ranks stand for the lengths: all different, and never 0, which sparse algebra drops.
+    ranks = csr_array((first + 1.0, (a[first], b[first])), shape=(n_parts, n_parts))
+    return edges[np.sort(minimum_spanning_tree(ranks).data.astype(np.int64) - 1)]
+
+
+def with_edges(graph: NeighborGraph, edges: FloatArray) -> NeighborGraph:
+    """Return the graph with the ``edges``, rows (i, j, length) that it does not have, listed both ways."""
+    n = graph.n_points
+    i, j, d = edges[:, 0].astype(np.int64), edges[:, 1].astype(np.int64), edges[:, 2]
+    rows = np.concatenate([graph.rows(), i, j])
+    indices = np.concatenate([graph.indices, j, i])
+    order = np.lexsort((indices, rows))
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]).astype(np.int64)
+    lengths = np.concatenate([graph.lengths, d, d])[order]
+    return NeighborGraph(indptr, indices[order], lengths, symmetric=graph.symmetric)
+
+
+def _nearest_outside(
+    X: Any, metric: Any, metric_params: dict[str, Any] | None, parts: list[IntArray], label: IntArray
+) -> list[tuple[int, int, float]]:
+    """Return the shortest pair that leaves each component, except the largest, which the others reach."""
+    if isinstance(metric, str) and metric == "precomputed":
+        return [_smallest_entry(X, members) for members in parts[1:]]
+    rule, run = NeighborRule(1, None, metric, metric_params, "exact"), Run(0, 1)
+    pairs = []
+    small = [members for members in parts[1:] if len(members) <= MAX_SMALL_COMPONENT]
+    if small:
+        # Of as many nearest points as a component has members (itself included) plus one, one lies outside.
+        engine = NeighborIndex(X, rule, run).engine
+        ask = np.concatenate(small)
+        distances, indices = engine.nearest(X[ask], min(MAX_SMALL_COMPONENT + 1, X.shape[0]), run)
+        outside = label[indices] != label[ask][:, None]
+        first = np.argmax(outside, axis=1)
+        reach = distances[np.arange(len(ask)), first]
+        for ends in np.split(np.arange(len(ask)), np.cumsum([len(members) for members in small])[:-1]):
+            best = ends[np.argmin(reach[ends])]
+            pairs.append((int(ask[best]), int(indices[best, first[best]]), float(reach[best])))
+    for members in parts[1:]:
+        if len(members) > MAX_SMALL_COMPONENT:
+            rest = np.flatnonzero(label != label[members[0]])
+            distances, indices = NeighborIndex(X[rest], rule, run).engine.nearest(X[members], 1, run)
+            best = int(np.argmin(distances[:, 0]))
+            pairs.append((int(members[best]), int(rest[indices[best, 0]]), float(distances[best, 0])))
+    return pairs
+
+
+def _smallest_entry(D: FloatArray, members: IntArray) -> tuple[int, int, float]:
+    outside = np.setdiff1d(np.arange(len(D)), members)
+    block = D[np.ix_(members, outside)]
+    a, b = np.unravel_index(int(np.argmin(block)), block.shape)
+    return int(members[a]), int(outside[b]), float(block[a, b])
+
+
+# Lists of neighbors as the neighbor embeddings take them: every point has its own, and none is empty.
+
+
+def distinct_rows(X: Any) -> tuple[IntArray, IntArray]:
+    """Return the first occurrences of the distinct rows, ascending, and of each row the place of its own among them.
+
+    Examples
+    --------
+    >>> first, inverse = distinct_rows(np.array([[2.0], [1.0], [2.0]]))
+    >>> first.tolist(), inverse.tolist()
+    ([0, 1], [0, 1, 0])
+    """
+    if issparse(X):
+        X = csr_array(X, copy=True)
+        X.sum_duplicates()
+        X.eliminate_zeros()
+        keys = [X.indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in pairwise(X.indptr)]
+    else:
+        keys = [row.tobytes() for row in np.ascontiguousarray(X) + 0.0]  # -0.0 is 0.0
+    places: dict[bytes, int] = {}
+    inverse = np.array([places.setdefault(key, len(places)) for key in keys])
+    first = np.unique(inverse, return_index=True)[1]
+    return first, inverse
+
+
+def shared_places(Y: FloatArray, group: IntArray) -> FloatArray:
+    """Return coordinates (n, d) with the mean place of each group's points, numbered 0, 1, ..., for all of them.
+
+    Examples
+    --------
+    >>> shared_places(np.array([[2.0], [1.0], [4.0]]), np.array([0, 1, 0])).tolist()
+    [[3.0], [1.0], [3.0]]
+    """
+    sums = np.stack([np.bincount(group, column) for column in Y.T], axis=1)
+    shared: FloatArray = (sums / np.bincount(group)[:, None])[group]
+    return shared
+
+
+def list_neighbors(X: Any, rule: NeighborRule, run: Run) -> tuple[NeighborGraph, NeighborIndex]:
+    """Return each point's own list of neighbors, a given graph as it is, and the index for those of new points."""
+    if isinstance(X, NeighborGraph):
+        graph, index = X, NeighborIndex.of_graph(X.n_points)
+    else:
+        graph, index = neighbor_graph(X, rule.resolve(X.shape[0]), run)
+    isolated = np.flatnonzero(graph.degrees == 0)
+    if len(isolated):
+        raise ValueError(
+            f"The given graph leaves {len(isolated)} points without a neighbor (the first is {isolated[0]}), and "
+            "nothing says where they belong; add edges or leave those points out."
+        )
+    return graph, index
+
+
+# Graphs in several connected components: what may become of them, in one word, and the shortest bridges.
+
+MIN_SHARE_OUTSIDE = 0.05
+"""Share of the points outside the largest component from which on joined components are worth a warning: a few points
+at the ends of bridges hardly change a layout."""
+
+Policy = Literal["bridge", "apart", "largest", "raise"]
+"""Join the components by shortest bridges, embed them apart, keep the largest alone, or raise an error."""
+
+
+def connect(
+    graph: NeighborGraph,
+    X: Any,
+    parts: Sequence[IntArray],
+    metric: Any = "euclidean",
+    metric_params: dict[str, Any] | None = None,
+    advice: str = "raise n_neighbors or radius",
+) -> tuple[NeighborGraph, FloatArray]:
+    """Return the graph joined by shortest bridges between its components, and the bridges; warn if they matter."""
+    graph, bridges = bridge(graph, X, metric, metric_params)
+    share = 1 - len(parts[0]) / graph.n_points
+    joined = "a shortest edge" if len(bridges) == 1 else f"{len(bridges)} shortest edges"
+    sentence = (
+        f"The neighbor graph has {len(parts)} connected components, and {share:.{0 if share > 0.01 else 1}%} of the "
+        f"points are outside the largest; {joined} up to a length of {bridges[:, 2].max():.3g} "
+        f"{'joins' if len(bridges) == 1 else 'join'} them, and distances between components mean little: {advice}."
+    )
+    if share >= MIN_SHARE_OUTSIDE:
+        warn(sentence, DisconnectedWarning)
+    else:
+        remark(sentence)
+    return graph, bridges
+
+
+def raise_disconnected(parts: Sequence[IntArray], instead: Sequence[str], why: str = "") -> None:
+    """Refuse a graph in several components."""
+    sizes = ", ".join(str(len(part)) for part in parts[:5]) + (", ..." if len(parts) > 5 else "")
+    others = " or ".join(filter(None, [", ".join(map(repr, instead[:-1])), repr(instead[-1])]))
+    raise ValueError(
+        f"The neighbor graph has {len(parts)} components (of {sizes} points){why}; raise n_neighbors or radius, or set "
+        f"disconnected to {others}."
+    )

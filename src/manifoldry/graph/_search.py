@@ -1,0 +1,447 @@
+"""Neighbor search: the rule, a measured table that picks the engine, the graph of fitted points, and queries."""
+
+from __future__ import annotations
+
+import importlib.util
+import numbers
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from manifoldry._core import check
+from manifoldry._core.run import Run
+from manifoldry._core.values import Array, FloatArray, IntArray, NeighborGraph
+from manifoldry.graph._engines import Brute, CosineSearch, KDTree, Precomputed, PyNNDescent, unit_rows
+from manifoldry.graph._metrics import MappedSearch, row_map
+
+# The decision table. Measured on 2 cores, 16 neighbors, Gaussian rows (the hardest for trees):
+#   50,000 rows: tree 0.1 s (3 columns), 0.6 (6), 1.7 (8), 4.3 (10), 8.0 (12); brute 2.8 to 3.1 s
+#    5,000 rows: tree 0.01 s (3 columns), 0.04 (6), 0.07 (8), 0.12 (10);        brute 0.04 to 0.05 s
+MAX_TREE_COLUMNS = 8
+# scikit-learn's brute search takes about n^2 (1.2 + 0.02 columns) nanoseconds there (MNIST 70,000 rows: 10.7 s
+# with 50 columns, 86 s with 784); what it can do in a second or two is done exactly.
+MAX_EXACT_SECONDS = 1.5
+# Of very wide rows the exact distances to the candidates, which any approximate search ends with, cost as much as all
+# pairs do unless rows are many: 3,000 x 20,000, k = 10, 22 s of FAISS and 11 s of all pairs, one thread.
+MIN_WIDE_COLUMNS, WIDE_NANOSECONDS = 2_000, 10.0
+# NN-descent and FAISS, seconds of one thread, k = 15 and 70,000 rows unless said, at recall 0.99 unless said:
+#   MNIST, 50 columns: 1.6 and 2.9; k = 5 1.3 and 2.2, 30 2.6 and 4.0, 90 4.0 and 7.1, 150 6.7 and 11, 200 9.5 and 13
+#   MNIST, 784 columns: 3.8 and 8.8;  20,000 rows of 50: 0.35 and 0.55;  a million on a curved cube: 72 and 142
+#   50 clusters, 50 columns: 2.7 and 2.2;  100 clusters, a million rows of 50: 53 (recall 0.94) and 101
+#   one Gaussian, 10 columns: 1.3 and 3.6; 20 columns: 3.1 (0.93) and 19; 50 columns: 4 (0.62) and 27 (0.98)
+# Up to 10,000 rows both take no time, and FAISS needs no compilation.
+MIN_DESCENT_ROWS, MAX_DESCENT_NEIGHBORS = 10_000, 200
+MIN_DESCENT_RECALL = 0.985
+"""Data of so high intrinsic dimension that NN-descent finds less are left to FAISS, which searches whole cells."""
+DEFAULT_N_NEIGHBORS = 10
+
+
+@dataclass(frozen=True)
+class NeighborRule:
+    """Which points are neighbors: the nearest ``n_neighbors``, all within ``radius``, or both at once.
+
+    Parameters
+    ----------
+    n_neighbors : int, "auto" or None
+        Number of neighbors; "auto" is 10 (or n - 1 for fewer points) unless a radius is given, and all neighbors that
+        a given sparse graph lists.
+    radius : float, optional
+        Maximum distance. With a number of neighbors too: at most that many, none beyond.
+    metric, metric_params
+        As in scikit-learn, or "precomputed".
+    search : {"auto", "exact", "approximate"}
+        "auto" is exact wherever that takes about a second; approximate answers report their recall.
+    automatic : bool
+        Whether ``n_neighbors`` was "auto" before it was resolved.
+    """
+
+    n_neighbors: int | str | None = "auto"
+    radius: float | None = None
+    metric: Any = "euclidean"
+    metric_params: dict[str, Any] | None = None
+    search: str = "auto"
+    automatic: bool = False
+
+    def resolve(self, n_points: int, auto: int = DEFAULT_N_NEIGHBORS) -> NeighborRule:
+        """Return the rule with "auto" resolved for ``n_points``, or refuse it."""
+        check.choice("search", self.search, ("auto", "exact", "approximate"))
+        k = self.n_neighbors
+        everywhere = isinstance(self.radius, float) and self.radius == np.inf
+        if k == "auto":
+            k = None if self.radius is not None else min(auto, n_points - 1)
+        if k is None and everywhere:
+            k = n_points - 1
+        if k is None and self.radius is None:
+            raise ValueError("A neighborhood needs n_neighbors or radius; got None for both.")
+        if k is not None:
+            because = f" for {n_points} points (a point is not its own neighbor)"
+            k = check.integer("n_neighbors", k, 1, n_points - 1, because)
+        unbounded = self.radius is None or everywhere
+        radius = None if unbounded else check.number("radius", self.radius, 0.0, open_low=True)
+        return replace(self, n_neighbors=k, radius=radius, automatic=self.automatic or self.n_neighbors == "auto")
+
+    def at_least(self, n_neighbors: int, n_points: int) -> NeighborRule:
+        """Return the resolved rule with as many neighbors as a method needs, or as there are; a radius alone stays."""
+        if self.n_neighbors is None:
+            return self
+        return replace(self, n_neighbors=max(int(self.n_neighbors), min(n_neighbors, n_points - 1)))
+
+    def capped(self, n_points: int) -> NeighborRule:
+        """Return the resolved rule for a component that may have fewer points than neighbors asked for."""
+        k = self.n_neighbors
+        cap = min(int(k), n_points - 1) if isinstance(k, numbers.Integral) else k
+        return replace(self, n_neighbors=cap).resolve(n_points)
+
+
+class NeighborIndex:
+    """A search engine built over the fitted points: their graph, and the neighbors of new points among them.
+
+    ``X`` holds what the resolved rule's metric says: rows (n, D), square distances, or a sparse graph of lengths.
+    """
+
+    def __init__(self, X: Any, rule: NeighborRule, run: Run) -> None:
+        self.n_points = X.shape[0]
+        self.sparse = issparse(X)
+        self.engine: Any = _engine(X, rule, run)
+        if self.engine is None and rule.automatic:
+            rule = replace(rule, n_neighbors=_listed_by_all(X))
+        self.rule = rule
+
+    @classmethod
+    def of_graph(cls, n_points: int, n_neighbors: int | str | None = None) -> NeighborIndex:
+        """Return the index of a ready graph: new points bring their own edges, rows of a sparse matrix."""
+        index = cls.__new__(cls)
+        index.rule, index.n_points, index.engine = NeighborRule(n_neighbors, None, "precomputed"), n_points, None
+        index.sparse = True
+        return index
+
+    def _check_loaded(self) -> None:
+        """Refuse a rule that the number of points does not allow: compiled loops check no index."""
+        k, radius = self.rule.n_neighbors, self.rule.radius
+        engine = self.engine
+        while hasattr(engine, "engine"):  # of mapped rows
+            engine = engine.engine
+        if k is None:
+            counted = engine is None or (radius is not None and hasattr(engine, "within"))
+        else:
+            counted = type(k) is int and k >= 1 and (engine is None or k <= self.n_points)
+        if not counted or not (radius is None or (isinstance(radius, numbers.Real) and radius > 0)):
+            raise ValueError(f"{self.n_points} points have no {k} neighbors within {radius}.")
+
+    def graph(self, X: Any, run: Run) -> NeighborGraph:
+        """Return the directed graph of the fitted points: row i never lists i, duplicates are listed at 0."""
+        rule = self.rule
+        if self.engine is None:
+            graph = NeighborGraph.from_sparse(X)  # rows in ascending order of length
+            keep = graph.lengths <= (np.inf if rule.radius is None else rule.radius)
+            if rule.n_neighbors is not None:
+                keep &= np.arange(graph.n_edges) - graph.indptr[graph.rows()] < int(rule.n_neighbors)
+            return graph.with_only(keep)
+        if rule.n_neighbors is None:
+            rows, indices, distances = self.engine.within(X, rule.radius, run)
+            return NeighborGraph.from_pairs(rows, indices, distances, self.n_points)
+        indices, distances = self.others(X, np.arange(self.n_points), run)
+        if rule.radius is None:
+            return NeighborGraph.from_rows(indices, distances)
+        near = distances <= rule.radius
+        return NeighborGraph.from_pairs(np.nonzero(near)[0], indices[near], distances[near], self.n_points)
+
+    def others(self, X: Any, which: IntArray, run: Run) -> tuple[IntArray, FloatArray]:
+        """Return the nearest fitted points, themselves left out, of the fitted points ``which``, whose rows ``X`` are.
+
+        Indices and distances have shape (m, n_neighbors).
+        """
+        whole = len(which) == self.n_points
+        distances, indices = self.engine.nearest(X, int(self.rule.n_neighbors or 0) + 1, run, own=whole)
+        return _without_self(indices, distances, which)
+
+    def query(self, X: Any, run: Run) -> tuple[IntArray, FloatArray]:
+        """Return neighbors of new points: indices and distances of shape (m, width), padded with -1 and infinity.
+
+        A new point without neighbors inside the radius gets its nearest fitted point.
+        """
+        rule, m = self.rule, X.shape[0]
+        if self.engine is None:
+            if not issparse(X):
+                raise ValueError(
+                    "A method fitted on a graph needs the edges of new points to the fitted ones as a sparse "
+                    "matrix; got a dense array."
+                )
+            if X.shape[1] != self.n_points:
+                raise ValueError(
+                    f"A method fitted on a graph of {self.n_points} points needs one column for each of them; "
+                    f"got {X.shape[1]} columns."
+                )
+            graph = X.tocsr()
+            rows = np.repeat(np.arange(m), np.diff(graph.indptr))
+            order = np.lexsort((graph.indices, graph.data, rows))
+            found = _padded(rows, graph.indices[order], graph.data[order], m)
+            return found[0][:, : rule.n_neighbors], found[1][:, : rule.n_neighbors]
+        X = self._like_fitted(X)
+        if rule.n_neighbors is None:
+            rows, indices, distances = self.engine.within(X, rule.radius, run)
+            indices, distances = _padded(rows, indices, distances, m)
+        else:
+            distances, indices = self.engine.nearest(X, int(rule.n_neighbors), run)
+            far = ~(distances <= (np.inf if rule.radius is None else rule.radius))
+            indices, distances = np.where(far, -1, indices), np.where(far, np.inf, distances)
+        alone = np.flatnonzero((indices < 0).all(axis=1))
+        if len(alone):
+            near, which = self.engine.nearest(X[alone], 1, run)
+            indices[alone, 0], distances[alone, 0] = which[:, 0], near[:, 0]
+        return indices, distances
+
+    def narrowed(self, n_neighbors: int) -> NeighborIndex:
+        """Return the same index for queries of at most ``n_neighbors``."""
+        known = self.rule.n_neighbors
+        return self.widened(n_neighbors if known is None else min(n_neighbors, int(known)))
+
+    def widened(self, n_neighbors: int) -> NeighborIndex:
+        """Return the same index for queries of ``n_neighbors``."""
+        index = NeighborIndex.__new__(NeighborIndex)
+        index.n_points, index.sparse, index.engine = self.n_points, self.sparse, self.engine
+        index.rule = replace(self.rule, n_neighbors=n_neighbors)
+        return index
+
+    def part(self, rows: Any, members: IntArray, run: Run) -> NeighborIndex:
+        """Return the index of ``members`` alone, whose rows or distances are given; of a given graph without any."""
+        if rows is None:
+            return NeighborIndex.of_graph(len(members), self.rule.n_neighbors)
+        return NeighborIndex(rows, self.rule.capped(len(members)), run)
+
+    def by_metric(self) -> NeighborIndex:
+        """Return the index whose queries give distances, where those of this one give other lengths."""
+        return self
+
+    def remeasured(self, edges: FloatArray) -> FloatArray:
+        """Return edges between fitted points, rows (i, j, distance), with the lengths that the queries give."""
+        return edges
+
+    def nearest(self, X: Any, run: Run) -> IntArray:
+        """Return the nearest fitted point of each new one, whatever the rule."""
+        if self.engine is None:
+            indices, distances = self.query(X, run)
+            return indices[np.arange(len(indices)), np.argmin(distances, axis=1)]
+        return self.engine.nearest(self._like_fitted(X), 1, run)[1][:, 0]
+
+    def _like_fitted(self, X: Any) -> Any:
+        """Return new points dense or sparse as the fitted ones; a distance matrix stays dense."""
+        if issparse(X) == self.sparse or isinstance(self.engine, Precomputed):
+            return X
+        return csr_array(X) if self.sparse else X.toarray()
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """The engine and rule used, and the recall of an approximate search on a sample."""
+        notes: dict[str, Any] = {
+            "search": getattr(self.engine, "name", "given graph"),
+            "n_neighbors": self.rule.n_neighbors,
+            "radius": self.rule.radius,
+        }
+        if hasattr(self.engine, "recall"):
+            notes["search_recall"] = self.engine.recall
+        return notes
+
+
+Found = tuple[NeighborGraph, NeighborIndex]
+
+
+def _engine(X: Any, rule: NeighborRule, run: Run) -> Any:
+    """Choose the engine by the table above."""
+    n, columns = X.shape
+    if isinstance(rule.metric, str) and rule.metric == "precomputed":
+        return None if issparse(X) else Precomputed()
+    mapped = row_map(rule.metric, rule.metric_params, X)
+    if mapped is not None:
+        return MappedSearch(mapped, _engine(mapped(X), _euclidean(rule), run))
+    if rule.metric == "cosine" and not issparse(X) and X.any(axis=1).all():
+        return CosineSearch(_engine(unit_rows(X), _euclidean(rule), run))
+    if rule.metric == "euclidean" and not issparse(X) and columns <= MAX_TREE_COLUMNS:
+        return KDTree(X)
+    k = int(rule.n_neighbors or 0)
+    approximate_seconds = 1e-9 * WIDE_NANOSECONDS * n * k * columns if columns > MIN_WIDE_COLUMNS else 0.0
+    takes_long = rule.search == "auto" and exact_seconds(n, columns) > max(MAX_EXACT_SECONDS, approximate_seconds)
+    if rule.n_neighbors is None or not (takes_long or rule.search == "approximate"):
+        return Brute(X, rule.metric, rule.metric_params)
+    if rule.metric == "euclidean" and not issparse(X):
+        return _approximate(X, k, run)
+    if takes_long:
+        return Brute(X, rule.metric, rule.metric_params)
+    if importlib.util.find_spec("pynndescent") is None:
+        raise ValueError(
+            f"search='approximate' with metric {rule.metric!r} needs the package pynndescent; "
+            "install it or use search='exact'."
+        )
+    seed = int(run.rng("pynndescent").integers(2**31 - 1))
+    return PyNNDescent(X, rule.metric, rule.metric_params, k + 1, seed)
+
+
+def exact_seconds(n: int, columns: int) -> float:
+    """Return about how long comparing all pairs of rows takes, by the table above."""
+    return 1e-9 * n * n * (1.2 + 0.02 * columns)
+
+
+def _euclidean(rule: NeighborRule) -> NeighborRule:
+    return replace(rule, metric="euclidean", metric_params=None)
+
+
+def _approximate(X: Array, k: int, run: Run) -> Any:
+    """Return NN-descent where the table has it and its recall is high enough, else FAISS."""
+    from manifoldry.graph._faiss import FaissIVF
+
+    if len(X) > MIN_DESCENT_ROWS and k <= MAX_DESCENT_NEIGHBORS:
+        from manifoldry.graph._nndescent import NNDescent
+
+        engine = NNDescent(X, k, run)
+        if engine.recall >= MIN_DESCENT_RECALL:
+            return engine
+    return FaissIVF(X, k, run)
+
+
+def neighbor_graph(X: Any, rule: NeighborRule, run: Run) -> tuple[NeighborGraph, NeighborIndex]:
+    """Return the directed neighbor graph of ``X`` and the index that finds the neighbors of new points."""
+
+    def search(rule: NeighborRule) -> tuple[NeighborGraph, NeighborIndex]:
+        index = NeighborIndex(X, rule, run)
+        return index.graph(X, run), index
+
+    with run.stage("neighbors"):
+        return shared_or_new(X, rule, search)
+
+
+def _listed_by_all(graph: Any) -> int | None:
+    """Return the number of others that every row of a sparse graph lists, None if they are not equally many.
+
+    scikit-learn's KNeighborsTransformer lists k others of a fitted point and k + 1 of a new one, which has no self.
+    """
+    degrees = NeighborGraph.from_sparse(graph).degrees
+    return int(degrees[0]) if degrees[0] > 0 and (degrees == degrees[0]).all() else None
+
+
+def _without_self(indices: IntArray, distances: FloatArray, own: IntArray) -> tuple[IntArray, FloatArray]:
+    """Drop each row's own index; where it is missing, because of many duplicates, drop the last entry."""
+    n, width = indices.shape
+    keep = indices != own[:, None]
+    crowded = keep.all(axis=1)
+    keep[crowded, -1] = False
+    return indices[keep].reshape(n, width - 1), distances[keep].reshape(n, width - 1)
+
+
+def _padded(rows: IntArray, indices: IntArray, distances: FloatArray, m: int) -> tuple[IntArray, FloatArray]:
+    counts = np.bincount(rows, minlength=m)
+    width = max(1, int(counts.max(initial=0)))
+    places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    order = np.argsort(rows, kind="stable")
+    padded: Array = np.full((m, width), -1, dtype=np.int64)
+    lengths = np.full((m, width), np.inf)
+    padded[rows[order], places] = indices[order]
+    lengths[rows[order], places] = distances[order]
+    return padded, lengths
+
+
+# Neighbor searches shared by several fits: one search over the same points, cut to what each fit needs.
+
+
+@contextmanager
+def shared_neighbors(n_neighbors: int = 1) -> Iterator[None]:
+    """Let all fits inside find the neighbors of the same rows by one search.
+
+    Every fit gets the nearest of the widest list so far, and its own map for new points as without. The lists of an
+    exact search are the same as without sharing, up to the order of equal distances; those of an approximate search
+    are at least as good. Given graphs, radii and metrics with parameters are not shared. Threads that a program starts
+    inside do not take part.
+
+    Parameters
+    ----------
+    n_neighbors : int
+        Number of neighbors that the first search over any rows finds at least, so that a fit that needs more than an
+        earlier one does not search again.
+
+    Examples
+    --------
+    >>> from manifoldry import Isomap, LaplacianEigenmaps, datasets
+    >>> X = datasets.s_curve(200).X
+    >>> with shared_neighbors(n_neighbors=15):
+    ...     models = [Isomap(n_neighbors=8).fit(X), LaplacianEigenmaps(n_neighbors=15).fit(X)]
+    >>> [model.diagnostics_["n_neighbors"] for model in models]
+    [8, 15]
+    """
+    token = _current.set(_SharedSearches(n_neighbors))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+@contextmanager
+def known_neighbors(X: Any, found: Found) -> Iterator[None]:
+    """Let fits to the rows ``X`` inside take the neighbors and the index that were found for them."""
+    searches = _SharedSearches(1)
+    searches.done.append((X, found))
+    token = _current.set(searches)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def shared_or_new(X: Any, rule: NeighborRule, search: Callable[[NeighborRule], Found]) -> Found:
+    """Return the neighbor graph and index that ``rule`` asks for: by ``search``, or cut from one done before."""
+    shared = _current.get()
+    return search(rule) if shared is None or not _shareable(rule) else shared.find(X, rule, search)
+
+
+@dataclass
+class _SharedSearches:
+    """The searches done inside one `shared_neighbors`, the widest over each set of rows."""
+
+    n_neighbors: int
+
+    def __post_init__(self) -> None:
+        self.done: list[tuple[Any, Found]] = []
+
+    def find(self, X: Any, rule: NeighborRule, search: Callable[[NeighborRule], Found]) -> Found:
+        place = next((i for i, (rows, found) in enumerate(self.done) if _alike(rows, found[1].rule, X, rule)), None)
+        if place is None or _width(self.done[place][1][1].rule) < _width(rule):
+            wide = rule.at_least(self.n_neighbors, X.shape[0])
+            place = len(self.done) if place is None else place
+            self.done[place : place + 1] = [(X, search(wide))]
+        graph, index = self.done[place][1]
+        return _nearest_of(graph, _width(rule)), index.widened(_width(rule))
+
+
+_current: ContextVar[_SharedSearches | None] = ContextVar("shared_searches", default=None)
+
+
+def _shareable(rule: NeighborRule) -> bool:
+    return (
+        rule.n_neighbors is not None
+        and rule.radius is None
+        and rule.metric_params is None
+        and rule.metric != "precomputed"
+    )
+
+
+def _width(rule: NeighborRule) -> int:
+    return int(rule.n_neighbors or 0)
+
+
+def _alike(rows: Any, done: NeighborRule, X: Any, rule: NeighborRule) -> bool:
+    """Tell whether a search over ``rows`` serves for ``X``: entries are equal (each fit owns a copy), kinds too."""
+    if done.metric != rule.metric or done.search != rule.search or rows.shape != X.shape or rows.dtype != X.dtype:
+        return False
+    if issparse(rows) or issparse(X):
+        parts = ("indptr", "indices", "data")
+        return type(rows) is type(X) and all(np.array_equal(getattr(rows, p), getattr(X, p)) for p in parts)
+    return np.array_equal(rows, X)
+
+
+def _nearest_of(graph: NeighborGraph, k: int) -> NeighborGraph:
+    """Return the first k of the equally many neighbors that a search lists for every point, nearest first."""
+    width = graph.n_edges // graph.n_points
+    return NeighborGraph.from_rows(graph.indices.reshape(-1, width)[:, :k], graph.lengths.reshape(-1, width)[:, :k])

@@ -1,0 +1,1 @@
+"""The methods, by family; `_base` is the estimator contract."""

@@ -1,0 +1,196 @@
+"""What may come as a table of points: kinds of input are told apart here, and refused in the words of the user."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from manifoldry._core import check
+from manifoldry._core.arrays import on_host
+
+N_NAMES_SHOWN = 3
+"""Names of columns that an error lists: enough to find them."""
+
+
+TEXT_TYPES = ("String", "Categorical", "Enum")
+"""Types of polars for text, which all have to be encoded."""
+
+
+def as_table(X: Any, name: str = "X") -> Any:
+    """Return ``X`` as an array, data frame or sparse matrix that may hold one row of numbers per point, or refuse it.
+
+    Errors call it by ``name``. A masked array comes back without its mask if nothing is masked; frames and sparse
+    matrices come back as they are, tensors of other libraries as arrays (`arrays.on_host`).
+    """
+    table = _as_array(X, name)
+    if len(table.shape) != 2:
+        _refuse_shape(table, name)
+    kinds = _column_kinds(table, name)
+    if "c" in kinds.values():
+        raise ValueError(f"Complex data not supported: {name} must hold real numbers; pass real and imaginary columns.")
+    other = {column: kind for column, kind in kinds.items() if kind and kind in "USmM"}
+    if other:
+        what = "dates or times" if set(other.values()) <= {"m", "M"} else "text"
+        where = "" if None in other else f" in {_listed('column', list(other))}"
+        raise ValueError(f"{name} must hold numbers; got {what}{where}: encode or drop such columns.")
+    return table
+
+
+def owned(table: Any, X: Any) -> Any:
+    """Return validated rows in memory that nobody else writes to: a copy if ``table`` is the caller's own array ``X``.
+
+    A fitted model keeps its rows for new points, and must not follow what the caller does to ``X`` later. Arrays that
+    cannot be written to (files mapped for reading) are kept as they are.
+    """
+    if issparse(table):
+        return table.copy() if _is_lent(table.data, getattr(X, "data", None)) else table
+    return np.array(table, order="K") if _is_lent(table, X) else table
+
+
+def name_bad_entry(table: Any, error: Exception, name: str) -> Exception:
+    """Return the error for a table with an entry that is no number: what it is, and where."""
+    objects = np.empty((0, 0)) if issparse(table) else np.asarray(table, dtype=object)
+    places = (place for place, entry in np.ndenumerate(objects) if not _is_number(entry))
+    place = next(places, None)
+    if place is None:
+        return ValueError(f"{name} must hold numbers; {error}: encode or drop such columns.")
+    entry, where = objects[place], f"row {place[0]}, column {place[1]}"
+    kind = type(entry).__name__
+    if kind in ("NAType", "NaTType"):
+        return ValueError(f"{name} has a missing entry ({entry}) in {where}: drop or impute such rows.")
+    if isinstance(error, TypeError):
+        return TypeError(
+            f"{name} must hold numbers; an entry of this argument must be a number or a string of a number, and there "
+            f"is a {kind} in {where}: encode or drop such columns."
+        )
+    return ValueError(
+        f"{name} must hold numbers; got {str(entry)[:40]!r} ({kind}) in {where}: encode or drop such columns."
+    )
+
+
+def _as_array(X: Any, name: str) -> Any:
+    """Return what has rows and columns as it is, anything else as an array."""
+    X = _stacked(X, name) if isinstance(X, (list, tuple)) else on_host(X, name)
+    if isinstance(X, np.ma.MaskedArray):
+        check.unmasked(name, X)
+        return X.data
+    if hasattr(X, "shape") and (hasattr(X, "ndim") or _is_frame(X)) and not isinstance(X, type):
+        return X
+    scalar = isinstance(X, (str, bytes, dict, set, frozenset, type)) or callable(X)
+    if scalar or not (hasattr(X, "__array__") or hasattr(X, "__len__")):
+        raise _not_a_table(X, name)
+    return np.asarray(X)
+
+
+def _stacked(rows: Any, name: str) -> Any:
+    """Return a list of rows as an array."""
+    if any(issparse(row) for row in rows):
+        raise ValueError(f"{name} came as a list of sparse rows; stack them first: scipy.sparse.vstack({name}).")
+    lengths = sorted({len(row) for row in rows if hasattr(row, "__len__") and not isinstance(row, (str, dict))})
+    if len(lengths) > 1:
+        raise ValueError(
+            f"The rows of {name} have different lengths, from {lengths[0]} to {lengths[-1]} entries; the same columns "
+            "are needed in every row."
+        )
+    if any(isinstance(row, np.ma.MaskedArray) for row in rows):
+        return np.ma.stack(rows)
+    try:
+        return np.asarray(rows)
+    except ValueError:  # numpy's word for lists among the entries is an inhomogeneous shape
+        raise ValueError(
+            f"{name} must hold one number per row and column; got lists of different lengths in it."
+        ) from None
+
+
+def _not_a_table(X: Any, name: str) -> ValueError:
+    kind = "None" if X is None else f"a {type(X).__name__}"
+    advice = ""
+    if hasattr(X, "X"):
+        advice = ": pass its .X"
+    elif hasattr(X, "collect"):
+        advice = f": pass {name}.collect()"
+    elif isinstance(X, dict):
+        advice = f": pass pandas.DataFrame({name})"
+    elif hasattr(X, "__next__"):
+        advice = f": pass list({name})"
+    return ValueError(f"{name} must be a table of numbers, one row per point; got {kind}{advice}.")
+
+
+def _refuse_shape(table: Any, name: str) -> None:
+    names = getattr(getattr(table, "dtype", None), "names", None)
+    if names:
+        raise ValueError(
+            f"{name} must be two-dimensional, one row per point; got records of {_listed('', list(names))}: "
+            f"pass numpy.lib.recfunctions.structured_to_unstructured({name})."
+        )
+    if table.ndim == 0:
+        raise _not_a_table(table.item() if hasattr(table, "item") else table, name)
+    if isinstance(table, np.ndarray) and table.size and isinstance(table.flat[0], dict):
+        raise ValueError(
+            f"{name} must be a table of numbers; got a list of dictionaries: pass pandas.DataFrame({name})."
+        )
+    if table.ndim > 2:
+        raise ValueError(
+            f"{name} must be two-dimensional, one row per point; got shape {tuple(table.shape)}. "
+            f"Reshape your data with {name}.reshape({table.shape[0]}, -1), one image or tensor per row."
+        )
+    raise ValueError(
+        f"{name} must be two-dimensional, one row per point; got shape {tuple(table.shape)}. "
+        f"Reshape your data with {name}.reshape(-1, 1) for one column or {name}.reshape(1, -1) for one row."
+    )
+
+
+def _column_kinds(table: Any, name: str) -> dict[Any, str]:
+    """Return the kind of numbers in each column of a frame by its name; of anything else under None."""
+    if not _is_frame(table):
+        return {None: getattr(getattr(table, "dtype", None), "kind", "")}
+    labels, dtypes = list(table.columns), table.dtypes
+    repeated = [label for label, count in Counter(labels).items() if count > 1]
+    if repeated:
+        raise ValueError(f"{name} has several columns of the same name: {_listed('', repeated)}; rename or drop them.")
+    return {label: _kind(dtype) for label, dtype in zip(labels, dtypes, strict=True)}
+
+
+def _is_frame(table: Any) -> bool:
+    """Tell whether a table has columns of their own names and types, as those of pandas and polars do."""
+    return hasattr(table, "columns") and hasattr(table, "dtypes")
+
+
+def _kind(dtype: Any) -> str:
+    """Return numpy's letter for the kind of a column; polars's types have words instead."""
+    if hasattr(dtype, "is_temporal") and dtype.is_temporal():
+        return "M"
+    if str(dtype) in TEXT_TYPES:
+        return "U"
+    return str(getattr(dtype, "kind", ""))
+
+
+def _listed(noun: str, names: list[Any]) -> str:
+    shown = ", ".join(repr(name) for name in names[:N_NAMES_SHOWN])
+    more = f" and {len(names) - N_NAMES_SHOWN} more" if len(names) > N_NAMES_SHOWN else ""
+    return f"{noun}{'s' if noun and len(names) > 1 else ''} {shown}{more}".strip()
+
+
+def _is_number(entry: Any) -> bool:
+    """Tell whether an entry becomes a number; None becomes NaN, and is counted with those."""
+    if entry is None:
+        return True
+    try:
+        float(entry)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _is_lent(array: Any, X: Any) -> bool:
+    """Tell whether an array is, or is part of, memory that another can write to."""
+    if array is not X and array.flags.owndata:
+        return False
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return True
+        array = array.base
+    return False

@@ -1,0 +1,269 @@
+"""Generalized PCA: subspaces from the polynomials that vanish on the points, without a first guess."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import combinations_with_replacement
+from math import comb
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+
+from manifoldry._core.parameters import NonNegative, PositiveInt
+from manifoldry._core.registry import register
+from manifoldry._core.run import Run
+from manifoldry._core.values import FloatArray, IntArray
+from manifoldry._numerics.geometry.principal import descending_eigh
+from manifoldry.methods._base._clusterer import Clusterer, Clustering
+from manifoldry.methods._base._estimator import estimator
+from manifoldry.methods.clusters._alternation import Outcome, Problem, alternate, compact, to_clustering
+
+MAX_MONOMIALS = 2000
+"""Size of the Veronese map that is refused beyond: its eigenproblem takes seconds, and its polynomials follow noise."""
+CONSTANT_AXIS_TOL = 1e-10
+"""Share of the largest variance below which a direction counts as constant."""
+EXACT_SHARE = 1e-3
+"""Ratio of the two least values of polynomials up to which one of them vanishes, and the others do not."""
+
+
+@register(
+    family="subspaces",
+    problem="eigen",
+    papers=("vidal2005", "bradley2000"),
+    gives=("predict", "trace"),
+    keeps="squared distances to affine subspaces, from an algebraic start that needs no luck",
+    loses="connectedness, as VQPCA",
+    use_when="nearly noise-free points lie on two to four lines, planes or other flat pieces that cross",
+    fails_when="there is noise, or many clusters or dimensions: the polynomials have too many coefficients; use VQPCA",
+    cost="M = C(c + r + 1, c) monomials for c clusters of dimension r: O(n M^2 + M^3), refused beyond 2,000",
+    test_params={"n_clusters": 3, "n_components": 1, "n_neighbors": 6, "n_init": 3},
+)
+@estimator
+class GPCA(Clusterer):
+    r"""Generalized principal component analysis: c affine subspaces as the zeros of one polynomial of degree c.
+
+    .. math:: p(x) = \prod_{\ell=1}^c b_\ell^T x = c^T \nu(x) = 0, \qquad b_\ell \propto \nabla p(x)
+        \text{ at any } x \text{ of subspace } \ell .
+
+    Points are projected to r + 1 dimensions, where affine subspaces of dimension r are hyperplanes, and get a constant
+    coordinate; the coefficients c are the least eigenvector of the moments of the monomials :math:`\nu(x)` of degree c
+    (the Veronese map). Normals are gradients at c selected points. The division of the points by the nearest hyperplane
+    is where `VQPCA`'s alternation then begins, in all dimensions. Without noise, and with as many points in general
+    position as monomials, the division is right at once, whatever crosses whatever.
+
+    Parameters
+    ----------
+    n_clusters : int
+        Number of clusters; fewer result where fewer leave no error.
+    n_components : int
+        Dimension of the affine subspaces.
+    n_neighbors : int or "auto"
+        Number of neighbors in the graph that ``localized_`` refers to; "auto" is 10.
+    n_init : int
+        Number of projections tried, principal components and then random ones, of which the best is kept; one where the
+        points have no more than r + 1 dimensions.
+    max_iter, tol
+        As in `VQPCA`.
+    random_state, n_jobs, verbose, callback
+        Seed of the projections, number of threads (the result does not depend on it), progress; a callback can end the
+        projections early.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        The cluster of each point. ``predict`` returns the same if ``trace_.stop`` is ``CONVERGED`` with ``tol=0``.
+    n_clusters_, subspaces_, reconstruction_errors_, reconstruction_error_
+        As in `VQPCA`.
+    objective_, objectives_
+        Sum of the squared distances to the subspaces, for the projection that was kept and for all.
+    trace_ : Trace
+        The objective after every step of the alternation, of the projection that was kept.
+    localized_, n_nonlocalized_, graph_
+        As in `VQPCA`.
+    diagnostics_ : dict
+        Seconds and memory, ``monomials``, the ``vanishing`` ratio of the two least values of polynomials (0 without
+        noise), ``advice``.
+
+    Notes
+    -----
+    References: vidal2005; the alternation bradley2000.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manifoldry import GPCA
+    >>> t = np.linspace(-1, 1, 40)[:, None]
+    >>> lines = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 1.0]])
+    >>> model = GPCA(n_clusters=3, n_components=1).fit(np.concatenate([t * line for line in lines]))
+    >>> bool(model.reconstruction_error_ < 1e-20)
+    True
+    """
+
+    n_clusters: PositiveInt = field(default=2, kw_only=False)
+    n_init: PositiveInt = 10
+    max_iter: PositiveInt = 100
+    tol: NonNegative = 0.0
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        count = n_monomials(self.n_clusters, self.n_components + 2)
+        if count > min(n_points, MAX_MONOMIALS):
+            raise ValueError(
+                f"GPCA with n_clusters={self.n_clusters} and n_components={self.n_components} needs polynomials of "
+                f"{count} coefficients, as many points, and no more than {MAX_MONOMIALS}; got {n_points} points: lower "
+                "n_clusters or n_components, or use VQPCA."
+            )
+
+    def _cluster(self, X: FloatArray, run: Run) -> Clustering:
+        problem = Problem(compact(X), min(self.n_components, *X.shape), 0.0, None, self.max_iter, self.tol)
+        axes = _principal_coordinates(problem.X)
+        width = min(self.n_components + 1, axes.shape[1])
+        numbers = range(self.n_init if axes.shape[1] > width else 1)
+        with run.stage("clusters"), run.stoppable():
+            tasks = [(problem, axes, _projection(axes.shape[1], width, number, run)) for number in numbers]
+            done = [found for found in run.map(self._start, tasks, blas=True, stoppable=True) if found is not None]
+            done = done or [self._start(*tasks[0])]
+        objectives = np.array([outcome.objective for outcome, _ in done])
+        outcome, vanishing = done[int(np.argmin(objectives))]
+        found = to_clustering(X, self._rank(X), problem, outcome, objectives, None)
+        notes: dict[str, Any] = {"monomials": n_monomials(self.n_clusters, width + 1), "vanishing": vanishing}
+        return replace(found, notes={**notes, "remarks": _noise_remarks(vanishing)})
+
+    def _start(self, problem: Problem, axes: FloatArray, projection: FloatArray) -> tuple[Outcome, float]:
+        """Return what the alternation makes of the hyperplanes in one projection, and how far a polynomial vanishes."""
+        points = np.column_stack([np.ones(len(axes)), axes @ projection])
+        points /= np.sqrt(np.square(points).sum(axis=1, keepdims=True))
+        normals, values = hyperplanes(points, self.n_clusters)
+        nearest = np.argmin(np.abs(points @ normals.T), axis=1)
+        _, first, labels = np.unique(nearest, return_index=True, return_inverse=True)
+        vanishing = float(np.sqrt(values[0] / values[1])) if len(values) > 1 and values[1] > 0 else 0.0
+        return alternate(problem, first, labels), vanishing
+
+
+def _principal_coordinates(centered: FloatArray) -> FloatArray:
+    """Return the coordinates of points along the directions in which they vary, in units of their largest spread."""
+    values, vectors = descending_eigh(centered.T @ centered / len(centered))
+    kept = values > CONSTANT_AXIS_TOL * values[0]
+    return centered @ vectors[:, kept] / np.sqrt(values[0])
+
+
+def _projection(n_axes: int, width: int, number: int, run: Run) -> FloatArray:
+    """Return the leading axes (number 0), or random orthonormal directions (n_axes, width)."""
+    if number == 0:
+        return np.eye(n_axes, width)
+    return np.linalg.qr(run.rng(f"projection {number}").standard_normal((n_axes, width)))[0]
+
+
+def _noise_remarks(vanishing: float) -> tuple[str, ...]:
+    if vanishing <= EXACT_SHARE:
+        return ()
+    return (
+        f"No polynomial vanishes on the points: the least is {vanishing:.2g} of the next, by noise, other dimensions "
+        "or another number of clusters. The subspaces are those of VQPCA's alternation from this start; compare "
+        "with VQPCA, which has more starts.",
+    )
+
+
+# Polynomials that vanish on a union of hyperplanes, and the hyperplanes that their gradients give back.
+
+GRADIENT_SHARE = 1e-6
+"""Gradients below this share of the longest have no direction: the point lies on several hyperplanes."""
+SELECTION_SHIFT = 0.02
+"""Added to both parts of the quotient by which points are selected, so that rounding does not decide between them."""
+
+
+def n_monomials(degree: int, n_variables: int) -> int:
+    """Return the number of monomials of a degree: the dimension of the Veronese map."""
+    return comb(degree + n_variables - 1, degree)
+
+
+@dataclass(frozen=True)
+class Form:
+    """A homogeneous polynomial: coefficients (M,) of the monomials with ``exponents`` (M, n_variables)."""
+
+    coefficients: FloatArray
+    exponents: IntArray
+
+    def __call__(self, X: FloatArray) -> FloatArray:
+        """Return its values at points (n, n_variables)."""
+        values: FloatArray = monomials(X, self.exponents) @ self.coefficients
+        return values
+
+    def gradient(self, X: FloatArray) -> FloatArray:
+        """Return its gradients at points, shape (n, n_variables)."""
+        columns = []
+        for variable in range(self.exponents.shape[1]):
+            power = self.exponents[:, variable]
+            lowered = self.exponents.copy()
+            lowered[:, variable] = np.maximum(power - 1, 0)
+            columns.append(monomials(X, lowered) @ (self.coefficients * power))
+        return np.stack(columns, axis=1)
+
+
+def all_exponents(degree: int, n_variables: int) -> IntArray:
+    """Return the exponents of all monomials of a degree, shape (M, n_variables).
+
+    Examples
+    --------
+    >>> all_exponents(2, 2).tolist()
+    [[2, 0], [1, 1], [0, 2]]
+    """
+    found = np.zeros((n_monomials(degree, n_variables), n_variables), dtype=np.int64)
+    for row, factors in enumerate(combinations_with_replacement(range(n_variables), degree)):
+        np.add.at(found[row], list(factors), 1)
+    return found
+
+
+def monomials(X: FloatArray, exponents: IntArray) -> FloatArray:
+    """Return the monomials of points: the Veronese map (n, M)."""
+    powers = X[:, :, None] ** np.arange(int(exponents.max(initial=0)) + 1)
+    values = np.ones((len(X), len(exponents)))
+    for variable in range(X.shape[1]):
+        values *= powers[:, variable, exponents[:, variable]]
+    return values
+
+
+def vanishing_form(X: FloatArray, degree: int) -> tuple[Form, FloatArray]:
+    r"""Return the form of unit coefficients that is least on points, and the mean squares of all such (M,), ascending.
+
+    Points on c hyperplanes :math:`b_\ell^T x = 0` make :math:`\prod_\ell b_\ell^T x` vanish: with as many points in
+    general position as monomials the form is that product, and one mean square is 0.
+
+    References: vidal2005.
+    """
+    exponents = all_exponents(degree, X.shape[1])
+    V = monomials(X, exponents)
+    # Monomials as they come in the power of a sum have weights for which a rotation of the points changes no value.
+    scale = np.sqrt(np.array([_multinomial(row) for row in exponents]))
+    values, vectors = eigh((scale * V).T @ (scale * V) / len(X))
+    return Form(scale * vectors[:, 0], exponents), np.maximum(values, 0.0)
+
+
+def hyperplanes(X: FloatArray, n_planes: int) -> tuple[FloatArray, FloatArray]:
+    r"""Return unit normals (c, n_variables) of hyperplanes through points of unit length, and the values of forms.
+
+    The gradient of the vanishing form at a point of one hyperplane is its normal. Points are selected one by one: where
+    the form is least against its gradient, far from the hyperplanes that were found before.
+
+    References: vidal2005.
+    """
+    form, values = vanishing_form(X, n_planes)
+    gradients = form.gradient(X)
+    lengths = np.sqrt(np.square(gradients).sum(axis=1))
+    usable = lengths > GRADIENT_SHARE * lengths.max()
+    distances = np.where(usable, np.abs(form(X)) / np.where(usable, lengths, 1.0), np.inf)
+    normals, far = np.empty((n_planes, X.shape[1])), np.ones(len(X))
+    for plane in range(n_planes):
+        chosen = int(np.argmin((distances + SELECTION_SHIFT) / (far + SELECTION_SHIFT)))
+        normals[plane] = gradients[chosen] / lengths[chosen] if lengths[chosen] > 0 else np.eye(X.shape[1])[0]
+        far = far * np.abs(np.einsum("nd,d->n", X, normals[plane]))
+    return normals, values
+
+
+def _multinomial(powers: IntArray) -> float:
+    total, left = 1, int(powers.sum())
+    for power in powers.tolist():
+        total *= comb(left, power)
+        left -= power
+    return float(total)

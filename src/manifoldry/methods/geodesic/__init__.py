@@ -1,0 +1,1 @@
+"""Isomap and its variants: coordinates from shortest paths along the neighbor graph."""

@@ -1,0 +1,253 @@
+"""Variants of Isomap: by landmarks, conformal, and with a positive kernel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from manifoldry._core import check
+from manifoldry._core.parameters import ArrayLike, PositiveInt
+from manifoldry._core.registry import register
+from manifoldry._core.run import Run
+from manifoldry._core.values import Embedding
+from manifoldry._numerics.extension.geodesic import (
+    GeodesicNystrom,
+    embed_by_landmarks,
+    embed_by_scaling,
+    residual_variances,
+    suggest_n_components,
+)
+from manifoldry._numerics.geometry.isometry import with_path_error
+from manifoldry._numerics.scaling import additive_constant, classical_scaling
+from manifoldry.graph._geodesics import geodesic_lengths
+from manifoldry.graph._operations import local_scale, rescaled
+from manifoldry.graph._sample import Sample
+from manifoldry.methods._base import GraphEmbedder, estimator
+from manifoldry.methods._base._chunks import BlockFit
+
+_GIVES = ("transform", "inverse", "spectrum", "graph")
+_TEST_PARAMS = {"n_components": 2, "n_neighbors": 5}
+_FAILS = "short circuits (n_neighbors too large, noise), holes, closed or strongly curved surfaces"
+
+
+@register(
+    family="geodesic",
+    problem="eigen",
+    papers=("desilva2003", "desilva2004"),
+    gives=_GIVES,
+    keeps="geodesic distances to the landmarks",
+    loses="precision where no landmark is near; the insides of holes",
+    use_when="Isomap fits but there are more than 20,000 points",
+    fails_when=_FAILS,
+    cost="O(l n log n) time, l x n memory for l landmarks: to millions of points",
+    test_params={**_TEST_PARAMS, "n_landmarks": 12},
+)
+@estimator
+class LandmarkIsomap(GraphEmbedder):
+    r"""Landmark Isomap: classical scaling of the landmarks, all other points placed by their distances to them.
+
+    .. math:: y = \tfrac12 \Lambda^{-1/2} V^T (\overline{\delta} - \delta(x)) ,
+
+    with :math:`\delta(x)` the squared geodesic distances of a point to the landmarks and :math:`V, \Lambda` the
+    eigenpairs of the landmarks' own scaling. With all points as landmarks it is Isomap. No n x n matrix is
+    formed.
+
+    Parameters
+    ----------
+    n_components : int
+        Target dimension.
+    n_landmarks : int
+        Number of landmarks; a few dozen times ``n_components`` is plenty.
+    landmarks : array of int, optional
+        Indices of the landmarks; drawn at random by default.
+    n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
+        As in `Isomap`.
+    edge_lengths, remove_short_circuits
+        As in `Isomap`.
+    random_state, n_jobs, verbose, callback
+        As in `Isomap`.
+
+    Attributes
+    ----------
+    embedding_, spectrum_, graph_
+        As in `Isomap`; the spectrum is that of the landmarks.
+    diagnostics_ : dict
+        Also ``landmarks``, their indices.
+
+    Notes
+    -----
+    References: desilva2003, desilva2004.
+
+    Examples
+    --------
+    >>> from manifoldry import LandmarkIsomap, datasets
+    >>> roll = datasets.swiss_roll(2000)
+    >>> LandmarkIsomap(n_landmarks=100).fit_transform(roll.X).shape
+    (2000, 2)
+    """
+
+    n_landmarks: PositiveInt = 200
+    landmarks: ArrayLike | None = None
+
+    _invertible = _local_inverse = True
+
+    residual_variances = residual_variances
+    suggest_n_components = suggest_n_components
+
+    _blockwise = BlockFit(n_rows=50_000)
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        if self.landmarks is None:
+            check.integer("n_landmarks", self.n_landmarks, self.n_components + 1, None, " (n_components + 1)")
+            return
+        chosen = np.unique(np.asarray(self.landmarks))
+        enough = chosen.dtype.kind in "iu" and len(chosen) > self.n_components
+        if not (enough and chosen[0] >= 0 and chosen[-1] < n_points):
+            raise ValueError(
+                f"landmarks must be at least {self.n_components + 1} different indices below {n_points}; "
+                f"got {self.landmarks!r}."
+            )
+        if self.disconnected in ("apart", "largest"):
+            raise ValueError(
+                f"Given landmarks need one connected graph, which disconnected={self.disconnected!r} does not; "
+                "use 'bridge' or 'raise', or n_landmarks."
+            )
+
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        chosen = self.landmarks
+        if chosen is None:
+            n = sample.n_points
+            chosen = run.rng("landmarks").choice(n, min(self.n_landmarks, n), replace=False)
+        lengths, landmarks = geodesic_lengths(sample.graph, run, np.unique(chosen), at_least=n_components + 2)
+        embedding = embed_by_landmarks(sample.index, lengths, landmarks, n_components, run, graph=sample.graph)
+        return with_path_error(embedding, sample, run) if self.edge_lengths == "distance" else embedding
+
+
+@register(
+    family="geodesic",
+    problem="eigen",
+    papers=("desilva2003",),
+    gives=_GIVES,
+    keeps="angles: geodesic distances measured in units of the local spacing",
+    loses="sizes: dense regions are magnified, sparse ones shrunk",
+    use_when="the map from parameters to data stretches some regions more than others (a fishbowl)",
+    fails_when="sampling density that does not come from the stretching; otherwise as Isomap",
+    cost="as Isomap",
+    test_params=_TEST_PARAMS,
+)
+@estimator
+class ConformalIsomap(GraphEmbedder):
+    r"""Conformal Isomap: every edge is measured in units of the mean neighbor distances at its ends.
+
+    .. math:: w_{ij} = \frac{\|x_i - x_j\|}{\sqrt{M(i) M(j)}}, \qquad
+              M(i) = \frac1k \sum_{j \in N(i)} \|x_i - x_j\| ,
+
+    then as `Isomap`. Samples that are uniform in the parameters are recovered up to a similarity even where
+    the surface stretches them, as long as it keeps angles.
+
+    Parameters
+    ----------
+    n_components, n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
+        As in `Isomap`.
+    edge_lengths, remove_short_circuits
+        As in `Isomap`.
+    random_state, n_jobs, verbose, callback
+        As in `Isomap`.
+
+    Attributes
+    ----------
+    embedding_, spectrum_, graph_, diagnostics_
+        As in `Isomap`; the graph holds the rescaled lengths.
+
+    Notes
+    -----
+    References: desilva2003.
+
+    Examples
+    --------
+    >>> from manifoldry import ConformalIsomap, datasets
+    >>> ConformalIsomap(n_neighbors=12).fit_transform(datasets.fishbowl(500).X).shape
+    (500, 2)
+    """
+
+    _invertible = _local_inverse = True
+
+    residual_variances = residual_variances
+    suggest_n_components = suggest_n_components
+
+    _blockwise = BlockFit(n_rows=5_000)
+
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        k = sample.index.rule.n_neighbors
+        scale = local_scale(sample.graph, k if isinstance(k, int) else None)
+        graph = rescaled(sample.graph, scale)
+        lengths, sources = geodesic_lengths(graph, run, at_least=n_components + 2)
+        if len(sources) < graph.n_points:
+            return replace(embed_by_landmarks(sample.index, lengths, sources, n_components, run, scale), graph=graph)
+        scaling = classical_scaling(lengths, n_components, run, overwrite=True)
+        return embed_by_scaling(GeodesicNystrom(sample.index, graph, scaling, scale=scale), run)
+
+
+@register(
+    family="geodesic",
+    problem="eigen",
+    papers=("choi2007", "cailliez1983"),
+    gives=_GIVES,
+    keeps="geodesic distances plus one constant, as exact Euclidean distances",
+    loses="nothing to negative eigenvalues; the constant blurs small distances",
+    use_when="noise makes Isomap's kernel indefinite, or new points must be projected exactly",
+    fails_when="very large constants (strong short circuits): everything looks equally far",
+    cost="as Isomap, several eigenproblems and three n x n matrices: to about 10,000 points",
+    test_params=_TEST_PARAMS,
+)
+@estimator
+class KernelIsomap(GraphEmbedder):
+    r"""Kernel Isomap: the smallest constant that makes the geodesic kernel a Mercer kernel.
+
+    .. math:: \tilde K = -\tfrac12 H (D_G + c\,(11^T - I))^{(2)} H \succeq 0 ,
+
+    with the smallest c that does it. Kernel PCA with that kernel embeds the points and projects new ones exactly.
+
+    Parameters
+    ----------
+    n_components, n_neighbors, radius, metric, metric_params, search, symmetry, disconnected
+        As in `Isomap`.
+    edge_lengths, remove_short_circuits
+        As in `Isomap`.
+    random_state, n_jobs, verbose, callback
+        As in `Isomap`; a callback cannot shorten this fit.
+
+    Attributes
+    ----------
+    embedding_, spectrum_, graph_, diagnostics_
+        As in `Isomap`; ``diagnostics_["additive_constant"]`` is c.
+
+    Notes
+    -----
+    References: choi2007, cailliez1983.
+
+    Examples
+    --------
+    >>> from manifoldry import KernelIsomap, datasets
+    >>> model = KernelIsomap(n_neighbors=8).fit(datasets.s_curve(300).X)
+    >>> bool(model.diagnostics_["additive_constant"] > 0)
+    True
+    """
+
+    _invertible = _local_inverse = True
+
+    residual_variances = residual_variances
+    suggest_n_components = suggest_n_components
+
+    _blockwise = BlockFit(n_rows=5_000)
+
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        lengths, _ = geodesic_lengths(sample.graph, run, at_least=sample.n_points)
+        shift = additive_constant(lengths, run)
+        lengths[lengths > 0] += shift
+        scaling = classical_scaling(lengths, n_components, run, overwrite=True)
+        return embed_by_scaling(
+            GeodesicNystrom(sample.index, sample.graph, scaling, shift), run, additive_constant=shift
+        )

@@ -1,0 +1,1 @@
+"""Linear maps: principal components and their variants, factors, projections that keep neighborhoods."""

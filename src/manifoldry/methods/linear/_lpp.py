@@ -1,0 +1,256 @@
+"""Locality preserving projections: Laplacian eigenmaps among the linear maps of the points, or of a kernel's rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from scipy.sparse import issparse
+
+from manifoldry._core.parameters import Fraction, Positive, PositiveInt, PositiveShare
+from manifoldry._core.registry import register
+from manifoldry._core.run import Run
+from manifoldry._core.values import Embedding, FloatArray
+from manifoldry._numerics.eigen.linear_span import kernel_feature_rows, principal_span
+from manifoldry._numerics.extension.distances import FittedDistances
+from manifoldry._numerics.extension.kernel import Kernel, KernelFunction, KernelName, LocalPreimage
+from manifoldry._numerics.extension.linear import (
+    GramFeatures,
+    KernelFeatures,
+    announce_kernel,
+    embed_linearly,
+    feature_rows,
+)
+from manifoldry._numerics.geometry.affinity import bandwidth_notes, edge_affinity
+from manifoldry._numerics.geometry.laplacian import laplacian
+from manifoldry._numerics.geometry.neighborhoods import dense
+from manifoldry.graph._sample import Sample
+from manifoldry.methods._base import GraphEmbedder, estimator, fitted
+from manifoldry.methods._base._chunks import BlockFit
+
+_GIVES = ("transform", "inverse", "spectrum", "graph")
+
+
+@register(
+    family="linear",
+    problem="eigen",
+    papers=("he2003", "belkin2003", "deridder2003", "raducanu2012"),
+    gives=_GIVES,
+    keeps="neighbors: near points stay near under an explicit linear map",
+    loses="distances, and everything that no linear map can unfold",
+    use_when="new points come in a stream, or the coordinates must be readable as combinations of features",
+    fails_when="curved sheets; nearly as many features as points, when it overfits (set variance)",
+    cost="O(n m^2) time for m features, one copy of the data: to millions of points of few features",
+    test_params={"n_components": 2, "n_neighbors": 5},
+)
+@estimator
+class LPP(GraphEmbedder):
+    r"""Locality preserving projections: the linear maps that vary least along the edges of the neighbor graph.
+
+    .. math:: \min_A \tfrac12 \sum_{ij} w_{ij} \|A x_i - A x_j\|^2 , \qquad
+              X^T L X\, a = \lambda\, X^T D X\, a ,
+
+    with affinities :math:`w_{ij} = e^{-d_{ij}^2 / (2 s^2)}`, degrees D and Laplacian L = D - W. The data are first
+    centered at their mean weighted by the degrees; without that a mere shift of the data would make the first
+    direction a spurious, nearly constant one. Among all maps, not only linear ones, the same problem is Laplacian
+    eigenmaps, so the j-th eigenvalue is never below the (j + 1)-th of those.
+
+    Parameters
+    ----------
+    n_components : int
+        Target dimension.
+    n_neighbors : int or "auto"
+        Number of neighbors of each point; "auto" is 10, unless a radius is given.
+    radius : float, optional
+        Neighbors are all points within this distance; with ``n_neighbors`` too, at most that many of them.
+    weights : {"heat", "binary"}
+        Edge weights by the heat kernel, or all of them 1.
+    bandwidth : float or "auto"
+        s of the heat kernel; "auto" as in `LaplacianEigenmaps`.
+    variance : float
+        Share of the variance that a first PCA keeps; at 1 it drops only what is rounding. Columns beyond the rank
+        of the data are zero.
+    metric, metric_params
+        For the neighbors, as in scikit-learn; or "precomputed": ``X`` holds pairwise distances, and the map is one
+        of the Euclidean points that have them.
+    search, symmetry, disconnected
+        As in `Isomap`; with ``disconnected="apart"`` every component has a map of its own.
+    edge_lengths, remove_short_circuits, target_metric, target_weight
+        As in `Isomap`.
+    random_state, n_jobs, verbose, callback
+        As in `Isomap`.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Y with Y'DY = I and Y'LY = diag(eigenvalues).
+    components_ : ndarray of shape (n_components, n_features)
+        The map: ``transform(X)`` is ``(X - mean_) @ components_.T``.
+    mean_ : ndarray of shape (n_features,)
+        The mean weighted by the degrees.
+    spectrum_ : Spectrum
+        Eigenvalues, ascending; the vectors are the projected points.
+    graph_ : NeighborGraph
+        The graph whose edges are kept short.
+    diagnostics_ : dict
+        Seconds, memory, components, bridges, ``bandwidth`` and the ``rank`` of the data.
+
+    Notes
+    -----
+    References: he2003, belkin2003, deridder2003, raducanu2012.
+
+    Examples
+    --------
+    >>> from manifoldry import LPP, datasets
+    >>> model = LPP(n_components=2).fit(datasets.swiss_roll(500).X)
+    >>> model.components_.shape
+    (2, 3)
+    """
+
+    variance: PositiveShare = 1.0
+    weights: Literal["heat", "binary"] = "heat"
+    bandwidth: Positive | Literal["auto"] = "auto"
+    target_metric: Literal["categorical", "numeric"] = "categorical"
+    target_weight: Fraction = 0.0
+
+    components_: FloatArray = fitted()
+    mean_: FloatArray = fitted()
+
+    _invertible = True
+
+    _blockwise = BlockFit(n_rows=50_000)
+
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        affinity, s = edge_affinity(sample, self.weights, self.bandwidth)
+        span = principal_span(feature_rows(sample, run), run, weights=affinity.degrees, variance=self.variance)
+        spectrum, w = span.smallest_generalized(laplacian(affinity.matrix).matrix, n_components, run)
+        return embed_linearly(span, spectrum, w, n_components, **bandwidth_notes(s))
+
+
+@register(
+    family="linear",
+    problem="eigen",
+    papers=("he2003", "belkin2003"),
+    gives=_GIVES,
+    keeps="neighbors: near points stay near under a smooth map given by a kernel",
+    loses="distances",
+    use_when="Laplacian eigenmaps fit and new points need a smooth map, or data are given by a kernel",
+    fails_when="a kernel so narrow that it says nothing between the points",
+    cost="O(n^3) time and nine n x n matrices: to about 5,000 points",
+    test_params={"n_components": 2, "n_neighbors": 5},
+)
+@estimator
+class KernelLPP(GraphEmbedder):
+    r"""Kernel locality preserving projections: maps of least variation along the edges, linear in kernel rows.
+
+    .. math:: y(x) = \sum_i \alpha_i\, k(x, x_i) - b, \qquad K L K \alpha = \lambda\, K D K \alpha ,
+
+    solved in the range of the centered kernel, where it is `LPP` of the scores of kernel PCA; b makes the mean
+    weighted by degrees zero, which removes the constant solution. With the linear kernel it is LPP. If the kernel
+    matrix is invertible every function on the points is within reach, and the embedding is that of Laplacian
+    eigenmaps.
+
+    Parameters
+    ----------
+    n_components : int
+        Target dimension.
+    kernel : {"rbf", "poly", "linear", "sigmoid", "cosine", "precomputed"} or callable
+        As in `KernelPCA`, of points about their mean; "precomputed": ``X`` holds kernel values, in `transform` those of
+        new points to the fitted ones; or a function of two arrays of rows.
+    gamma, degree, coef0
+        As in `KernelPCA`.
+    n_neighbors, radius, weights, bandwidth, variance, search, symmetry, disconnected
+        As in `LPP`; a precomputed kernel needs one map, so no "apart" and no "largest".
+    edge_lengths, remove_short_circuits
+        As in `Isomap`.
+    metric, metric_params
+        For the neighbors, as in scikit-learn; or "precomputed": ``X`` holds distances, the kernel is taken of them.
+    random_state, n_jobs, verbose, callback
+        As in `Isomap`.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Y with Y'DY = I and Y'LY = diag(eigenvalues).
+    spectrum_ : Spectrum
+        Eigenvalues, ascending; the vectors are the projected points.
+    graph_, diagnostics_
+        As in `LPP`; ``rank`` is that of the kernel (eigenvalues above a millionth of the largest), and
+        ``gamma`` is the one used.
+
+    Notes
+    -----
+    `inverse_transform` is a regression of the fitted points on their coordinates, weighted towards the nearest.
+
+    References: he2003, belkin2003.
+
+    Examples
+    --------
+    >>> from manifoldry import KernelLPP, datasets
+    >>> model = KernelLPP(n_components=2).fit(datasets.s_curve(200).X)
+    >>> model.transform(datasets.s_curve(5, random_state=1).X).shape
+    (5, 2)
+    """
+
+    kernel: KernelName | KernelFunction = "rbf"
+    gamma: Positive | Literal["auto"] | None = "auto"
+    degree: PositiveInt = 3
+    coef0: float = 1.0
+    variance: PositiveShare = 1.0
+    weights: Literal["heat", "binary"] = "heat"
+    bandwidth: Positive | Literal["auto"] = "auto"
+
+    _invertible = True
+
+    _blockwise = BlockFit(n_rows=2_000)
+
+    @property
+    def _pairwise(self) -> bool:
+        return self.kernel == "precomputed" or super()._pairwise
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        if callable(self.kernel) and super()._pairwise:
+            raise ValueError("A kernel function needs points, and metric='precomputed' gives only their distances.")
+        if self.kernel == "precomputed" and self.disconnected in ("apart", "largest"):
+            raise ValueError(
+                f"A precomputed kernel needs one map for all points; got disconnected={self.disconnected!r}: "
+                "use 'bridge' or 'raise'."
+            )
+
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        if self.kernel != "precomputed":
+            return super()._embed(X, run)
+        norms = np.diagonal(X).astype(np.float64)
+        distances = np.sqrt(np.maximum(norms[:, None] + norms - (X + X.T), 0.0))
+        of_distances = type(self)(**{**self.get_params(), "kernel": "linear", "metric": "precomputed"})
+        embedding = of_distances._embed(distances, run)
+        projection: Any = embedding.extension
+        return replace(embedding, extension=replace(projection, features=GramFeatures(norms / 2)))
+
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        features = self._features(sample, run)
+        points = sample.X if features.distances.X is None else features.distances.X
+        rows = kernel_feature_rows(features(points, run), features, run)
+        affinity, s = edge_affinity(sample, self.weights, self.bandwidth)
+        span = principal_span(rows, run, weights=affinity.degrees, variance=self.variance)
+        spectrum, w = span.smallest_generalized(laplacian(affinity.matrix).matrix, n_components, run)
+        embedding = embed_linearly(span, spectrum, w, n_components, **bandwidth_notes(s), gamma=features.kernel.gamma)
+        if features.distances.X is None:
+            return embedding
+        return replace(embedding, inverse=LocalPreimage.of(embedding.coordinates, points))
+
+    def _features(self, sample: Sample, run: Run) -> KernelFeatures:
+        """Return the kernel features with an automatic gamma resolved."""
+        if sample.X is None or (sample.pairwise and issparse(sample.X)):
+            raise ValueError("A kernel needs points or all pairwise distances; got only a graph.")
+        announce_kernel(sample.n_points, run)
+        metric = "precomputed" if sample.pairwise else "euclidean"
+        distances = FittedDistances(None if sample.pairwise else dense(sample.X), metric)
+        lengths = distances(sample.X if sample.pairwise else distances.X, run)
+        gamma = self.gamma
+        if gamma is None or isinstance(gamma, str):
+            gamma = 0.5 / float(np.median(lengths[lengths > 0])) ** 2 if self.kernel == "rbf" else 1.0
+        kernel = Kernel(self.kernel, float(gamma), self.degree, self.coef0)
+        return KernelFeatures(distances, kernel, (lengths**2).mean(axis=0))

@@ -1,0 +1,344 @@
+"""Principal components, which scikit-learn already does well, wrapped so that they can be chosen and compared."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn import decomposition
+from sklearn.utils import gen_batches
+from sklearn.utils.extmath import svd_flip
+
+from manifoldry._core.registry import register
+from manifoldry._core.run import Run
+from manifoldry._core.threads import blas_threads_for, one_blas_thread
+from manifoldry._core.values import Array, FloatArray
+from manifoldry._numerics.geometry.principal import descending_eigh
+from manifoldry.data._chunked import BlockSample, RowBlocks, as_blocks
+from manifoldry.data._chunked.sampling import RowMoments, merged_moments, row_moments
+from manifoldry.methods._base._advice import N_CURVE_DIMENSIONS, variance_left_over
+from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._incremental import kept_moments
+from manifoldry.methods._base._input import as_table
+from manifoldry.methods._base._wrapped import Wrapped, WrappedSpectral
+
+
+@dataclass(frozen=True)
+class BatchUpdate:
+    """Updates scikit-learn's `IncrementalPCA` by the batches of a piece of rows; ``least`` rows are in the last."""
+
+    size: int
+    least: int
+
+    def __call__(self, model: Any, rows: Array) -> Any:
+        """Return an updated copy: a worker may hold the one that came."""
+        model = copy(model)
+        with one_blas_thread():
+            for batch in gen_batches(rows.shape[0], self.size, min_batch_size=self.least):
+                model.partial_fit(rows[batch].toarray() if issparse(rows) else np.array(rows[batch]), check_input=False)
+        return model
+
+
+_ONE_SEED = {"n_components": 2, "random_state": 0}
+
+
+@register(
+    family="linear",
+    problem="eigen",
+    papers=("pearson1901", "tipping1999"),
+    gives=("transform", "inverse", "spectrum"),
+    keeps="as much variance as a linear map can",
+    loses="everything curved; directions of small variance",
+    use_when="first look, noise reduction before another method, a baseline for all others",
+    fails_when="the data are curved, or a few outliers have most of the variance",
+    cost="O(n p min(n, p)), less for few components",
+    test_params=_ONE_SEED,
+    wrapped=True,
+)
+class PCA(WrappedSpectral, decomposition.PCA):
+    r"""Principal component analysis, scikit-learn's.
+
+    .. math:: \max_{W^T W = I} \operatorname{tr} W^T \Sigma W, \qquad y = W^T (x - \overline{x})
+
+    `score` and `score_samples` give the likelihood of probabilistic PCA: of new points under a Gaussian with
+    covariance :math:`W (\Lambda - s^2 I) W^T + s^2 I`, where :math:`s^2` is the mean of the variances left out.
+
+    Rows in blocks, of a stream or a Dask collection, are all taken account of: a pass adds up their covariance, in
+    double precision, and its eigenvectors are the components, whatever ``svd_solver`` says.
+
+    Parameters
+    ----------
+    n_components : int, float, "mle" or None
+        Target dimension, 2 by default as for all methods (scikit-learn keeps all). A number below 1 is the share of
+        variance to keep; None keeps all components.
+    whiten : bool
+        Divide the scores by their standard deviations.
+    svd_solver : {"auto", "full", "covariance_eigh", "arpack", "randomized"}
+        Algorithm of the decomposition.
+    copy, tol, iterated_power, n_oversamples, power_iteration_normalizer, random_state
+        As in scikit-learn, but ``random_state=0``; numpy Generators are taken, too.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        The scores; of rows in blocks those of the sample. After `partial_fit` there are neither these nor a spectrum,
+        as the rows are gone.
+    spectrum_ : Spectrum
+        Squared singular values of the centered data, with the normalized scores as vectors. Of rows in blocks values
+        and residuals are of all rows, and vectors have the entries of the sample only: they are shorter than 1.
+    components_, mean_, explained_variance_, noise_variance_
+        As in scikit-learn, with its other attributes.
+    diagnostics_ : dict
+        Seconds.
+
+    Notes
+    -----
+    References: pearson1901, tipping1999.
+
+    Examples
+    --------
+    >>> from manifoldry import PCA, datasets
+    >>> model = PCA(n_components=2).fit(datasets.s_curve(300).X)
+    >>> model.embedding_.shape, len(model.spectrum_)
+    ((300, 2), 2)
+    """
+
+    _blockwise = BlockFit("whole")
+
+    def _fit_whole(self, blocks: RowBlocks, sample: BlockSample, run: Run) -> None:
+        self._validate_params()
+        sample = replace(sample, rows=self._checked(sample.rows))
+        p = blocks.n_features
+        levels = (sample.n_rows // blocks.block_rows + 1).bit_length()
+        run.announce("scatter of all columns", 8 * p**2 * (levels + 3), "fit IncrementalPCA, or fewer columns")
+        with run.stage("scatter"):
+            moments = blocks.reduce(row_moments, merged_moments, run)
+        with run.stage("eigenvectors"), self._computing(), blas_threads_for(p):
+            values, vectors = descending_eigh(moments.scatter)
+            self._set_components(moments, values, vectors, blocks.dtype)
+            residuals = _gram_residuals(moments.scatter, vectors[:, : self.n_components_], values)
+        left_over = np.maximum(1.0 - np.cumsum(values[:N_CURVE_DIMENSIONS]) / values.sum(), 0.0)
+        self._keep_whole(sample, values, residuals, left_over, run)
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Update the components by a batch of rows: to those of all rows so far, exact but for rounding.
+
+        Count, mean and scatter of the rows (p x p numbers) are kept and merged, whatever ``svd_solver`` says.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n_new, n_features)
+            The rows to add; the first batch has as many rows as there are components, or more.
+        y : ignored
+            For pipelines.
+
+        Returns
+        -------
+        self : estimator
+            Without ``embedding_``, ``spectrum_`` and ``diagnostics_``: the rows are gone.
+        """
+        before = kept_moments(self)
+        self._validate_params()
+        rows = self._checked(X) if before is None else self._validated(X, reset=False)
+        dtype = rows.dtype if before is None else np.result_type(rows.dtype, self.mean_.dtype)
+        moments = row_moments(rows, 0, self._run())
+        moments = moments if before is None else merged_moments(before, moments)
+        with self._computing(), blas_threads_for(len(moments.mean)):
+            self._set_components(moments, *descending_eigh(moments.scatter), dtype)
+        for name in ("embedding_", "spectrum_", "diagnostics_"):
+            self.__dict__.pop(name, None)
+        self._moments, self._asked = moments, self.n_components
+        return self
+
+    def _checked(self, X: Any) -> Any:
+        self.__dict__.pop("_moments", None)  # of rows before this fit
+        return super()._checked(X)
+
+    def _set_components(self, moments: RowMoments, values: FloatArray, vectors: FloatArray, dtype: Any) -> None:
+        """Set scikit-learn's attributes by the eigenpairs of the scatter, as its own solver by covariance does."""
+        n, p = moments.count, len(values)
+        variances = values / (n - 1)
+        ratios = variances / (variances.sum() or 1.0)
+        k = self._n_kept(variances, ratios, n)
+        _, turned = svd_flip(None, vectors.T, u_based_decision=False)
+        self._fit_svd_solver = "covariance_eigh"
+        self.n_samples_, self.n_components_ = n, k
+        self.noise_variance_ = float(variances[k:].mean()) if k < min(n, p) else 0.0
+        self.mean_ = moments.mean.astype(dtype)
+        self.components_ = np.array(turned[:k], dtype=dtype, order="C")
+        self.explained_variance_ = variances[:k].astype(dtype)
+        self.explained_variance_ratio_ = ratios[:k].astype(dtype)
+        self.singular_values_ = np.sqrt(values[:k]).astype(dtype)
+
+    def _n_kept(self, variances: FloatArray, ratios: FloatArray, n: int) -> int:
+        """Return the number of components: as asked, of a share of the variance, or of largest likelihood."""
+        if self.n_components == "mle":
+            from sklearn.decomposition._pca import _infer_dimension  # the criterion of Minka, under no public name
+
+            return int(_infer_dimension(variances, n))
+        if self.n_components is None:
+            return min(n, len(variances))
+        if isinstance(self.n_components, numbers.Integral):
+            return int(self.n_components)
+        return min(int(np.searchsorted(np.cumsum(ratios), self.n_components, side="right")) + 1, len(variances))
+
+
+def _gram_residuals(scatter: FloatArray, vectors: FloatArray, values: FloatArray) -> FloatArray:
+    """Return the residuals of the pairs of the Gram matrix X X' that belong to pairs (w, v) of the scatter X'X.
+
+    The vector is X w / |X w|, so the residual is |X (X'X w - v w)| over the root of v.
+    """
+    values = values[: vectors.shape[1]]
+    away = scatter @ vectors - vectors * values
+    squares = np.maximum(np.einsum("pk,pk->k", away, scatter @ away), 0.0)
+    return np.sqrt(np.divide(squares, values, out=np.zeros_like(squares), where=values > 0))
+
+
+@register(
+    family="linear",
+    problem="eigen",
+    papers=("ross2008",),
+    gives=("transform", "inverse", "spectrum"),
+    keeps="as much variance as a linear map can, nearly",
+    loses="everything curved; a little precision at each batch",
+    use_when="PCA fits but the rows come in batches or do not fit into memory",
+    fails_when="the data are curved, or batches are smaller than the number of components",
+    cost="O(p k) memory beside one batch",
+    test_params={"n_components": 2},
+    wrapped=True,
+)
+class IncrementalPCA(WrappedSpectral, decomposition.IncrementalPCA):
+    r"""Principal components updated batch by batch, scikit-learn's.
+
+    A batch is decomposed together with the components found so far, scaled by their singular values. Exact
+    for one batch, and whenever nothing is cut off. Rows in blocks, of a stream or a Dask collection, are all taken, in
+    the same batches as those of an array and one after the other.
+
+    Parameters
+    ----------
+    n_components : int or None
+        Target dimension, 2 by default; None keeps all components.
+    whiten : bool
+        Divide the scores by their standard deviations.
+    batch_size : int, optional
+        Rows per batch; by default five times the number of columns.
+    copy
+        As in scikit-learn.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        The scores; of rows in blocks those of the sample. After `partial_fit` there are neither these nor a spectrum,
+        as the rows are gone.
+    spectrum_ : Spectrum
+        Squared singular values as updated; the residuals measure the error of the updates. Of rows in blocks vectors
+        have the entries of the sample only, and residuals are not known (NaN).
+    diagnostics_ : dict
+        Seconds.
+
+    Notes
+    -----
+    References: ross2008.
+
+    Examples
+    --------
+    >>> from manifoldry import IncrementalPCA, datasets
+    >>> IncrementalPCA(n_components=2, batch_size=50).fit_transform(datasets.s_curve(300).X).shape
+    (300, 2)
+    """
+
+    _blockwise = BlockFit("whole")
+
+    def _fit_whole(self, blocks: RowBlocks, sample: BlockSample, run: Run) -> None:
+        self._validate_params()
+        sample = replace(sample, rows=self._checked(sample.rows))
+        size = 5 * blocks.n_features if self.batch_size is None else self.batch_size
+        least, whole = self.n_components or 1, size * math.ceil(blocks.block_rows / size)
+        # The last batch is never smaller than the number of components, as in scikit-learn.
+        ends = [*range(whole, sample.n_rows - least + 1, whole), sample.n_rows]
+        fresh = decomposition.IncrementalPCA(self.n_components, whiten=self.whiten, batch_size=size)
+        with run.stage("batches"), self._computing():
+            made = blocks.fold(BatchUpdate(size, least), fresh, ends)
+        for name, value in vars(made).items():
+            if name.endswith("_"):
+                setattr(self, name, value)
+        self.batch_size_ = size
+        values = np.square(self.singular_values_.astype(np.float64))
+        self._keep_whole(sample, values, np.full(len(values), np.nan), variance_left_over(sample.rows), run)
+
+    def partial_fit(self, X: Any, y: Any = None, check_input: bool = True) -> Self:
+        """Update the components by a batch of rows."""
+        for name in ("embedding_", "spectrum_", "diagnostics_"):
+            self.__dict__.pop(name, None)
+        return super().partial_fit(X, y, check_input)
+
+
+@register(
+    family="linear",
+    problem="descent",
+    papers=("zou2006", "jenatton2009"),
+    gives=("transform", "inverse"),
+    keeps="variance, by directions that use few columns each",
+    loses="orthogonality, and some variance to sparseness",
+    use_when="components must be read: which columns make them",
+    fails_when="the structure is spread over all columns",
+    cost="a sparse regression per component and iteration",
+    test_params={**_ONE_SEED, "alpha": 0.1},
+    wrapped=True,
+)
+class SparsePCA(Wrapped, decomposition.SparsePCA):
+    r"""Principal components with few non-zero loadings, scikit-learn's.
+
+    .. math:: \min_{U, V} \tfrac12 \| X_c - U V \|_F^2 + \alpha \|V\|_1, \qquad \|u_k\| \le 1
+
+    Parameters
+    ----------
+    n_components : int or None
+        Target dimension, 2 by default; None keeps all components.
+    alpha : float
+        Weight of sparseness, in the unit of X.
+    ridge_alpha : float
+        Ridge of the regression that places points.
+    max_iter, tol, method, n_jobs, U_init, V_init, verbose, random_state
+        As in scikit-learn, but ``random_state=0``; numpy Generators are taken, too.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        The scores, by ridge regression on the components.
+    components_ : ndarray of shape (n_components, n_features)
+        The sparse directions.
+    diagnostics_ : dict
+        Seconds.
+
+    Notes
+    -----
+    The result depends on the unit of X; ``diagnostics_["advice"]`` says so for data that vary by less than 0.1 or more
+    than 10.
+
+    References: zou2006, jenatton2009.
+
+    Examples
+    --------
+    >>> from manifoldry import SparsePCA, datasets
+    >>> SparsePCA(n_components=2, random_state=0).fit_transform(datasets.s_curve(200).X).shape
+    (200, 2)
+    """
+
+    _blockwise = BlockFit(n_rows=100_000)
+    _unit_range = (0.1, 10.0)
+
+    def transform(self, X: Any) -> FloatArray:
+        """Place points by ridge regression on the components."""
+        if as_blocks(X) is not None:
+            return super().transform(X)
+        rows = as_table(X)
+        if rows.shape[:1] != (1,):
+            return super().transform(rows)
+        # scikit-learn returns one row without its axis; two rows keep it.
+        return super().transform(rows.iloc[[0, 0]] if hasattr(rows, "iloc") else rows[[0, 0]])[:1]

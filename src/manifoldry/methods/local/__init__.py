@@ -1,0 +1,1 @@
+"""Methods that keep the linear geometry of every neighborhood: LLE, LTSA and Hessian eigenmaps."""

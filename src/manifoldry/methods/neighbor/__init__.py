@@ -1,0 +1,1 @@
+"""Neighbor embeddings: SNE, t-SNE and UMAP."""

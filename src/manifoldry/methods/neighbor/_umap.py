@@ -1,0 +1,394 @@
+"""UMAP: a fuzzy simplicial set of neighborhoods, each in its own metric, and a layout that keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from manifoldry._core.parameters import Fraction, NonNegative, NonNegativeInt, Positive, PositiveInt
+from manifoldry._core.registry import register
+from manifoldry._core.run import Run
+from manifoldry._core.values import Array, Embedding, FloatArray, IntArray, NeighborGraph
+from manifoldry._numerics.descent.initialization import Init, check_init, rounded_layout
+from manifoldry._numerics.descent.leave_one_out import SampledLeftOut
+from manifoldry._numerics.descent.negative_sampling import (
+    DensityGoal,
+    LayoutParameters,
+    log_local_radii,
+    optimize_layout,
+    sampling_rates,
+)
+from manifoldry._numerics.geometry.fuzzy import (
+    N_FUZZY_NEIGHBORS,
+    find_ab_params,
+    fuzzy_simplicial_set,
+    intersect_labels,
+    intersect_targets,
+    mean_length,
+    membership_strengths,
+)
+from manifoldry._numerics.patches.start import find_start
+from manifoldry.graph._operations import distinct_rows, list_neighbors
+from manifoldry.graph._search import NeighborIndex, NeighborRule, neighbor_graph
+from manifoldry.methods._base._chunks import BlockFit
+from manifoldry.methods._base._embedder import Embedder, count_points
+from manifoldry.methods._base._estimator import estimator, fitted
+from manifoldry.methods._base._targets import known_classes, known_numbers
+
+FEW_POINTS, FEW_POINTS_EPOCHS, MANY_POINTS_EPOCHS = 10_000, 500, 200
+"""Up to so many points the first number of epochs, beyond the second."""
+LEARNING_RATE, SHAPED_LEARNING_RATE = 1.0, 0.25
+"""Learning rate, and that from a start with the shape of the data. From there a lower one ends at a lower objective (on
+a roll of 2,000 points 2.93, 2.80, 2.78, 2.76 with 1, 0.5, 0.25, 0.1: the highest bends it at random first), and half
+the epochs keep as many neighbors."""
+
+
+@register(
+    family="neighbor",
+    problem="descent",
+    papers=("mcinnes2018", "damrich2021", "narayan2021"),
+    gives=("transform", "inverse", "trace", "graph"),
+    keeps="who is a neighbor of whom, and more of the arrangement of clusters than t-SNE",
+    loses="distances, and densities unless densmap: a layout is drawn as if points lay evenly on the manifold",
+    use_when="clusters of many points are to be seen, or made ready for a clustering, quickly and with labels if any",
+    fails_when="distances, or densities without densmap, are read off the map, or neighborhoods are mostly noise",
+    cost="O(n k) an epoch, 200 to 500 epochs, after the neighbor search: to millions of points",
+    test_params={"n_components": 2, "n_neighbors": 5, "n_epochs": 200},
+)
+@estimator
+class UMAP(Embedder):
+    r"""Uniform manifold approximation and projection.
+
+    .. math:: \min_Y -\sum_{ij} w_{ij} \ln q_{ij} + (1 - w_{ij}) \ln (1 - q_{ij}), \qquad
+        w = A + A^T - A \circ A^T, \quad A_{ij} = e^{-\max(0, d_{ij} - \rho_i) / \sigma_i}, \quad
+        q_{ij} = \frac{1}{1 + a \|y_i - y_j\|^{2b}} ,
+
+    with :math:`\rho_i` the distance of i to its nearest neighbor and :math:`\sigma_i` such that over the k listed
+    neighbors :math:`\sum_j A_{ij} = \log_2 (k + 1)`. The descent samples edges in proportion to their weight, and a few
+    negative samples repel in place of all points.
+
+    Every point moves itself, among the others as they were half an epoch before, with random numbers of its own; so one
+    seed gives the same bits on any number of threads.
+
+    Parameters
+    ----------
+    n_components : int
+        Target dimension.
+    n_neighbors : int or "auto"
+        Number of neighbors, the point itself not counted; "auto" is 15, or n - 1 for fewer points, or what a given
+        graph lists; of a graph that lists more the shortest. (umap-learn counts the point itself and needs one more
+        for the same fuzzy set.)
+    min_dist : float
+        Distance in the layout up to which points count as neighbors; at most ``spread``.
+    spread : float
+        Scale of the layout: the distance over which membership decays.
+    a, b : float, optional
+        Parameters of the layout's kernel q, both or none; by default they follow from ``min_dist`` and ``spread``.
+    n_epochs : int, "auto" or None
+        Number of epochs; "auto" and None are 500, or 200 for more than 10,000 points; half from the start "ipa".
+    learning_rate : float or "auto"
+        Initial learning rate; it falls linearly to 0. "auto" is 1, or 0.25 from the start "ipa", which has its shape.
+    negative_sample_rate : int
+        Number of negative samples for each sample of an edge.
+    repulsion_strength : float
+        Factor of their repulsion.
+    set_op_mix_ratio : float
+        1 for the fuzzy union of the two ends' memberships, 0 for their intersection, between for a mixture.
+    local_connectivity : float
+        Number of neighbors with membership 1: :math:`\rho` is the distance to that nearest neighbor, linear in between.
+    densmap : bool
+        Whether local radii in the layout are to go with those in the data, as by densMAP: to the objective is added
+        :math:`-\lambda \sum_{ij} w_{ij}\, \mathrm{corr}(r^{data}, r)`, with :math:`r_i` the logarithms of the mean
+        squared distances along the edges, weighted by w in the data and by q in the layout. Neighbors are kept less
+        well, outliers are drawn far out, and new points are placed as without the term.
+    dens_lambda : float
+        The weight :math:`\lambda`; with 0 the layout is UMAP's, to the bit. Less (0.1 to 0.5) where outliers rule the
+        picture.
+    dens_frac : float
+        Share of the epochs, the last ones, with that term.
+    dens_var_shift : float
+        Added to the variance of the layout's log radii in the correlation, so that they are not all made equal.
+    target_metric : {"categorical", "numeric"}
+        What ``y`` holds, if it is given: classes, or numbers whose differences matter.
+    target_weight : float
+        Weight of the targets: 0 for (nearly) the points alone, 1 for the targets alone.
+    target_n_neighbors : int or "auto"
+        Number of neighbors among numeric targets; "auto" is ``n_neighbors``.
+    unique : bool
+        Whether equal rows are embedded once, at one place; ``graph_`` and ``affinity_matrix_`` are then those of the
+        distinct rows, in the order of their first occurrence, and of their targets the first counts.
+    init : {"auto", "ipa", "spectral", "pca", "random"} or array of shape (n_samples, n_components)
+        Initial layout: overlapping patches aligned in n_components dimensions, as by `IPA`, scaled to where the
+        objective is least; slow eigenvectors of the fuzzy set; principal components; random; or a given layout. All
+        but "ipa" are scaled to a width of 10, of a given layout the widest column: its shape counts, not its unit.
+        "auto" is "ipa" where patches of rows (dense, Euclidean metric, no targets) fit together as a flat surface of
+        n_components dimensions, which takes up to a second to find out, else "spectral".
+    random_state : int, Generator or None
+        Seed of the search, the initial layout and the negative samples.
+    metric, metric_params, search, n_jobs, verbose, callback
+        As in `TSNE`.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        The layout.
+    graph_ : NeighborGraph
+        Each point's list of neighbors.
+    affinity_matrix_ : csr_array of shape (n_samples, n_samples)
+        The fuzzy simplicial set w, intersected with the targets if any: ready for a clustering of precomputed
+        affinities.
+    a_, b_ : float
+        Parameters of the layout's kernel q.
+    rad_orig_, rad_emb_ : ndarray of shape (n_samples,)
+        With ``densmap``: log squared local radii of the points in the data, and in the layout by a fuzzy set of its own
+        neighbors, as umap-learn's.
+    trace_ : Trace
+        What the descent minimizes, at its start and end: estimated from random pairs.
+    diagnostics_ : dict
+        Seconds, memory, what "auto" chose (``init``, ``n_epochs``), the recall of an approximate search.
+
+    Notes
+    -----
+    References: mcinnes2018, damrich2021; the radii narayan2021.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from manifoldry import UMAP
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = UMAP().fit(X)
+    >>> model.embedding_.shape, model.affinity_matrix_.shape
+    ((150, 2), (150, 150))
+    >>> UMAP().fit(X, y).transform(X[:3]).shape
+    (3, 2)
+    """
+
+    n_neighbors: PositiveInt | Literal["auto"] = "auto"
+    min_dist: NonNegative = 0.1
+    spread: Positive = 1.0
+    metric: Any = "euclidean"
+    metric_params: dict[str, Any] | None = None
+    search: Literal["auto", "exact", "approximate"] = "auto"
+    init: Init = "auto"
+    n_epochs: NonNegativeInt | Literal["auto"] | None = "auto"
+    learning_rate: Positive | Literal["auto"] = "auto"
+    negative_sample_rate: NonNegativeInt = 5
+    repulsion_strength: NonNegative = 1.0
+    set_op_mix_ratio: Fraction = 1.0
+    local_connectivity: NonNegative = 1.0
+    target_metric: Literal["categorical", "numeric"] = "categorical"
+    target_weight: Fraction = 0.5
+    target_n_neighbors: PositiveInt | Literal["auto"] = "auto"
+    a: Positive | None = None
+    b: Positive | None = None
+    unique: bool = False
+    densmap: bool = False
+    dens_lambda: NonNegative = 2.0
+    dens_frac: Fraction = 0.3
+    dens_var_shift: Positive = 0.1
+
+    affinity_matrix_: csr_array = fitted()
+    a_: float = fitted()
+    b_: float = fitted()
+    rad_orig_: FloatArray = fitted()
+    rad_emb_: FloatArray = fitted()
+
+    _takes_graphs: ClassVar[bool] = True
+    _invertible: ClassVar[bool] = True
+    _local_inverse: ClassVar[bool] = True
+
+    _blockwise = BlockFit(n_rows=100_000)
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        self._rule(n_points)
+        if self.min_dist > self.spread:
+            raise ValueError(f"min_dist must be at most spread = {self.spread:g}; got {self.min_dist:g}.")
+        if (self.a is None) != (self.b is None):
+            raise ValueError(f"a and b belong together: give both or none; got a={self.a!r} and b={self.b!r}.")
+
+    def _rule(self, n_points: int) -> NeighborRule:
+        rule = NeighborRule(self.n_neighbors, None, self.metric, self.metric_params, self.search)
+        return rule.resolve(n_points, N_FUZZY_NEIGHBORS)
+
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        return self._embed_with(X, None, run)
+
+    def _embed_with(self, X: Any, y: Any, run: Run) -> Embedding:
+        check_init(self.init, X, self.n_components, self._pairwise)
+        if not self.unique or not self._has_rows(X):
+            return self._lay_out(X, y, self.init, run)
+        first, inverse = distinct_rows(X)
+        init = self.init if isinstance(self.init, str) else np.asarray(self.init)[first]
+        embedding = self._lay_out(X[first], None if y is None else np.asarray(y)[first], init, run)
+        spread = {
+            name: value[inverse] if name in ("rad_orig_", "rad_emb_") else value
+            for name, value in embedding.fitted.items()
+        }
+        return replace(embedding, coordinates=embedding.coordinates[inverse], fitted=spread)
+
+    def _lay_out(self, X: Any, y: Any, init: Any, run: Run) -> Embedding:
+        n = count_points(X)
+        graph, index = list_neighbors(X, self._rule(n), run)
+        with run.stage("affinities"):
+            fuzzy = fuzzy_simplicial_set(graph, run, self.local_connectivity, self.set_op_mix_ratio)
+            goal = self._density_goal(graph, fuzzy)
+            if y is not None:
+                fuzzy = self._intersected(fuzzy, y, run)
+        if y is not None and isinstance(init, str) and init == "auto":
+            init = "spectral"  # of the fuzzy set with the targets, which patches of the points do not know
+        start = find_start(init, X, fuzzy, self.n_components, run, metric=self.metric, otherwise="spectral")
+        parameters = self._layout_parameters(n, start.shaped)
+        stretched = not (start.shaped or start.kind == "given")
+        places = rounded_layout(start.places, stretched)
+        layout, trace = optimize_layout(places, fuzzy, parameters, run, rescale=start.shaped, density=goal)
+        return Embedding(
+            layout,
+            graph=graph,
+            trace=trace,
+            extension=UMAPPlacement.of(index, layout, parameters, self.local_connectivity, graph, run),
+            notes={**index.notes, "init": start.kind, "n_epochs": parameters.n_epochs},
+            fitted={
+                "affinity_matrix_": fuzzy,
+                "a_": parameters.a,
+                "b_": parameters.b,
+                **self._radii(goal, layout, run),
+            },
+        )
+
+    def _density_goal(self, graph: NeighborGraph, fuzzy: csr_array) -> DensityGoal | None:
+        """Return the log radii of the points, whatever their targets, and densMAP's parameters; None without it."""
+        if not self.densmap:
+            return None
+        return DensityGoal(log_local_radii(graph, fuzzy), self.dens_lambda, self.dens_frac, self.dens_var_shift)
+
+    def _radii(self, goal: DensityGoal | None, layout: FloatArray, run: Run) -> dict[str, FloatArray]:
+        if goal is None:
+            return {}
+        with run.stage("radii"):
+            rule = replace(self._rule(len(layout)), metric="euclidean", metric_params=None, search="exact")
+            graph, _ = neighbor_graph(layout.astype(np.float64), rule, run)
+            fuzzy = fuzzy_simplicial_set(graph, run, self.local_connectivity, self.set_op_mix_ratio)
+            return {"rad_orig_": goal.log_radii, "rad_emb_": log_local_radii(graph, fuzzy)}
+
+    def _layout_parameters(self, n_points: int, shaped: bool) -> LayoutParameters:
+        epochs = FEW_POINTS_EPOCHS if n_points <= FEW_POINTS else MANY_POINTS_EPOCHS
+        rate = SHAPED_LEARNING_RATE if shaped else LEARNING_RATE
+        epochs = epochs // 2 if shaped else epochs
+        kernel = find_ab_params(self.min_dist, self.spread)
+        if self.a is not None and self.b is not None:
+            kernel = float(self.a), float(self.b)
+        return LayoutParameters(
+            *kernel,
+            negative_sample_rate=self.negative_sample_rate,
+            repulsion_strength=self.repulsion_strength,
+            learning_rate=rate if self.learning_rate == "auto" else float(self.learning_rate),
+            n_epochs=epochs if self.n_epochs in ("auto", None) else int(self.n_epochs),
+        )
+
+    def _intersected(self, fuzzy: csr_array, y: Any, run: Run) -> csr_array:
+        """Return the intersection of the fuzzy set with the targets that are known, if any are."""
+        n = fuzzy.shape[0]
+        if self.target_metric == "categorical":
+            labels, known = known_classes(y, n)
+            return intersect_labels(fuzzy, labels, known, self.target_weight) if known.any() else fuzzy
+        targets, known = known_numbers(y, n)
+        if known.sum() < 2:
+            return fuzzy
+        k = self._rule(n).n_neighbors if self.target_n_neighbors == "auto" else self.target_n_neighbors
+        return intersect_targets(fuzzy, targets, known, self.target_weight, int(k or 1), run)
+
+
+# New points in UMAP's layout: each is moved by negative sampling among the fitted points, which stay.
+
+NEW_ROWS_PER_TASK = 512
+N_SWEEPS, LEARNING_RATE_SHARE = 30, 0.25
+"""Sweeps of a new point, and the share of the learning rate with which they begin."""
+MAX_SAMPLE_RATE = 10_000
+"""Negative samples per edge in a model file; 5 are usual, and with these a point takes about a second."""
+MAX_EXTENT = 1e15
+"""Coordinates of a loaded layout: the squares of their differences are finite in single precision."""
+
+
+@dataclass(frozen=True)
+class UMAPPlacement:
+    """A new point begins at the mean of its neighbors, weighted by membership, and moves as the fitted ones did.
+
+    The fitted points do not move, and random numbers are the same for every new one: the place of a point depends
+    neither on the others of its batch nor on its index among them. A new point that coincides with a fitted one takes
+    its place (mcinnes2018).
+
+    ``parameters`` are those of the layout, with the learning rate of new points; ``local_connectivity`` and ``mean``
+    those of the fitted points' `membership_strengths`. The nearest neighbor of a fitted point has membership 1, that of
+    a new point need not, so one less is taken. ``first_sweep`` is the number of the first sweep; each has its own seed.
+    """
+
+    index: NeighborIndex
+    layout: FloatArray
+    parameters: LayoutParameters
+    local_connectivity: float
+    mean: float
+    first_sweep: int
+    seeds: IntArray
+
+    @classmethod
+    def of(
+        cls,
+        index: NeighborIndex,
+        layout: FloatArray,
+        parameters: LayoutParameters,
+        local_connectivity: float,
+        graph: NeighborGraph,
+        run: Run,
+    ) -> UMAPPlacement:
+        """Return the placement in a finished layout of the points of ``graph``."""
+        rng = run.rng("new points")
+        parameters = replace(parameters, learning_rate=LEARNING_RATE_SHARE * parameters.learning_rate)
+        mean = mean_length(graph.indptr, graph.lengths)
+        first_sweep, seeds = int(rng.integers(2**32)), rng.integers(2**64, size=N_SWEEPS, dtype=np.uint64)
+        return cls(index, layout, parameters, local_connectivity, mean, first_sweep, seeds)
+
+    def _check_loaded(self) -> None:
+        """Refuse numbers for which compiled loops, which check no index, would read beyond their tables."""
+        tables = np.concatenate([np.ravel(table) for table in self.parameters.tables()])
+        extent = float(np.abs(self.layout).max(initial=0.0))
+        steps = (self.parameters.learning_rate, self.parameters.negative_sample_rate, self.mean)
+        counts = 0 <= self.first_sweep < 2**32 and self.parameters.negative_sample_rate <= MAX_SAMPLE_RATE
+        sound = counts and all(0 <= step < MAX_EXTENT for step in steps)
+        if not (sound and np.isfinite(tables).all() and extent < MAX_EXTENT):
+            raise ValueError("A layout of UMAP has finite places and parameters; got others.")
+
+    def __call__(self, X: Array, run: Run) -> FloatArray:
+        """Place new points."""
+        from manifoldry._numerics.kernels.umap_layout import place_rows
+
+        near, away = self.index.query(X, run)
+        order = np.argsort(away, axis=1, kind="stable")
+        near, away = np.take_along_axis(near, order, 1), np.take_along_axis(away, order, 1)
+        listed = np.isfinite(away)
+        indptr = np.concatenate([[0], np.cumsum(listed.sum(axis=1))])
+        certain = max(0.0, self.local_connectivity - 1.0)
+        weights = np.zeros(away.shape)
+        weights[listed] = membership_strengths(indptr, away[listed], run, certain, self.mean).values
+        where = self.layout[np.maximum(near, 0)]
+        placed = (np.einsum("ij,ijc->ic", weights, where) / weights.sum(axis=1)[:, None]).astype(np.float32)
+        rates = sampling_rates(weights[listed], np.repeat(weights.max(axis=1), listed.sum(axis=1)))
+        edges = indptr, near[listed].astype(np.int32), rates
+        p = self.parameters
+        how = p.tables(), p.negative_sample_rate, np.float32(p.learning_rate), np.uint32(self.first_sweep)
+        # Compiled for arrays that may be written, which those of a memory-mapped pickle may not.
+        layout, seeds = np.require(self.layout, requirements="W"), np.require(self.seeds, requirements="W")
+        run.map(
+            lambda lo, hi: place_rows(*edges, layout, placed, *how, seeds, lo, hi),
+            run.ranges(len(placed), NEW_ROWS_PER_TASK),
+        )
+        known = away[:, 0] == 0
+        placed[known] = self.layout[near[known, 0]]
+        return placed
+
+    def left_out(self, run: Run) -> SampledLeftOut:
+        """Return the loss of a fitted point left out of the frozen layout."""
+        return SampledLeftOut.of(self.layout, self.parameters, run)

@@ -1,0 +1,1 @@
+"""Neural networks: autoencoders and parametric neighbor embeddings."""

@@ -1,0 +1,303 @@
+"""Parametric UMAP: a net from rows to places, trained by UMAP's loss."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from manifoldry._core.parameters import NonNegative, NonNegativeInt, Positive, PositiveInt
+from manifoldry._core.registry import register
+from manifoldry._core.run import Run
+from manifoldry._core.values import FloatArray
+from manifoldry._numerics.descent.divergence import (
+    TSNE_INITIAL_STD,
+    ExaggerationSchedule,
+    JointDivergence,
+    minimize_divergence,
+)
+from manifoldry._numerics.descent.initialization import rounded_layout
+from manifoldry._numerics.descent.negative_sampling import LayoutParameters, optimize_layout
+from manifoldry._numerics.geometry.entropic import (
+    NEIGHBORS_PER_PERPLEXITY,
+    check_list_length,
+    conditional_probabilities,
+    negative_entropy,
+    resolve_perplexities,
+)
+from manifoldry._numerics.geometry.fuzzy import N_FUZZY_NEIGHBORS, find_ab_params, fuzzy_simplicial_set
+from manifoldry._numerics.patches.start import find_start
+from manifoldry._numerics.repulsion import LayoutKernel, choose_repulsion
+from manifoldry.graph._operations import list_neighbors
+from manifoldry.graph._search import NeighborRule
+from manifoldry.methods._base._estimator import estimator, fitted
+from manifoldry.methods.networks._network import NetworkInputs
+from manifoldry.methods.networks._parametric import (
+    DivergenceLoss,
+    EncoderProblem,
+    FuzzyCrossEntropy,
+    ParametricEmbedding,
+)
+
+TARGET_EPOCHS, SHAPED_TARGET_EPOCHS, SHAPED_TARGET_RATE = 200, 100, 0.25
+"""Epochs of the layout that the net learns first, and those and the learning rate from a start that has its shape; as
+those of `UMAP` for many points: the net does not follow the last details anyway."""
+
+
+@register(
+    family="neighbor",
+    problem="descent",
+    papers=("sainburg2021", "mcinnes2018", "carreira2015", "bishop1995", "kingma2015"),
+    gives=("transform", "inverse", "trace", "graph"),
+    keeps="who is a neighbor of whom, as UMAP does, as far as a smooth map of the features can",
+    loses="distances and densities, as UMAP, and clusters that no smooth map tells apart",
+    use_when="a stream of rows is to be placed by a small map that needs none of the fitted rows",
+    fails_when="rows are few: the net learns them by heart, and UMAP.transform places new ones better",
+    cost="that of UMAP and O(n p w) an epoch, w the width of the hidden layers; new rows O(p w) each",
+    test_params={"n_components": 2, "n_neighbors": 5, "hidden_layer_sizes": (8,), "n_epochs": 12},
+)
+@estimator
+class ParametricUMAP(ParametricEmbedding):
+    r"""UMAP by an encoder: the places are the values of a net, :math:`y_i = f(x_i)`, whose weights are sought.
+
+    .. math:: \min_f -\sum_{ij} w_{ij} \ln q_{ij} + (1 - w_{ij}) \ln (1 - q_{ij}), \qquad
+        q_{ij} = \frac{1}{1 + a \|f(x_i) - f(x_j)\|^{2b}} ,
+
+    with the fuzzy set w of `UMAP`, and the sum over pairs without an edge estimated from random points, as there. The
+    net first learns the layout that UMAP finds, by squared error, and is then tuned by the loss itself; a minibatch
+    moves its own points among the others where the net last placed them.
+
+    Parameters
+    ----------
+    n_components : int
+        Target dimension.
+    n_neighbors : int or "auto"
+        Number of neighbors, the point itself not counted; "auto" is 15, or n - 1 for fewer points.
+    min_dist, spread : float
+        As in `UMAP`.
+    negative_sample_rate, repulsion_strength
+        As in `UMAP`: weight of the pairs without an edge.
+    hidden_layer_sizes : tuple of int
+        Widths of the hidden layers; () for a linear map.
+    activation : {"relu", "tanh", "identity"}
+        What the units of the hidden layers compute.
+    weight_decay : float
+        Factor of the sum of squared weights, without those of the linear connection past the hidden layers.
+    noise : float
+        Length of the Gaussian noise with which the net sees a row, drawn anew in every epoch, in units of the distance
+        to its nearest neighbor: so it does not learn the rows by heart, and places new ones better. 0 fits the fitted
+        rows most closely.
+    fine_tuning : float
+        Share of the epochs by the loss itself, after those towards UMAP's layout. 1 trains by the loss alone, from
+        principal components; 0 leaves the net as it has learned the layout.
+    n_epochs : int or "auto"
+        Number of epochs; "auto" is as many as 3,000 minibatches make, between 30 and 160.
+    batch_size : int
+        Points of a minibatch.
+    learning_rate : float
+        Of Adam; it falls linearly to 0. A third of it tunes a net that has learned a layout.
+    search : {"auto", "exact", "approximate"}
+        How neighbors are found.
+    backend : {"numpy", "torch"}
+        Library of the training. torch, which must be installed, uses a GPU if there is one; the fitted model does not
+        need it. Its results are not the same to the last bit.
+    random_state : int, Generator or None
+        Seed of the layout, the weights, the minibatches, the noise and the random points.
+    n_jobs, verbose, callback
+        As in `TSNE`.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Where the net places the fitted points.
+    graph_ : NeighborGraph
+        Each point's list of neighbors.
+    affinity_matrix_ : csr_array of shape (n_samples, n_samples)
+        The fuzzy simplicial set w.
+    a_, b_ : float
+        Parameters of the layout's kernel q.
+    trace_ : Trace
+        The loss per point at the start of the tuning and in each of its epochs (the squared error towards the layout
+        where there is no tuning); weights and noise counted in.
+    diagnostics_ : dict
+        Seconds, ``layout_missed``: share of the layout's variance that the net had not learned before the tuning.
+
+    Notes
+    -----
+    The neighbors are those of the Euclidean metric. Nets are trained on principal components, 100 at most, in the unit
+    of the largest, so rotation, shift and unit of the data leave the result as it is. Rows in float32 are trained in
+    float32.
+
+    References: sainburg2021, mcinnes2018, carreira2015, bishop1995, kingma2015.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from manifoldry import ParametricUMAP
+    >>> X = load_iris().data
+    >>> model = ParametricUMAP(n_epochs=20).fit(X[::2])
+    >>> model.transform(X[1::2]).shape
+    (75, 2)
+    """
+
+    n_neighbors: PositiveInt | Literal["auto"] = "auto"
+    min_dist: NonNegative = 0.1
+    spread: Positive = 1.0
+    negative_sample_rate: NonNegativeInt = 5
+    repulsion_strength: NonNegative = 1.0
+
+    affinity_matrix_: csr_array = fitted()
+    a_: float = fitted()
+    b_: float = fitted()
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        self._rule(n_points)
+        if self.min_dist > self.spread:
+            raise ValueError(f"min_dist must be at most spread = {self.spread:g}; got {self.min_dist:g}.")
+
+    def _rule(self, n_points: int) -> NeighborRule:
+        return NeighborRule(self.n_neighbors, None, search=self.search).resolve(n_points, N_FUZZY_NEIGHBORS)
+
+    def _problem(self, X: Any, inputs: NetworkInputs, run: Run) -> EncoderProblem:
+        graph, index = list_neighbors(X, self._rule(len(X)), run)
+        with run.stage("affinities"):
+            fuzzy = fuzzy_simplicial_set(graph, run)
+        parameters = self._parameters(shaped=False)
+        loss = FuzzyCrossEntropy(fuzzy, parameters, inputs.order, run.rng("repelled"))
+        kernel = {"a_": parameters.a, "b_": parameters.b}
+        return EncoderProblem(loss, graph, fuzzy, index.notes, {"affinity_matrix_": fuzzy, **kernel})
+
+    def _layout(self, X: Any, problem: EncoderProblem, run: Run) -> FloatArray:
+        start = find_start("auto", X, problem.affinities, self.n_components, run, otherwise="spectral")
+        places = rounded_layout(start.places, stretched=not start.shaped)
+        parameters = self._parameters(start.shaped)
+        return optimize_layout(places, problem.affinities, parameters, run, rescale=start.shaped)[0]
+
+    def _parameters(self, shaped: bool) -> LayoutParameters:
+        return LayoutParameters(
+            *find_ab_params(self.min_dist, self.spread),
+            negative_sample_rate=self.negative_sample_rate,
+            repulsion_strength=self.repulsion_strength,
+            learning_rate=SHAPED_TARGET_RATE if shaped else 1.0,
+            n_epochs=SHAPED_TARGET_EPOCHS if shaped else TARGET_EPOCHS,
+        )
+
+
+# Parametric t-SNE: a net from rows to places, trained by t-SNE's divergence.
+
+
+@register(
+    family="neighbor",
+    problem="descent",
+    papers=("vandermaaten2009b", "vandermaaten2008", "carreira2015", "bishop1995", "kingma2015"),
+    gives=("transform", "inverse", "trace", "graph"),
+    keeps="who is a near neighbor of whom, as t-SNE does, as far as a smooth map of the features can",
+    loses="distances, densities and the arrangement of clusters, and clusters that no smooth map tells apart",
+    use_when="a stream of rows is to be placed in a t-SNE map by a small map that needs none of the fitted rows",
+    fails_when="rows are few: the net learns them by heart, and TSNE.transform places new ones better",
+    cost="that of t-SNE, and O(n p w) and a gradient of t-SNE for each minibatch; new rows O(p w) each",
+    test_params={"n_components": 2, "hidden_layer_sizes": (8,), "n_epochs": 12, "fine_tuning": 1.0},
+)
+@estimator
+class ParametricTSNE(ParametricEmbedding):
+    r"""t-SNE by an encoder: the places are the values of a net, :math:`y_i = f(x_i)`, whose weights are sought.
+
+    .. math:: \min_f \sum_{ij} p_{ij} \ln \frac{p_{ij}}{q_{ij}}, \qquad
+        q_{ij} \propto \left(1 + \frac{\|f(x_i) - f(x_j)\|^2}{\nu}\right)^{-(\nu + 1)/2} ,
+
+    with the probabilities p of `TSNE`. The net first learns the layout that t-SNE finds, by squared error, and is then
+    tuned by the divergence itself; a minibatch moves its own points among the others where the net last placed them,
+    by the gradient over all pairs. (Van der Maaten's minibatches know only their own pairs, p and q made to sum to 1
+    over these.)
+
+    Parameters
+    ----------
+    n_components : int
+        Target dimension; 1, 2 or 3 are fast, more need all pairs at each step.
+    perplexity : float or "auto"
+        Effective number of neighbors of each point; "auto" is 30, or a third of n - 1 for fewer points.
+    n_neighbors : int or "auto"
+        Number of listed neighbors; "auto" is three times the perplexity.
+    dof : float
+        Degrees of freedom :math:`\nu` of the layout's kernel.
+    hidden_layer_sizes, activation, weight_decay, noise, fine_tuning
+        As in `ParametricUMAP`, with t-SNE's layout in place of UMAP's.
+    n_epochs, batch_size, learning_rate, search, backend
+        As in `ParametricUMAP`.
+    random_state : int, Generator or None
+        Seed of the layout, the weights, the minibatches and the noise.
+    n_jobs, verbose, callback
+        As in `TSNE`.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Where the net places the fitted points.
+    kl_divergence_ : float
+        The divergence reached.
+    graph_ : NeighborGraph
+        Each point's list of neighbors.
+    affinity_matrix_ : csr_array of shape (n_samples, n_samples)
+        The joint probabilities p.
+    trace_ : Trace
+        The divergence at the start of the tuning and at the beginning of each of its epochs (the squared error towards
+        the layout where there is no tuning); weights and noise counted in.
+    diagnostics_ : dict
+        Seconds, ``perplexity_missed`` (points with too many equal distances), ``layout_missed``: share of the layout's
+        variance that the net had not learned before the tuning.
+
+    Notes
+    -----
+    As in `ParametricUMAP`.
+
+    References: vandermaaten2009b, vandermaaten2008, carreira2015, bishop1995, kingma2015.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from manifoldry import ParametricTSNE
+    >>> X = load_iris().data
+    >>> model = ParametricTSNE(n_epochs=20).fit(X[::2])
+    >>> model.transform(X[1::2]).shape
+    (75, 2)
+    """
+
+    perplexity: Positive | Literal["auto"] = "auto"
+    n_neighbors: PositiveInt | Literal["auto"] = "auto"
+    dof: Positive = 1.0
+
+    kl_divergence_: float = fitted()
+    affinity_matrix_: csr_array = fitted()
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        rule = self._rule(n_points)
+        if self.n_neighbors != "auto":
+            check_list_length(self.perplexity, int(rule.n_neighbors or 0), n_points)
+
+    def _rule(self, n_points: int) -> NeighborRule:
+        largest = max(resolve_perplexities(self.perplexity, n_points))
+        rule = NeighborRule(self.n_neighbors, None, search=self.search)
+        return rule.resolve(n_points, int(np.ceil(NEIGHBORS_PER_PERPLEXITY * largest)))
+
+    def _problem(self, X: Any, inputs: NetworkInputs, run: Run) -> EncoderProblem:  # noqa: ARG002
+        graph, index = list_neighbors(X, self._rule(len(X)), run)
+        conditional = conditional_probabilities(graph, self.perplexity, None, run)
+        joint = conditional.joint()
+        kernel = LayoutKernel.student_t(self.dof)
+        repulsion = choose_repulsion(kernel, len(X), self.n_components)
+        divergence = JointDivergence(joint, negative_entropy(joint.data), kernel, repulsion, run)
+        notes = {**index.notes, "perplexity_missed": conditional.missed, "repulsion": repulsion.name}
+        return EncoderProblem(DivergenceLoss(divergence), graph, joint, notes, {"affinity_matrix_": joint})
+
+    def _layout(self, X: Any, problem: EncoderProblem, run: Run) -> FloatArray:
+        divergence = problem.loss.divergence  # type: ignore[attr-defined]
+        start = find_start("auto", X, problem.affinities, self.n_components, run)
+        places = start.places if start.shaped else TSNE_INITIAL_STD * start.places
+        phases = ExaggerationSchedule().phases(places, start.shaped)
+        return minimize_divergence(divergence, places, phases, "auto", run, rescale=start.shaped)[0]
+
+    def _reached(self, Y: FloatArray, problem: EncoderProblem) -> dict[str, Any]:
+        return {"kl_divergence_": problem.loss.divergence.final_value(Y)[0]}  # type: ignore[attr-defined]

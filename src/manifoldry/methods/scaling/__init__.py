@@ -1,0 +1,1 @@
+"""Multidimensional scaling: coordinates from pairwise distances."""

@@ -1,0 +1,478 @@
+"""Multidimensional scaling: keep all distances in least squares, or in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import scipy.linalg
+from scipy.spatial.distance import cdist
+
+from manifoldry._core import check
+from manifoldry._core.parameters import ArrayLike, NonNegative, PositiveInt
+from manifoldry._core.registry import register
+from manifoldry._core.run import Run
+from manifoldry._core.threads import blas_threads_for
+from manifoldry._core.values import Embedding, FloatArray, IntArray, Stop, Trace
+from manifoldry._numerics.extension.distances import StressPlacement, fitted_dissimilarities, fitted_distances
+from manifoldry._numerics.scaling import classical_scaling
+from manifoldry.methods._base import Embedder, Metric, estimator, fitted
+from manifoldry.methods._base._chunks import BlockFit
+
+
+@register(
+    family="scaling",
+    problem="majorization",
+    papers=("deleeuw1977", "borg2005"),
+    gives=("transform", "inverse", "trace"),
+    keeps="all distances as well as possible, large ones most",
+    loses="small distances where large ones conflict; it does not unfold",
+    use_when="a map must show given distances or dissimilarities, some perhaps unknown (weights 0)",
+    fails_when="curved data: far points of a roll are near in space",
+    cost="O(n^2) per step, one n x n matrix: to about 10,000 points",
+    test_params={"n_components": 2, "max_iter": 100},
+)
+@estimator
+class MDS(Embedder):
+    r"""Metric scaling: distances in the embedding close to given ones in least squares (SMACOF).
+
+    .. math:: \min_Y \sum_{i<j} w_{ij} \left( \delta_{ij} - \|y_i - y_j\| \right)^2
+
+    Majorization lowers this stress in every step; an extrapolation of the steps that is taken only where it
+    lowers the stress makes them few.
+
+    Parameters
+    ----------
+    n_components : int
+        Target dimension.
+    metric, metric_params
+        As in scikit-learn; "precomputed" for a matrix of dissimilarities.
+    weights : array of shape (n_samples, n_samples), optional
+        Symmetric, non-negative weights of the pairs; 0 ignores a pair.
+    init : {"classical", "random"} or array of shape (n_samples, n_components)
+        Initial layout.
+    n_init : int
+        Number of initial layouts; all but the first are random, and the result of lowest stress is kept.
+    max_iter : int
+        Maximum number of iterations per initial layout.
+    tol : float
+        The iteration stops when the stress falls by less than this share in two consecutive iterations.
+    random_state : int, Generator or None
+        Seed of the random initial layouts.
+    n_jobs, verbose, callback
+        As in `Isomap`; stopping keeps the best layout found so far.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+    trace_ : Trace
+        Stress after every iteration of the best run, never rising, and why it stopped.
+    diagnostics_ : dict
+        ``stress``; ``normalized_stress``, the root of stress over the sum of squared dissimilarities (scikit-learn's);
+        ``stress_1``, Kruskal's, over that of the squared distances of the embedding: 0.2 poor, 0.1 fair, 0.05 good.
+    stress_ : float
+        The stress reached.
+    dissimilarity_matrix_ : ndarray of shape (n_samples, n_samples)
+        The distances of the rows, computed when it is asked for; a given matrix is not kept.
+
+    Notes
+    -----
+    References: deleeuw1977, borg2005.
+
+    Examples
+    --------
+    >>> from manifoldry import MDS, datasets
+    >>> model = MDS().fit(datasets.sphere(200).X)
+    >>> bool(model.trace_.objective[-1] <= model.trace_.objective[0])
+    True
+    """
+
+    metric: Metric = "euclidean"
+    metric_params: dict[str, Any] | None = None
+    weights: ArrayLike | None = None
+    init: Literal["classical", "random"] | ArrayLike = "classical"
+    n_init: PositiveInt = 1
+    max_iter: PositiveInt = 300
+    tol: NonNegative = 1e-06
+
+    stress_: float = fitted()
+
+    _invertible = _local_inverse = True
+    dissimilarity_matrix_ = property(fitted_dissimilarities)
+
+    _blockwise = BlockFit(
+        "no",
+        instead="a new row takes an iteration of its own among all fitted ones. ClassicalMDS places it at once.",
+    )
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        _check_init(self, n_points)
+        if self.weights is not None:
+            check.weights(np.asarray(self.weights), n_points)
+
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        wanted, distances = fitted_distances(self, X, run)
+        weights = None if self.weights is None else np.asarray(self.weights, dtype=np.float64)
+        with run.stage("majorization"), run.stoppable():
+            step = guttman_transform(wanted, weights, run)
+            Y, trace = best_start(
+                lambda start: majorize(step, start, run, max_iter=self.max_iter, tol=self.tol),
+                _starts(self, wanted, run),
+                run,
+            )
+        stress = float(trace.objective[-1])
+        given, reached = (sum_of_squares(lengths, weights) for lengths in (wanted, cdist(Y, Y)))
+        notes = {
+            "stress": stress,
+            "normalized_stress": float(np.sqrt(stress / given)),
+            "stress_1": float(np.sqrt(stress / reached)) if reached > 0 else float("inf"),
+        }
+        extension = StressPlacement(distances, Y)
+        return Embedding(Y, trace=trace, extension=extension, notes=notes, fitted={"stress_": stress})
+
+
+@register(
+    family="scaling",
+    problem="majorization",
+    papers=("kruskal1964", "shepard1962", "borg2005"),
+    gives=("transform", "inverse", "trace"),
+    keeps="the order of the dissimilarities",
+    loses="their sizes",
+    use_when="dissimilarities are ratings or ranks, meaningful only by their order",
+    fails_when="few points or far-apart clusters: orders are kept by degenerate layouts",
+    cost="O(n^2) per step: to about 3,000 points",
+    test_params={"n_components": 2, "max_iter": 100},
+)
+@estimator
+class NonmetricMDS(Embedder):
+    r"""Non-metric scaling: distances in the order of the dissimilarities (Kruskal's stress-1).
+
+    .. math:: \min_{Y,\, f \text{ monotone}}
+              \sqrt{\frac{\sum_{i<j} (f(\delta_{ij}) - \|y_i - y_j\|)^2}{\sum_{i<j} \|y_i - y_j\|^2}}
+
+    Isotonic regression finds f for the present layout, a majorization step moves the layout towards it. Equal
+    dissimilarities may be embedded at different distances (the primary approach to ties). The scale of the
+    layout is arbitrary: its distances have the mean square of the targets, 1.
+
+    Parameters
+    ----------
+    n_components : int
+        Target dimension.
+    metric, metric_params
+        As in scikit-learn; "precomputed" for a matrix of dissimilarities.
+    init, n_init, max_iter, tol, random_state
+        As in `MDS`.
+    n_jobs, verbose, callback
+        As in `MDS`.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+    trace_ : Trace
+        Stress-1 after every iteration of the best run, and why it stopped.
+    diagnostics_ : dict
+        ``stress``, Kruskal's stress-1: 0.2 poor, 0.1 fair, 0.05 good.
+    stress_ : float
+        The same.
+    dissimilarity_matrix_ : ndarray of shape (n_samples, n_samples)
+        As in `MDS`.
+
+    Notes
+    -----
+    References: kruskal1964, shepard1962.
+
+    Examples
+    --------
+    >>> from manifoldry import NonmetricMDS, datasets
+    >>> model = NonmetricMDS().fit(datasets.sphere(100).X)
+    >>> bool(model.diagnostics_["stress"] < 0.3)
+    True
+    """
+
+    metric: Metric = "euclidean"
+    metric_params: dict[str, Any] | None = None
+    init: Literal["classical", "random"] | ArrayLike = "classical"
+    n_init: PositiveInt = 1
+    max_iter: PositiveInt = 300
+    tol: NonNegative = 1e-06
+
+    stress_: float = fitted()
+
+    _invertible = _local_inverse = True
+    dissimilarity_matrix_ = property(fitted_dissimilarities)
+
+    _blockwise = BlockFit(
+        "no", instead="the order of all distances is not that of a sample. ClassicalMDS takes rows in blocks."
+    )
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        _check_init(self, n_points)
+
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        given, distances = fitted_distances(self, X, run)
+        with run.stage("majorization"), run.stoppable():
+            fit = MonotoneFit(given)
+            Y, trace, curve = best_start(
+                lambda start: rank_majorize(fit, start, run, max_iter=self.max_iter, tol=self.tol),
+                _starts(self, given, run),
+                run,
+            )
+        stress, extension = float(trace.objective[-1]), StressPlacement(distances, Y, curve)
+        return Embedding(Y, trace=trace, extension=extension, notes={"stress": stress}, fitted={"stress_": stress})
+
+
+def _check_init(model: MDS | NonmetricMDS, n_points: int) -> None:
+    if isinstance(model.init, str):
+        return
+    shape = np.shape(model.init)
+    if shape != (n_points, model.n_components) or not np.isfinite(np.asarray(model.init, dtype=float)).all():
+        raise ValueError(
+            f"init must be 'classical', 'random' or a finite array of shape ({n_points}, {model.n_components}); "
+            f"got one of shape {shape}."
+        )
+
+
+def _starts(model: MDS | NonmetricMDS, wanted: FloatArray, run: Run) -> list[FloatArray]:
+    """Return the initial layouts; random ones have the mean square of the dissimilarities."""
+    rng = run.rng("starts")
+    size = float(np.sqrt((wanted**2).mean() / (2 * model.n_components)))
+    starts: list[FloatArray] = [
+        size * rng.standard_normal((len(wanted), model.n_components)) for _ in range(model.n_init)
+    ]
+    if not isinstance(model.init, str):
+        starts[0] = np.array(model.init, dtype=np.float64)
+    elif model.init == "classical":
+        starts[0] = classical_scaling(wanted, model.n_components, run).coordinates
+    return starts
+
+
+# Metric and non-metric scaling by majorization (SMACOF), accelerated and still monotone.
+#
+# A step of SMACOF is the Guttman transform G(Y) = V^+ B(Y) Y, which never raises the stress. Anderson
+# acceleration, extrapolating the last few steps, takes far fewer; where it would raise the stress, the plain step is
+# taken instead.
+
+MAX_NUMPY_POINTS = 500
+"""Maximum number of points for numpy, a few milliseconds per step; beyond, the compiled loop is loaded."""
+SMACOF_BLOCK_ROWS = 64
+ANDERSON_MEMORY = 8
+"""Number of previous steps that Anderson acceleration combines."""
+
+GuttmanMap = Callable[[FloatArray], tuple[FloatArray, float]]
+"""Coordinates to their Guttman transform and their stress."""
+
+
+def guttman_transform(targets: FloatArray, weights: FloatArray | None, run: Run) -> GuttmanMap:
+    r"""Return the map from Y to (G(Y), stress), stress = :math:`\sum_{i<j} w_{ij} (\delta_{ij} - d_{ij})^2`."""
+    if weights is not None:
+        return _weighted_transform(targets, weights)
+    return _dense_transform(targets) if len(targets) <= MAX_NUMPY_POINTS else _compiled_transform(targets, run)
+
+
+def _dense_transform(targets: FloatArray) -> GuttmanMap:
+    def guttman(Y: FloatArray) -> tuple[FloatArray, float]:
+        image, stress = _guttman(Y, cdist(Y, Y), targets)
+        return image / len(Y), stress
+
+    return guttman
+
+
+def _guttman(
+    Y: FloatArray, distance: FloatArray, targets: FloatArray, weights: FloatArray | None = None
+) -> tuple[FloatArray, float]:
+    """Return B(Y) Y and the stress; rows of B sum to 0."""
+    off = (distance - targets) ** 2
+    ratio = np.divide(targets, distance, out=np.zeros_like(distance), where=distance > 0)
+    if weights is not None:
+        off *= weights
+        ratio *= weights
+    return ratio.sum(axis=1)[:, None] * Y - ratio @ Y, float(off.sum() / 2)
+
+
+def _compiled_transform(targets: FloatArray, run: Run) -> GuttmanMap:
+    from manifoldry._numerics.kernels.smacof import guttman_rows
+
+    n = len(targets)
+    targets = np.require(targets, requirements=["C", "W"])  # what the loop was compiled for
+
+    def guttman(Y: FloatArray) -> tuple[FloatArray, float]:
+        columns = np.ascontiguousarray(Y.T)
+        image, stress = np.empty(Y.shape), np.empty(n)
+        run.map(lambda lo, hi: guttman_rows(columns, targets, image, stress, lo, hi), run.ranges(n, SMACOF_BLOCK_ROWS))
+        return image / n, float(stress.sum() / 2)
+
+    return guttman
+
+
+def _weighted_transform(targets: FloatArray, weights: FloatArray) -> GuttmanMap:
+    n = len(targets)
+    V = np.diag(weights.sum(axis=1)) - weights
+    # V + c 11' is positive definite on a connected weight graph and equals V on centered coordinates; this c gives
+    # the constant vector the mean eigenvalue of V, whatever the unit of the weights.
+    with blas_threads_for(n):
+        factor = scipy.linalg.cho_factor(V + np.trace(V) / n**2)
+
+    def guttman(Y: FloatArray) -> tuple[FloatArray, float]:
+        image, stress = _guttman(Y, cdist(Y, Y), targets, weights)
+        return scipy.linalg.cho_solve(factor, image), stress
+
+    return guttman
+
+
+def majorize(step: GuttmanMap, start: FloatArray, run: Run, *, max_iter: int, tol: float) -> tuple[FloatArray, Trace]:
+    """Minimize the stress from ``start`` until two steps in a row gain less than ``tol`` of it.
+
+    Returns the coordinates and the trace of stresses, which never rises.
+
+    References: deleeuw1977, borg2005, walker2011.
+    """
+    Y = start - start.mean(axis=0)
+    target, stress = step(Y)
+    trace, stop, idle = [stress], Stop.LIMIT, 0
+    anderson = _Anderson(ANDERSON_MEMORY)
+    for iteration in range(1, max_iter + 1):
+        candidate = anderson.propose(Y, target)
+        next_target, next_stress = step(candidate)
+        if next_stress > stress:
+            anderson.restart()
+            candidate = target
+            next_target, next_stress = step(candidate)
+        gained = stress - next_stress
+        if gained < 0:  # rounding, at the bottom
+            stop = Stop.CONVERGED
+            break
+        Y, target, stress = candidate, next_target, next_stress
+        trace.append(stress)
+        idle = idle + 1 if gained <= tol * stress else 0
+        if idle == 2 or stress == 0:
+            stop = Stop.CONVERGED
+            break
+        if not run.step(iteration, max_iter):
+            stop = Stop.ASKED
+            break
+    return Y, Trace(np.array(trace), stop)
+
+
+class _Anderson:
+    """Anderson acceleration: the combination of the last steps with the smallest residual Y - G(Y)."""
+
+    def __init__(self, memory: int) -> None:
+        self.memory = memory
+        self.points: list[FloatArray] = []
+        self.residuals: list[FloatArray] = []
+
+    def propose(self, Y: FloatArray, target: FloatArray) -> FloatArray:
+        """Return the extrapolated point; the plain ``target`` at the first step."""
+        self.points = [*self.points[-self.memory :], Y]
+        self.residuals = [*self.residuals[-self.memory :], target - Y]
+        if len(self.points) < 2:
+            return target
+        residual = self.residuals[-1]
+        dF = np.array([residual - old for old in self.residuals[:-1]]).reshape(len(self.points) - 1, -1)
+        dY = np.array([Y - old for old in self.points[:-1]])
+        gamma = scipy.linalg.lstsq(dF.T, residual.ravel(), cond=1e-10, check_finite=False)[0]
+        return target - np.tensordot(gamma, dY + dF.reshape(dY.shape), axes=1)
+
+    def restart(self) -> None:
+        """Restart from the present point."""
+        self.points, self.residuals = [], []
+
+
+class MonotoneFit:
+    """Disparities of non-metric scaling: the distances closest to the present ones, monotone in the dissimilarities.
+
+    Of the dissimilarities (n, n) only the order matters; equal ones may get different targets (the primary approach to
+    ties).
+    """
+
+    def __init__(self, dissimilarities: FloatArray) -> None:
+        self.n = len(dissimilarities)
+        self.upper: Any = np.triu_indices(self.n, 1)
+        given = dissimilarities[self.upper]
+        self.order = np.argsort(given, kind="stable")
+        self.given = given[self.order]
+        self.tied = bool((np.diff(self.given) == 0).any())
+
+    def targets(self, distances: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return (pairs in order, targets for their ``distances``), scaled to a mean square of 1."""
+        from scipy.optimize import isotonic_regression
+
+        distance = distances[self.upper]
+        order = self.order
+        if self.tied:
+            order = order[np.lexsort((distance[order], self.given))]
+        fitted = np.maximum(isotonic_regression(distance[order]).x, 0.0)
+        norm = np.sqrt(np.mean(fitted**2))
+        return order, fitted / norm if norm > 0 else np.ones_like(fitted)
+
+    def matrix(self, order: IntArray, fitted: FloatArray) -> FloatArray:
+        """Return the targets as a symmetric matrix."""
+        targets = np.zeros((self.n, self.n))
+        targets[self.upper[0][order], self.upper[1][order]] = fitted
+        return targets + targets.T
+
+    def curve(self, fitted: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the knots of the monotone map from dissimilarities to targets, for new points."""
+        edge = np.flatnonzero(np.diff(fitted, prepend=np.nan, append=np.nan) != 0)
+        ends = np.unique(np.concatenate([edge[:-1], edge[1:] - 1]))
+        knots, first = np.unique(self.given[ends], return_index=True)
+        levels = np.add.reduceat(fitted[ends], first) / np.diff([*first, len(ends)])
+        positive = knots > 0
+        return np.concatenate([[0.0], knots[positive]]), np.concatenate([[0.0], levels[positive]])
+
+
+def rank_majorize(
+    fit: MonotoneFit, start: FloatArray, run: Run, *, max_iter: int, tol: float
+) -> tuple[FloatArray, Trace, tuple[FloatArray, FloatArray]]:
+    r"""Lower Kruskal's stress-1, :math:`\sqrt{\sum (\hat d - d)^2 / \sum d^2}`, with :math:`\hat d` monotone.
+
+    Each round fits the targets, then takes one Guttman step towards them. Returns the coordinates, the trace and
+    the monotone curve.
+
+    References: kruskal1964, borg2005.
+    """
+    Y = start - start.mean(axis=0)
+    trace: list[float] = []
+    stop, idle = Stop.LIMIT, 0
+    for iteration in range(max_iter + 1):
+        distance = cdist(Y, Y)
+        order, fitted = fit.targets(distance)
+        targets = fit.matrix(order, fitted)
+        # Scale is free: bring Y to the scale at which it matches the targets best.
+        scale = (targets * distance).sum() / (distance**2).sum()
+        Y, distance = Y * scale, distance * scale
+        image, raw = _guttman(Y, distance, targets)
+        # The best monotone targets f satisfy f.d = f.f, so at this scale raw / f.f is Kruskal's raw / d.d.
+        stress = float(np.sqrt(2 * raw / (targets**2).sum()))
+        if trace and stress > trace[-1] * (1 + 1e-9):
+            stop = Stop.CONVERGED
+            break
+        idle = idle + 1 if trace and trace[-1] - stress <= tol * stress else 0
+        trace.append(stress)
+        best, curve = Y, fit.curve(fitted)
+        if idle == 2 or stress == 0:
+            stop = Stop.CONVERGED
+            break
+        if not run.step(iteration, max_iter):
+            stop = Stop.ASKED
+            break
+        Y = image / len(Y)
+    return best, Trace(np.array(trace), stop), curve
+
+
+def best_start(descend: Callable[[FloatArray], Any], starts: list[FloatArray], run: Run) -> Any:
+    """Descend from each initial layout until asked to stop, and return the result of lowest objective."""
+    best = descend(starts[0])
+    for start in starts[1:]:
+        if run.stopped:
+            break
+        best = min(best, descend(start), key=lambda found: float(found[1].objective[-1]))
+    return best
+
+
+def sum_of_squares(lengths: FloatArray, weights: FloatArray | None) -> float:
+    """Return the weighted sum over all pairs i < j."""
+    return float((lengths**2 if weights is None else weights * lengths**2).sum() / 2)

@@ -1,0 +1,1 @@
+"""Eigenvectors of graphs and kernels: Laplacian eigenmaps, diffusion maps, commute times, kernel PCA."""

@@ -1,0 +1,221 @@
+"""Commute time: keep how long a random walk takes from one point to another and back."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import splu
+from sklearn.utils.validation import check_is_fitted
+
+from manifoldry._core.parameters import Fraction, Positive
+from manifoldry._core.registry import register
+from manifoldry._core.run import Run
+from manifoldry._core.values import Embedding, FloatArray, IntArray
+from manifoldry._numerics.eigen.linear_span import eigengap, laplacian_eigenpairs, within_largest
+from manifoldry._numerics.eigen.localized import skip_localized
+from manifoldry._numerics.elbow import Suggestion
+from manifoldry._numerics.extension.affinity import LaplacianNystrom, embed_affinities, embed_copies
+from manifoldry._numerics.geometry.affinity import Affinity, bandwidth_notes, edge_affinity
+from manifoldry._numerics.geometry.laplacian import laplacian
+from manifoldry.graph._operations import Policy, components
+from manifoldry.graph._sample import Sample
+from manifoldry.methods._base import GraphEmbedder, count_points, estimator, fitted
+
+N_RIGHT_HAND_SIDES = 256
+"""Right-hand sides solved at a time."""
+
+
+@register(
+    family="spectral",
+    problem="eigen",
+    papers=("bengio2004", "chandra1996", "klein1993", "luxburg2014", "qiu2007"),
+    gives=("transform", "inverse", "spectrum", "graph"),
+    keeps="commute times: the expected steps of a random walk there and back",
+    loses="geodesic distances; with few coordinates, the times between neighbors",
+    use_when="the graph itself is the data: affinities, resistances, clusters joined by few edges",
+    fails_when="the graph is large and dense: commute times then depend only on the degrees of their ends",
+    cost="a sparse eigenproblem: 200,000 points of a surface in seconds",
+    test_params={"n_components": 2, "n_neighbors": 5},
+)
+@estimator
+class CommuteTime(GraphEmbedder):
+    r"""Commute-time embedding: squared distances are the round-trip times of a random walk.
+
+    .. math:: z_i = \sqrt{\mathrm{vol}} \left( \frac{u_1(i)}{\sqrt{\lambda_1}}, \dots,
+        \frac{u_d(i)}{\sqrt{\lambda_d}} \right), \qquad L u_k = \lambda_k u_k ,
+
+    with the unnormalized Laplacian :math:`L = D - W` of the affinities, its constant left out, and the sum of degrees
+    :math:`\mathrm{vol}`. With all n - 1 coordinates
+
+    .. math:: \|z_i - z_j\|^2 = c_{ij} = \mathrm{vol}\, (e_i - e_j)^T L^+ (e_i - e_j) ,
+
+    the expected number of steps from i to j and back. Divided by vol it is the resistance between i and j in a
+    network whose conductances are the affinities.
+
+    Parameters
+    ----------
+    n_components : int
+        Target dimension.
+    n_neighbors, radius, weights, bandwidth, min_participation
+        As in `LaplacianEigenmaps`.
+    metric, metric_params, search, symmetry, disconnected
+        As in `LaplacianEigenmaps`; between pieces there is no way, and the time is infinite.
+    edge_lengths, remove_short_circuits
+        As in `Isomap`.
+    random_state, n_jobs, verbose, callback
+        As in `LaplacianEigenmaps`.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Centered, orthogonal columns of squared norm vol over the eigenvalue.
+    spectrum_ : Spectrum
+        Eigenpairs of L, ascending; the constant is in ``dropped``.
+    affinity_matrix_, graph_
+        As in `LaplacianEigenmaps`.
+    diagnostics_ : dict
+        Seconds, components, ``bandwidth``, ``volume``, resolved "auto" parameters.
+
+    Notes
+    -----
+    New points follow the eigenvector's own equation,
+    :math:`u(x) = \sum_j w(x, j) u_j / (d(x) - \lambda)`, over their neighbors; where their degree is not well above
+    the eigenvalue, the plain average of the neighbors. One that coincides with a fitted point takes its place.
+
+    In large dense graphs :math:`c_{ij}` tends to :math:`\mathrm{vol}(1/d_i + 1/d_j)`, which does not depend on the
+    paths between i and j; the first few coordinates still do.
+
+    References: qiu2007, chandra1996, klein1993, luxburg2014, bengio2004.
+
+    Examples
+    --------
+    A triangle of unit resistors: 1 beside 1 + 1, two thirds; and four steps there and back.
+
+    >>> import numpy as np
+    >>> from manifoldry import CommuteTime
+    >>> model = CommuteTime(n_components=2, metric="affinity").fit(1.0 - np.eye(3))
+    >>> model.commute_times().round(6)
+    array([[0., 4., 4.],
+           [4., 0., 4.],
+           [4., 4., 0.]])
+    """
+
+    weights: Literal["heat", "binary"] = "heat"
+    bandwidth: Positive | Literal["auto"] = "auto"
+    min_participation: Fraction = 0.02
+    disconnected: Policy = "apart"
+
+    affinity_matrix_: csr_array = fitted()
+
+    _invertible = _local_inverse = True
+    _extra_metrics = ("affinity",)
+
+    def commute_times(self, pairs: Any = None) -> FloatArray:
+        """Return the commute times between fitted points, by all eigenvectors: the squared commute distances.
+
+        Parameters
+        ----------
+        pairs : array of int of shape (m, 2), optional
+            Pairs of points; all pairs by default, which takes an n x n matrix. Given pairs need only a sparse
+            factorization, also of large graphs.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_samples), or (m,)
+            Expected steps there and back.
+        """
+        check_is_fitted(self, "embedding_")
+        if len(components(self.graph_)) > 1:
+            raise ValueError("Commute times need a connected graph; fit with disconnected='bridge'.")
+        affinity = Affinity(self.affinity_matrix_)
+        if pairs is None:
+            return _all_times(affinity, self._run())
+        return _pair_times(affinity, _checked_pairs(pairs, self.graph_.n_points))
+
+    def commute_distances(self, pairs: Any = None) -> FloatArray:
+        """Return the roots of `commute_times`: the distances of the full embedding."""
+        return np.sqrt(self.commute_times(pairs))
+
+    def suggest_n_components(self, max_components: int = 10) -> Suggestion:
+        """Return the number of eigenvectors before a clear gap of the spectrum, else the measured dimension, and why.
+
+        Parameters
+        ----------
+        max_components : int
+            The largest dimension considered.
+        """
+        check_is_fitted(self, "embedding_")
+        W, run = within_largest(self.graph_, vars(self).get("affinity_matrix_")), self._run()
+        return eigengap(
+            lambda count: laplacian_eigenpairs(W, count, "unnormalized", run).values,
+            W.shape[0],
+            max_components,
+            self._measured(),
+        )
+
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        if self.metric != "affinity":
+            return super()._embed(X, run)
+        rule = self._rule(count_points(X))
+        return embed_affinities(X, rule, self._unfold, self.n_components, self.disconnected, run)
+
+    def _unfold(self, sample: Sample, n_components: int, run: Run, strongest: float | None = None) -> Embedding:
+        affinity, s = edge_affinity(sample, self.weights, self.bandwidth, strongest)
+        if copies := embed_copies(sample, n_components, affinity.matrix):
+            return copies
+        spectrum, skipped = skip_localized(
+            lambda count: laplacian_eigenpairs(affinity.matrix, count, "unnormalized", run),
+            n_components,
+            sample.n_points - 1,
+            self.min_participation,
+        )
+        # Faint bridges between large parts bring an eigenvalue down to rounding, of either sign.
+        values = np.maximum(spectrum.values, np.finfo(float).eps * affinity.degrees.max())
+        Y, given = np.sqrt(affinity.volume) * spectrum.vectors / np.sqrt(values), strongest is not None
+        extension = LaplacianNystrom(
+            sample.index, s, strongest or 1.0, Y, spectrum.values, "unnormalized", affinity.degrees, coincide=not given
+        )
+        notes = {**bandwidth_notes(s), "volume": affinity.volume, **skipped}
+        fitted = {"affinity_matrix_": affinity.matrix}
+        return Embedding(Y, spectrum=spectrum, extension=extension, notes=notes, fitted=fitted)
+
+
+def _all_times(affinity: Affinity, run: Run) -> FloatArray:
+    """Return vol (G_ii + G_jj - 2 G_ij) with the inverse G of L + a 11'/n: but for a constant, the pseudo-inverse of L.
+
+    Any a will do; the mean degree keeps the condition that of L.
+    """
+    n = len(affinity.degrees)
+    run.announce("commute times", 3 * 8 * n * n, "ask for pairs")
+    inverse = np.linalg.inv(laplacian(affinity.matrix).matrix.toarray() + affinity.degrees.mean() / n)
+    own = np.diagonal(inverse)
+    times = affinity.volume * np.maximum(own[:, None] + own - (inverse + inverse.T), 0.0)
+    np.fill_diagonal(times, 0.0)
+    return times
+
+
+def _pair_times(affinity: Affinity, pairs: IntArray) -> FloatArray:
+    """Return vol (e_i - e_j)' x with L x = e_i - e_j, one point of which is held at 0."""
+    n = len(affinity.degrees)
+    factor = splu(laplacian(affinity.matrix).matrix[1:, 1:].tocsc(), permc_spec="MMD_AT_PLUS_A")
+    times = np.empty(len(pairs))
+    for lo in range(0, len(pairs), N_RIGHT_HAND_SIDES):
+        block = slice(lo, lo + N_RIGHT_HAND_SIDES)
+        i, j = pairs[block].T
+        column = np.arange(len(i))
+        potential = np.zeros((n, len(i)))
+        potential[i, column] += 1.0
+        potential[j, column] -= 1.0
+        potential[1:] = factor.solve(potential[1:])
+        potential[0] = 0.0
+        times[block] = affinity.volume * np.maximum(potential[i, column] - potential[j, column], 0.0)
+    return times
+
+
+def _checked_pairs(pairs: Any, n: int) -> IntArray:
+    ends = np.asarray(pairs)
+    if ends.ndim != 2 or ends.shape[1] != 2 or ends.dtype.kind not in "iu" or not ((ends >= 0) & (ends < n)).all():
+        raise ValueError(f"pairs must be an array of indices below {n} with two columns; got {pairs!r:.60}.")
+    return ends

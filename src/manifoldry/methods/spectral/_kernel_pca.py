@@ -1,0 +1,272 @@
+"""Kernel PCA: principal components of the points' images under a kernel's feature map."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils.validation import check_is_fitted
+
+from manifoldry._core import check
+from manifoldry._core.parameters import Positive, PositiveInt
+from manifoldry._core.registry import register
+from manifoldry._core.run import Run
+from manifoldry._core.values import Embedding, FloatArray, Spectrum
+from manifoldry._numerics.eigen import column_signs, largest, smallest
+from manifoldry._numerics.elbow import Suggestion, elbow
+from manifoldry._numerics.extension.distances import pairwise
+from manifoldry._numerics.extension.kernel import Kernel, KernelFunction, KernelName, KernelProjection, LocalPreimage
+from manifoldry._numerics.extension.linear import LinearInverse
+from manifoldry.methods._base import Embedder, estimator
+from manifoldry.methods._base._chunks import BlockFit
+
+MAX_GAMMA_POINTS = 1000
+"""Points among which the median distance is taken: their half million pairs settle it to a fraction of a percent."""
+POSITIVE_KERNELS = ("rbf", "linear", "cosine")
+"""Kernels without negative eigenvalues, whatever the points; neither has poly if coef0 is not negative."""
+LOWEST_TOL = 1e-3
+"""Relative residual at which the lowest eigenvalue is known well enough to tell of it."""
+MIN_NEGATIVE_SHARE = 1e-6
+"""Share of the largest eigenvalue below which a negative one counts as rounding."""
+
+
+@register(
+    family="kernel",
+    problem="eigen",
+    papers=("scholkopf1998", "williams2001", "mika1999"),
+    gives=("transform", "inverse", "spectrum"),
+    keeps="inner products in the feature space of the kernel: similar points stay close",
+    loses="distances beyond the reach of a local kernel",
+    use_when="a kernel says what similar means (strings, graphs, histograms), or components must bend a little",
+    fails_when="gamma is far off: too large isolates every point, too small gives PCA",
+    cost="O(n^2) memory, a few products with the n x n kernel; with m landmarks O(n m^2) time, n x m memory",
+    test_params={"n_components": 2},
+)
+@estimator
+class KernelPCA(Embedder):
+    r"""Kernel principal component analysis.
+
+    .. math:: K_c u_k = \mu_k u_k, \qquad K_c = H K H, \qquad
+              y_k(x) = \frac{1}{\sqrt{\mu_k}} \sum_i u_k(i)\, k_c(x, x_i)
+
+    The scores of the fitted points are :math:`\sqrt{\mu_k}\, u_k`; new points are centered with the means of the
+    fitted ones. The linear kernel gives PCA. Only the wanted eigenpairs are computed.
+
+    Parameters
+    ----------
+    n_components : int
+        Target dimension.
+    kernel : {"rbf", "poly", "linear", "sigmoid", "cosine", "precomputed"} or callable
+        As in scikit-learn: :math:`\exp(-\gamma \|x-y\|^2)`, :math:`(\gamma x^T y + c)^p`, :math:`x^T y`,
+        :math:`\tanh(\gamma x^T y + c)`, the cosine of the angle; "precomputed" for a symmetric matrix of kernel values;
+        or a function of two arrays of rows, (m, p) and (n, p), that returns the values (m, n).
+    gamma : float, "auto" or None
+        Coefficient of the rbf, poly and sigmoid kernels. "auto" (or None) is :math:`1/2b^2` for rbf, with b the median
+        distance between different points, and 1 for the others.
+    degree : int
+        Degree p of the poly kernel.
+    coef0 : float
+        Constant c of the poly and sigmoid kernels.
+    n_landmarks : int, optional
+        Replace the kernel by its Nystrom approximation through that many random points; no n x n matrix is made.
+        With all points as landmarks nothing changes.
+    random_state : int, Generator or None
+        Seed of the landmarks, and of the sample that sets an "auto" gamma beyond 1000 points.
+    n_jobs, verbose, callback
+        As in `Isomap`.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        Centered, orthogonal columns with squared norms equal to the eigenvalues; components that the kernel does
+        not have (eigenvalue zero or below) are zero.
+    spectrum_ : Spectrum
+        Eigenpairs of the centered kernel, or of its approximation.
+    diagnostics_ : dict
+        Seconds, memory, the ``gamma`` used, and ``kept``: the share of the trace of the centered kernel. Of a kernel
+        that may be indefinite (sigmoid, poly, given or a function), ``lowest``: the lowest eigenvalue over the largest.
+
+    Notes
+    -----
+    `inverse_transform` looks for points with given scores. For the linear kernel it is the inverse of PCA. For
+    others a pre-image need not exist; the answer is a linear regression of the fitted points on their scores,
+    weighted towards the scores nearest to the given ones. It needs dense points.
+
+    References: scholkopf1998, williams2001, mika1999.
+
+    Examples
+    --------
+    >>> from manifoldry import KernelPCA, datasets
+    >>> model = KernelPCA(n_components=2, kernel="rbf").fit(datasets.s_curve(300).X)
+    >>> model.embedding_.shape, len(model.spectrum_)
+    ((300, 2), 2)
+    """
+
+    kernel: KernelName | KernelFunction = "rbf"
+    gamma: Positive | Literal["auto"] | None = "auto"
+    degree: PositiveInt = 3
+    coef0: float = 1.0
+    n_landmarks: PositiveInt | None = None
+
+    _invertible = True
+
+    _blockwise = BlockFit(n_rows=5_000)
+
+    def suggest_n_components(self, max_components: int = 10) -> Suggestion:
+        """Return the dimension at a clear elbow of the kernel's variance left out, else the measured one, and why.
+
+        Parameters
+        ----------
+        max_components : int
+            The largest dimension tried. Beyond the fitted ones the kernel of the fitted points (of the landmarks)
+            is taken again; that needs more than a precomputed matrix, whose fit must have them already.
+        """
+        check_is_fitted(self, "embedding_")
+        known = len(self.spectrum_)
+        model = self
+        if max_components > known:
+            if self._pairwise:
+                raise ValueError(
+                    f"A precomputed kernel was fitted with {known} components, so no more can be judged; "
+                    f"got max_components = {max_components}: fit with n_components={max_components}."
+                )
+            settings = {**self.get_params(), "n_components": max_components, "n_landmarks": None}
+            model = type(self)(**settings).fit(self._extension.anchors)
+        shares = np.cumsum(np.maximum(model.spectrum_.values[:max_components], 0.0)) / model.diagnostics_["variance"]
+        return elbow(1.0 - shares, "share of the kernel's variance left out", self._measured())
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        if self.n_landmarks is not None:
+            check.integer("n_landmarks", self.n_landmarks, self.n_components + 1, n_points)
+            if self._pairwise:
+                raise ValueError("n_landmarks needs points, and kernel='precomputed' has none; leave one of them out.")
+
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        kernel = self._resolved(X, run)
+        whole = self.n_landmarks is None
+        scores, spectrum, extension, variance = (
+            _exact(X, kernel, self.n_components, run)
+            if whole
+            else _nystrom(X, kernel, self.n_components, int(self.n_landmarks or 0), run)
+        )
+        notes: dict[str, Any] = {"variance": variance, "kept": float(np.maximum(spectrum.values, 0).sum() / variance)}
+        if whole and not (isinstance(kernel.rule, str) and kernel.rule in POSITIVE_KERNELS):
+            notes.update(_negative_part(X, kernel, spectrum, run))
+        if kernel.rule in ("rbf", "poly", "sigmoid"):
+            notes["gamma"] = kernel.gamma
+        return Embedding(scores, spectrum=spectrum, extension=extension, inverse=self._preimage(scores, X), notes=notes)
+
+    def _resolved(self, X: Any, run: Run) -> Kernel:
+        gamma = self.gamma
+        if gamma is None or isinstance(gamma, str):
+            gamma = 0.5 / median_distance(X, run) ** 2 if self.kernel == "rbf" else 1.0
+        return Kernel(self.kernel, float(gamma), self.degree, self.coef0)
+
+    def _preimage(self, scores: FloatArray, X: Any) -> LinearInverse | LocalPreimage | None:
+        if self._pairwise or issparse(X):
+            return None
+        if self.kernel == "linear":
+            return LinearInverse.fit(scores, X)
+        return LocalPreimage.of(scores, X)
+
+    @property
+    def _pairwise(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
+    def _refuse_degenerate(self, X: Any) -> None:
+        if not self._pairwise:
+            check.distinct_points(X)
+        elif issparse(X):
+            raise ValueError("kernel='precomputed' needs a dense matrix of kernel values; got a sparse one.")
+        elif X.shape[0] != X.shape[1]:
+            raise ValueError(f"kernel='precomputed' needs a square matrix of kernel values; got shape {X.shape}.")
+        else:
+            check.square_gram(X, "kernel='precomputed'")
+            if not np.diagonal(X).any() and X.min() >= 0:
+                raise ValueError(
+                    "kernel='precomputed' needs kernel values, which are largest on the diagonal; got zeros there, as "
+                    "of distances: pass np.exp(-gamma * D**2), or use ClassicalMDS(metric='precomputed')."
+                )
+
+
+def median_distance(X: Any, run: Run) -> float:
+    """Return the median of the positive distances between rows, of at most 1000 rows taken at random."""
+    n = X.shape[0]
+    few = X if n <= MAX_GAMMA_POINTS else X[np.sort(run.rng("bandwidth").permutation(n)[:MAX_GAMMA_POINTS])]
+    lengths = pairwise(few, few, "euclidean", None, run)
+    apart = lengths[lengths > 0]
+    return float(np.median(apart)) if len(apart) else 1.0
+
+
+def _exact(X: Any, kernel: Kernel, d: int, run: Run) -> tuple[FloatArray, Spectrum, KernelProjection, float]:
+    """Return scores, eigenpairs of H K H, the projection of new points, and the trace."""
+    n = X.shape[0]
+    run.announce(f"kernel {n} x {n}", 8 * n * n, "set n_landmarks")
+    with run.stage("kernel"):
+        centered = kernel(X, X, run)
+        if not kernel.makes_its_own:
+            centered = centered.copy()
+        means = centered.mean(axis=0)
+        centered -= means
+        centered -= (means - means.mean())[:, None]
+    spectrum = largest(centered, d, run=run)
+    weights = spectrum.vectors * _inverse_roots(spectrum.values, n)
+    weights -= weights.mean(axis=0)
+    projection = KernelProjection(None if kernel.rule == "precomputed" else X, kernel, weights, means @ weights)
+    return spectrum.scaled(0.5), spectrum, projection, float(np.trace(centered))
+
+
+def _nystrom(
+    X: Any, kernel: Kernel, d: int, n_landmarks: int, run: Run
+) -> tuple[FloatArray, Spectrum, KernelProjection, float]:
+    r"""Return the same for the approximate kernel :math:`K_{nm} K_{mm}^{-1} K_{mn}`.
+
+    It is the linear kernel of the features :math:`K_{nm} K_{mm}^{-1/2}`, so their m x m covariance is enough.
+    """
+    n = X.shape[0]
+    landmarks = X[np.sort(run.rng("landmarks").permutation(n)[:n_landmarks])]
+    run.announce(f"kernel and features {n} x {n_landmarks}", 16 * n * n_landmarks, "take fewer landmarks")
+    with run.stage("kernel"):
+        among = kernel(landmarks, landmarks, run)
+        values, vectors = np.linalg.eigh((among + among.T) / 2)
+        whiten = vectors * _inverse_roots(values, n_landmarks)
+        features = kernel(X, landmarks, run) @ whiten
+        mean = features.mean(axis=0)
+        features -= mean
+        covariance = features.T @ features
+    pairs = largest(covariance, d, run=run)
+    scores = features @ pairs.vectors
+    signs = column_signs(scores)
+    directions, scores = pairs.vectors * signs, scores * signs
+    spectrum = Spectrum(
+        pairs.values, scores * _inverse_roots(pairs.values, n), pairs.residuals, "largest", pairs.solver
+    )
+    projection = KernelProjection(landmarks, kernel, whiten @ directions, mean @ directions)
+    return scores, spectrum, projection, float(np.trace(covariance))
+
+
+def _negative_part(X: Any, kernel: Kernel, spectrum: Spectrum, run: Run) -> dict[str, Any]:
+    """Return the lowest eigenvalue over the largest, and a sentence where it tells of an indefinite kernel."""
+    centered = np.array(kernel(X, X, run), dtype=np.float64)
+    means = centered.mean(axis=0)
+    centered -= means
+    centered -= (means - means.mean())[:, None]
+    lowest = float(smallest(centered, 1, tol=LOWEST_TOL, run=run).values[0])
+    top = max(float(np.abs(spectrum.values).max(initial=0.0)), -lowest, np.finfo(float).tiny)
+    notes: dict[str, Any] = {"lowest": lowest / top}
+    if lowest < -MIN_NEGATIVE_SHARE * top:
+        missing = int(np.count_nonzero(spectrum.values <= 0))
+        zero = f"; {missing} of {len(spectrum)} components are zero" if missing else ""
+        notes["advice"] = (
+            f"The kernel is indefinite: its lowest eigenvalue is {lowest / top:.2g} of the largest in magnitude, and "
+            f"what it describes is in no component{zero}.",
+        )
+    return notes
+
+
+def _inverse_roots(values: FloatArray, n: int) -> FloatArray:
+    """Return values ** -1/2, and 0 for values at the rounding of the largest: directions that are not there."""
+    real = values > max(float(values.max()), 0.0) * n * np.finfo(float).eps
+    return np.where(real, 1.0 / np.sqrt(np.where(real, values, 1.0)), 0.0)

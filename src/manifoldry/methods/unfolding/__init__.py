@@ -1,0 +1,1 @@
+"""Unfolding: methods that keep true distances, by semidefinite programs and rigid patches."""

@@ -1,0 +1,385 @@
+"""TesseraMap: rigid clusters (tesserae) unfolded by a semidefinite program, and a kernel map for new points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+from manifoldry._core import check
+from manifoldry._core.parameters import ClusterEstimator, Described, NonNegative, Positive, PositiveInt
+from manifoldry._core.registry import register
+from manifoldry._core.run import Run
+from manifoldry._core.values import Certificate, Embedding, FloatArray, IntArray, NeighborGraph
+from manifoldry._numerics.extension.components import embed_pieces
+from manifoldry._numerics.extension.kernel import Kernel, ShiftedProjection, fit_kernel_map
+from manifoldry._numerics.geometry.crossings import without_crossings
+from manifoldry._numerics.geometry.dimension import intrinsic_dimension
+from manifoldry._numerics.geometry.neighborhoods import dense_rows
+from manifoldry._numerics.patches.advice import (
+    MIN_TESSERA_CONTRADICTION,
+    folded_tesserae,
+    tessera_advice,
+    tessera_remarks,
+)
+from manifoldry._numerics.patches.atlas import MAX_SURFACE_RESIDUAL
+from manifoldry._numerics.patches.cover import find_cells
+from manifoldry._numerics.patches.restarts import Contradiction, Trial, least_contradicted, resolve_n_init
+from manifoldry._numerics.patches.tessellation import (
+    Tessellation,
+    TessellationOptions,
+    held_together,
+    laid_flat,
+    place_tesserae,
+    root_mean_square,
+    whole_tesserae,
+    wider_tessellation,
+)
+from manifoldry._numerics.scaling import principal_scaling
+from manifoldry.graph._operations import Policy, symmetrize
+from manifoldry.graph._sample import Sample
+from manifoldry.graph._search import NeighborRule, neighbor_graph
+from manifoldry.methods._base import Embedder, estimator, fitted
+
+MAX_AUTO_PATCHES = 100
+"""Maximum number of tesserae with "auto": 100 of a surface take 4 s, and time grows with the cube of their number."""
+
+TRIAL_SINES = {1: 0.5, 0: 0.3}
+"""Sines from which on edges are suspected to leave the surface in every fourth fit after the first, by the remainder:
+fewer where the first fit's cut has torn a sheet, more where it has left two joined."""
+
+
+@register(
+    family="unfolding",
+    problem="semidefinite",
+    papers=("khajehpour2013",),
+    gives=("transform", "inverse", "spectrum", "trace", "certificate", "graph"),
+    keeps="all distances inside tesserae, and of neighbors across their borders, at their true scale",
+    loses="what tesserae in n_components dimensions leave out",
+    use_when="a surface, holed or not, is to be unrolled and new points need one smooth map from a kernel",
+    fails_when="clusters are not flat, or sheets lie closer together than the landmarks of the map do",
+    cost="50,000 points in seconds; time grows with the cube of the number of tesserae, not of points",
+    test_params={"n_components": 2, "n_neighbors": 6, "n_init": 2},
+)
+@estimator
+class TesseraMap(Embedder):
+    r"""TesseraMap: maximum stretch of rigid clusters, the tesserae, with the distances across their borders kept.
+
+    Each cluster :math:`\ell` of the points, a tessera, gets coordinates :math:`P_\ell` of at most n_components
+    dimensions, and is placed by a rotation and a translation:
+
+    .. math:: \max_{R_\ell^\top R_\ell = I,\; t_\ell} \;
+              \frac{1}{|O|} \sum_{(i,j) \in O} \frac{|y_i - y_j|^2}{\tau_{ij}^2}
+              \quad\text{with}\quad |y_i - y_j| = \tau_{ij} \text{ across borders},
+              \qquad y_i = R_\ell\, p_i + t_\ell ,
+
+    where :math:`\tau` are distances of the data and O are pairs that are not neighbors. If the distances across borders
+    cannot all be kept, their squared relative error is minimized first. Both are semidefinite programs in
+    :math:`[R\; t]^\top [R\; t]`, solved in any number of dimensions and proven by their duals; 200 tesserae or more in
+    few dimensions. The tessellation is projected to its principal axes; if a surface needs more than n_components of
+    them, as noisy ones do, the program is solved in n_components dimensions too, from tesserae stitched at their
+    borders, and that layout is returned if the points contradict it less (``diagnostics_["flattened"]``). It is not
+    proven then: both certificates are of the program in all dimensions. New points are mapped by
+
+    .. math:: y(x) = Y^\top K^\dagger \kappa(X, x), \qquad K \text{ and } \kappa \text{ centered.}
+
+    Parameters
+    ----------
+    n_components : int
+        Dimension r of the embedding.
+    n_patches : int or "auto"
+        Number of tesserae; "auto" is the root of the number of points, at most 100 and such that they have 3 (r + 1)
+        points on average. Clusters that are not connected in the neighbor graph are divided.
+    clustering : {"kmeans", "none"} or cluster estimator
+        Clustering of the data into tesserae: Voronoi cells of k-means centers, labels of an estimator's
+        ``fit_predict``, or none: every point is a tessera.
+    patches : array of labels, optional
+        Given tesserae, taken as they are.
+    patch_components : int, optional
+        Maximum dimension of a tessera; None for n_components. Where tesserae are not flat in so many, and nothing is
+        said of them either, there are fewer of the data's own measured dimension (at most 8), or one of all points (PCA
+        or Isomap, as in `IPA`) if that keeps neighbors as well.
+    chart : {"curved", "flat", "geodesic"}
+        As in `IPA`.
+    n_border_pairs : int, optional
+        Maximum number of distances kept between two tesserae, of neighbors spread out along their border. None is three
+        times r squared of a surface, or fewer where that would be more than 1,500 in all, and r squared of other data.
+        With the r squared of the paper tesserae are hinges, and the stretch may open what they should hold together.
+    n_pairs : int
+        Number of pairs O, drawn at random where there are more.
+    n_init : int or "auto"
+        Maximum number of fits, as in `IPA`. With more than one, edges that jump between sheets are cut first.
+    slack : float or "auto"
+        Relative slack of the kept squared distances, about 1 or about those of least error; "auto" is 1e-3 of a surface
+        and 1e-2 of other data.
+    tol : float
+        Relative gap between the stretch and its bound at which it is proven to be the largest.
+    max_rank : int, optional
+        Maximum dimension of the tessellation before it is projected; None for as many as the optimum has.
+    kernel : {"rbf", "linear", "poly"} or callable
+        Of the map of new points, as in scikit-learn, for points about their mean: :math:`\exp(-\gamma |x-y|^2)`,
+        :math:`x^\top y`, :math:`(\gamma x^\top y + c)^p`; or a function of two arrays of rows, (m, D) and (n, D), that
+        returns the values (m, n). The embedding of the fitted points does not depend on it.
+    gamma : float, "auto" or None
+        Coefficient of the rbf and poly kernels; "auto" (or None) is :math:`1/\sigma^2` for rbf, with :math:`\sigma`
+        three times the mean distance between neighboring landmarks, and 1 for poly.
+    degree : int
+        Degree p of the poly kernel.
+    coef0 : float
+        Constant c of the poly kernel.
+    n_landmarks : int
+        Number of random points through which the kernel is approximated; all, if there are no more.
+    reg : float or "auto"
+        Regularization of the map: added to the eigenvalues of the centered kernel, in units of the largest; 0 for the
+        exact pseudo-inverse. "auto" is the power of ten from 1e-10 to 0.1 whose map has the least squared error at
+        fitted points that are left out one at a time.
+    n_neighbors, radius, symmetry, search
+        As in `Isomap`.
+    disconnected : {"bridge", "apart", "largest", "raise"}
+        As in `Isomap`; given patches need one connected graph, so neither "apart" nor "largest".
+    random_state, n_jobs, verbose, callback
+        As in `Isomap`; a true answer of the callback stops the optimization.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n_samples, n_components)
+        The tessellation in its principal axes, at the scale of the data.
+    labels_ : ndarray of shape (n_samples,)
+        The tessera of each point; of the largest component where components are embedded apart.
+    n_patches_ : int
+        Number of tesserae.
+    stretch_ : float
+        The mean over O of :math:`|y_i - y_j|^2/\tau_{ij}^2` in all dimensions; NaN with one tessera.
+    error_ : float
+        Mean squared relative error of the squared distances kept across borders.
+    map_error_ : float
+        Root mean square distance of the mapped fitted points from the embedding, relative to its spread: rounding for a
+        kernel matrix of full rank with all points as landmarks and no regularization.
+    certificate_ : Certificate
+        Of minus the stretch in all dimensions, before the projection or flattening; missing with one tessera.
+    error_certificate_ : Certificate
+        Of the least mean squared error in all dimensions, before the stretch; missing with one tessera.
+    trace_ : Trace
+        Minus the stretch from stage to stage.
+    spectrum_ : Spectrum
+        Of the tessellation in all dimensions used; those beyond the first n_components are lost.
+    graph_ : NeighborGraph
+        The neighbor graph, without the edges that were cut.
+    diagnostics_ : dict
+        Seconds, memory, components, bridges, numbers of ``border_pairs`` and ``pairs``, ``gamma`` and ``reg``
+        of the map, ``residuals``: the distance of each tessera's points from its chart relative to its spread;
+        ``dimension``: that measured; ``contradictions`` of all fits and ``cut_edges``, as in `IPA`; ``flattened``:
+        whether the layout was solved in n_components dimensions; ``layout``, as in `IPA`; and
+        ``advice``.
+
+    Notes
+    -----
+    References: khajehpour2013.
+
+    Examples
+    --------
+    >>> from manifoldry import TesseraMap, datasets, metrics
+    >>> roll = datasets.swiss_roll(1000, hole=True)
+    >>> model = TesseraMap(n_components=2).fit(roll.X)
+    >>> bool(metrics.procrustes(model.embedding_, roll.truth).error < 1e-3)
+    True
+    >>> model.transform(datasets.swiss_roll(5, random_state=1).X).shape
+    (5, 2)
+    """
+
+    n_patches: PositiveInt | Literal["auto"] = "auto"
+    clustering: Literal["kmeans", "none"] | ClusterEstimator = "kmeans"
+    patches: Annotated[Any, Described("labels of all points")] | None = None
+    patch_components: PositiveInt | None = None
+    chart: Literal["curved", "flat", "geodesic"] = "curved"
+    n_border_pairs: PositiveInt | None = None
+    n_pairs: PositiveInt = 50_000
+    n_init: PositiveInt | Literal["auto"] = "auto"
+    slack: Positive | Literal["auto"] = "auto"
+    tol: Positive = 1e-3
+    max_rank: PositiveInt | None = None
+    kernel: Literal["rbf", "linear", "poly"] | Callable[[Any, Any], Any] = "rbf"
+    gamma: Positive | Literal["auto"] | None = "auto"
+    degree: PositiveInt = 3
+    coef0: float = 1.0
+    n_landmarks: PositiveInt = 1000
+    reg: NonNegative | Literal["auto"] = "auto"
+    n_neighbors: PositiveInt | Literal["auto"] | None = "auto"
+    radius: Positive | None = None
+    search: Literal["auto", "exact", "approximate"] = "auto"
+    symmetry: Literal["or", "and"] = "or"
+    disconnected: Policy = "bridge"
+
+    labels_: IntArray = fitted()
+    n_patches_: int = fitted()
+    stretch_: float = fitted()
+    error_: float = fitted()
+    error_certificate_: Certificate = fitted()
+    map_error_: float = fitted()
+
+    _invertible = _local_inverse = True
+
+    def _check_parameters(self, n_points: int) -> None:
+        super()._check_parameters(n_points)
+        self._neighbor_rule(n_points)
+        if not isinstance(self.n_patches, str):
+            check.integer("n_patches", self.n_patches, 1, n_points)
+        if self.max_rank is not None:
+            least = max(self.n_components, self.patch_components or 0)
+            check.integer("max_rank", self.max_rank, least, None, " (n_components and patch_components)")
+        check.integer("n_landmarks", self.n_landmarks, self.n_components + 1, None, " (n_components + 1)")
+        if self.patches is None:
+            return
+        if np.shape(self.patches) != (n_points,):
+            raise ValueError(f"patches must be {n_points} labels; got an array of shape {np.shape(self.patches)}.")
+        if self.disconnected in ("apart", "largest"):
+            raise ValueError(
+                f"Given patches need one connected graph, which disconnected={self.disconnected!r} does not; "
+                "use 'bridge' or 'raise'."
+            )
+
+    def _embed(self, X: Any, run: Run) -> Embedding:
+        X = np.asarray(dense_rows(X, run), dtype=float)
+        neighbors, index = neighbor_graph(X, self._neighbor_rule(len(X)), run)
+        sample = Sample(X, neighbors, symmetrize(neighbors, self.symmetry), index)
+        embedding = embed_pieces(sample, self._unfold, self.n_components, self.disconnected, run)
+        return replace(embedding, notes={**index.notes, **embedding.notes})
+
+    def _neighbor_rule(self, n_points: int) -> NeighborRule:
+        return NeighborRule(self.n_neighbors, self.radius, search=self.search).resolve(n_points)
+
+    def _unfold(self, sample: Sample, n_components: int, run: Run) -> Embedding:
+        centered, n = sample.X - sample.X.mean(axis=0), sample.n_points
+        unit = root_mean_square(centered)
+        X, joined = centered / unit, replace(sample.graph, lengths=sample.graph.lengths / unit)
+        dimension, options = intrinsic_dimension(X), self._options(n_components, n)
+        n_init = resolve_n_init(self.n_init, n) if self._patches_are_found else 1
+        graph = without_crossings(X, joined, n_components, run) if n_init > 1 else joined
+        measure = Contradiction.of(X, graph, run)
+
+        def make(trial: Trial) -> Tessellation:
+            sine = TRIAL_SINES.get(trial.number % 4) if trial.number else None
+            cut = trial.graph if sine is None else without_crossings(X, joined, n_components, run, sine)
+            held = held_together(cut, joined)
+            with run.stage("tesserae"):
+                labels = self._tesserae(X, held, n_components, trial, run)
+            with run.stage("unfolding"):
+                return laid_flat(X, place_tesserae(X, held, labels, options, run), options, measure, run)
+
+        first = make(Trial(0, graph))
+        if np.median(first.residuals) > MAX_SURFACE_RESIDUAL:
+            n_init = 1
+            if self._patches_are_free:
+                with run.stage("unfolding"):
+                    first = wider_tessellation(X, graph, int(dimension), options, run)
+        elif first.flat is not None and measure(first.coordinates(n_components)) < MIN_TESSERA_CONTRADICTION:
+            n_init = 1  # what noise contradicts, other tesserae do not mend
+        chosen = least_contradicted(first, make, lambda found: found.coordinates(n_components), X, graph, n_init, run)
+        folded = folded_tesserae(chosen, n_components)
+        notes = {"dimension": dimension, "contradictions": chosen.scores, "advice": folded}
+        return self._pack(sample, unit, n_components, chosen.layout, notes, run)
+
+    def _options(self, n_components: int, n_points: int) -> TessellationOptions:
+        width = min(self.patch_components or n_components, n_points - 1)
+        slack = None if isinstance(self.slack, str) else self.slack
+        return TessellationOptions(
+            n_components, width, self.chart, self.n_border_pairs, self.n_pairs, slack, self.tol, self.max_rank
+        )
+
+    def _pack(
+        self, sample: Sample, unit: float, n_components: int, found: Tessellation, notes: dict[str, Any], run: Run
+    ) -> Embedding:
+        images, several = found.images(n_components), found.tesserae.n_patches > 1
+        spectrum = principal_scaling(unit * images, images.shape[1], run)[0].spectrum
+        Y = spectrum.scaled(0.5)[:, :n_components]
+        graph = replace(found.graph, lengths=unit * found.graph.lengths)
+        with run.stage("map"):
+            kernel = Kernel(self.kernel, 1.0, self.degree, self.coef0)
+            gamma = None if isinstance(self.gamma, str) else self.gamma
+            reg = None if isinstance(self.reg, str) else self.reg
+            extension, map_error, reg = fit_landmark_map(sample.X, Y, kernel, gamma, self.n_landmarks, reg, run)
+        return Embedding(
+            Y,
+            graph=graph,
+            spectrum=spectrum,
+            trace=found.stretched.trace,
+            certificate=found.stretched.certificate if several else None,
+            extension=extension,
+            notes={
+                **notes,
+                "cut_edges": (sample.graph.n_edges - graph.n_edges) // 2,
+                **found.notes,
+                "gamma": extension.projection.kernel.gamma,
+                "reg": reg,
+                "remarks": tessera_remarks(found),
+                "advice": tessera_advice(found, graph, n_components, notes["dimension"], spectrum) + notes["advice"],
+            },
+            fitted={
+                "labels_": found.labels,
+                "n_patches_": found.tesserae.n_patches,
+                "stretch_": -found.stretched.certificate.objective if several else np.nan,
+                "error_": found.placed.error,
+                "map_error_": map_error,
+                **({"error_certificate_": found.stretched.error_certificate} if several else {}),
+            },
+        )
+
+    @property
+    def _patches_are_found(self) -> bool:
+        """Whether the tesserae are Voronoi cells."""
+        return self.patches is None and self.clustering == "kmeans"
+
+    @property
+    def _patches_are_free(self) -> bool:
+        """Whether neither the tesserae nor their number and dimension are given."""
+        free = isinstance(self.n_patches, str) and self.patch_components is None and self.max_rank is None
+        return free and self._patches_are_found
+
+    def _tesserae(self, X: FloatArray, graph: NeighborGraph, n_components: int, trial: Trial, run: Run) -> IntArray:
+        """Return the tessera of each point, 0, 1, ..."""
+        if self.patches is not None:
+            return np.unique(self.patches, return_inverse=True)[1].astype(np.int64)
+        if not isinstance(self.clustering, str):
+            labels = np.asarray(self.clustering.fit_predict(X))
+        elif self.clustering == "none":
+            # Coincident points are one: there is no direction between them to stretch.
+            return np.unique(X, axis=0, return_inverse=True)[1].ravel().astype(np.int64)
+        else:
+            n = len(X)
+            auto = min(round(np.sqrt(n)), n // (3 * (n_components + 1)), MAX_AUTO_PATCHES)
+            count = auto if isinstance(self.n_patches, str) else self.n_patches
+            count = max(1, min(round(trial.scale * count), n))
+            labels = find_cells(X, graph, count, n_components, run, trial.number).labels
+        return whole_tesserae(labels, graph, n_components + 2)
+
+
+# A kernel map of new points, fitted to a sample through landmarks.
+
+MAP_POINTS_PER_LANDMARK = 10
+"""Points per landmark to which the map is fitted: it is smooth, and more change it by less than its error."""
+
+AUTO_SIGMA_RATIO = 3.0
+"""Sigma of an automatic rbf kernel, gamma = 1/sigma^2, over the mean distance between neighboring landmarks."""
+
+
+def fit_landmark_map(
+    X: FloatArray, Y: FloatArray, kernel: Kernel, gamma: float | None, n_landmarks: int, reg: float | None, run: Run
+) -> tuple[ShiftedProjection, float, float]:
+    """Return the map (3.22) of new points, fitted to a sample, its error, and its ``reg``.
+
+    Without a ``gamma`` that of an rbf kernel is from the distances of landmarks, and that of others is 1. Without a
+    ``reg`` it is that of least error at points left out.
+    """
+    drawn = run.rng("landmarks of the map").permutation(len(X))
+    rows = np.sort(drawn[: MAP_POINTS_PER_LANDMARK * n_landmarks])
+    origin = X.mean(axis=0) if isinstance(kernel.rule, str) else np.zeros(X.shape[1])
+    points, landmarks = X[rows] - origin, X[np.sort(drawn[:n_landmarks])] - origin
+    if gamma is None:
+        gamma = 1.0
+        if kernel.rule == "rbf":
+            near = neighbor_graph(landmarks, NeighborRule("auto").resolve(len(landmarks)), run)[0]
+            gamma = 1.0 / (AUTO_SIGMA_RATIO * float(near.lengths.mean()) or 1.0) ** 2
+    projection, error, reg = fit_kernel_map(points, Y[rows], replace(kernel, gamma=gamma), landmarks, reg, run)
+    return ShiftedProjection(origin, projection), error, reg

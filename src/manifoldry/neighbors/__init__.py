@@ -1,5 +1,0 @@
-"""Neighbor search, neighbor graphs, and geodesic distances along them."""
-
-from manifoldry.neighbors.transformer import KNeighborsTransformer
-
-__all__ = ["KNeighborsTransformer"]

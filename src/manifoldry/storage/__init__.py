@@ -1,7 +1,0 @@
-"""Fitted models in files that hold arrays and JSON only: reading one runs no code that comes with it."""
-
-from manifoldry.storage.files import load_model, read_metadata, save_estimator, save_model
-
-load, save = load_model, save_model  # their names in the package itself
-
-__all__ = ["load", "load_model", "read_metadata", "save", "save_estimator", "save_model"]

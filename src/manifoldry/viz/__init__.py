@@ -1,0 +1,1 @@
+"""Pictures: plots by matplotlib, and the HTML report."""

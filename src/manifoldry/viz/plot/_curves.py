@@ -1,0 +1,275 @@
+"""Curves about an embedding: eigenvalues, residual variance, distances before and after, neighborhoods of all sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+
+from manifoldry._core import check
+from manifoldry._core.markup import ACCENT, FAINT, GHOST, PALETTE
+from manifoldry._core.values import FloatArray, Spectrum
+from manifoldry._numerics.elbow import elbow, gap
+from manifoldry.data.datasets import Dataset
+from manifoldry.evaluation.metrics._coranking import auc_of_r, r_nx
+from manifoldry.evaluation.metrics._shepard import shepard_diagram
+from manifoldry.viz.plot._axes import fitted_model, layout_of, new_axes, remark
+
+MAX_LINEAR_RATIO = 1e3
+"""Eigenvalues that differ by more are drawn on a logarithmic scale."""
+
+N_HEXAGONS = 60
+"""Cells across a Shepard diagram: distances of tens of thousands of pairs are counted in them."""
+
+MAX_RANKED_PAIRS = 20_000_000
+"""Pairs whose ranks are compared for a curve: some seconds. Of more points a sample is compared with all others."""
+
+MIN_RANKED_POINTS = 100
+"""Least number of points in that sample."""
+
+LINE_STYLES = ("-", "--", "-.", ":")
+"""A method's line has one of these as well as a color, so that neither has to be told apart by itself."""
+
+
+def eigenvalues(model: Any, *, ax: Any = None) -> Any:
+    """Draw the eigenvalues of a spectral method, and where the dimension is suggested to end.
+
+    Parameters
+    ----------
+    model : fitted estimator or Spectrum
+        With ``spectrum_``. It holds as many eigenvalues as components were asked for: fit with ``n_components=10`` to
+        see where they fall off.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib axes
+        The dashed line stands behind the dimension that ``model.suggest_n_components()`` gives; of a bare `Spectrum`,
+        before its widest gap.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from manifoldry import PCA, datasets, plot
+    >>> plot.eigenvalues(PCA(n_components=3).fit(datasets.swiss_roll(200).X)).get_ylabel()
+    'eigenvalue'
+    """
+    source = model if isinstance(model, Spectrum) else fitted_model(model)
+    spectrum = source if isinstance(source, Spectrum) else getattr(source, "spectrum_", None)
+    if spectrum is None:
+        raise ValueError(f"{type(source).__name__} has no eigenvalues: it is not fitted, or no spectral method.")
+    ax = new_axes(ax)
+    values, suggested = spectrum.values, _suggested(source, spectrum)
+    places = np.arange(1, len(values) + 1)
+    positive = values[values > 0]
+    if len(positive) and positive.max() > MAX_LINEAR_RATIO * positive.min():
+        ax.set_yscale("log")
+    ax.plot(places, values, color=GHOST, zorder=1)
+    inside = places <= (suggested or 0)
+    ax.scatter(places[inside], values[inside], color=ACCENT, zorder=2)
+    ax.scatter(places[~inside], values[~inside], color=FAINT, zorder=2)
+    if suggested is not None and suggested <= len(values):
+        _mark(ax, suggested + 0.5, f" suggested: {suggested} ", left=2 * suggested > len(values))
+    elif suggested is not None:
+        remark(ax, f"{suggested} dimensions are suggested; fit with more components to see them")
+    _whole_ticks(ax, len(values))
+    ax.set(xlabel=f"component, {spectrum.order} first", ylabel="eigenvalue", title=_title(source))
+    return ax
+
+
+def residual_variance(models: Any, max_components: int = 10, *, ax: Any = None) -> Any:
+    """Draw the share of the distances that is left unexplained by 1, 2, ... dimensions.
+
+    The curve falls until the dimension of the data is reached, and is flat behind it.
+
+    Parameters
+    ----------
+    models : fitted estimator, or mapping of name to fitted estimator
+        `Isomap` and its kin (residual variance of geodesic distances), `PCA` (share of the variance left out).
+    max_components : int
+        The largest dimension.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib axes
+        The ring of each curve is its elbow.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from manifoldry import Isomap, datasets, plot
+    >>> model = Isomap(n_neighbors=8).fit(datasets.swiss_roll(300).X)
+    >>> plot.residual_variance(model, 4).get_xlabel()
+    'dimensions'
+    """
+    most = check.integer("max_components", max_components, 2)
+    named = models if isinstance(models, Mapping) else {type(fitted_model(models)).__name__: models}
+    curves = {name: _residual_curve(fitted_model(model), most) for name, model in named.items()}
+    ax = new_axes(ax)
+    for (name, left), color, style in zip(curves.items(), cycle(PALETTE), cycle(LINE_STYLES), strict=False):
+        bend = elbow(left, name).n_components
+        ax.plot(np.arange(1, len(left) + 1), left, style, color=color, marker="o", markersize=4, label=name)
+        ax.plot(bend, left[bend - 1], "o", markersize=11, fillstyle="none", color=color)
+    _whole_ticks(ax, max(map(len, curves.values())))
+    ax.set(xlabel="dimensions", ylabel="share left unexplained")
+    ax.set_ylim(bottom=0)
+    if len(curves) > 1:
+        ax.legend(frameon=False)
+    else:
+        ax.set_title(next(iter(curves)))
+    return ax
+
+
+def shepard(X: Any, Y: Any, *, ax: Any = None, n_pairs: int = 20_000, metric: str = "euclidean") -> Any:
+    """Draw Shepard's diagram: distances in the embedding over distances in the data, and their monotone regression.
+
+    Parameters
+    ----------
+    X : array, data frame, Dataset or sparse matrix of shape (n, d)
+        The data, or distances for ``metric="precomputed"``.
+    Y : fitted estimator or array of shape (n, p)
+        The embedding.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure by default.
+    n_pairs : int
+        Number of pairs, drawn at random.
+    metric : str
+        Metric of X, as in scikit-learn.
+
+    Returns
+    -------
+    matplotlib axes
+        Darker cells hold more pairs. A narrow band along a straight line: distances are kept up to a factor.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> import numpy as np
+    >>> from manifoldry import plot
+    >>> X = np.random.default_rng(0).normal(size=(60, 3))
+    >>> plot.shepard(X, X[:, :2]).get_ylabel()
+    'distance in the embedding'
+    """
+    layout = layout_of(Y)
+    found = shepard_diagram(rows_of(X), layout.coordinates, n_pairs=n_pairs, metric=metric)
+    ax = new_axes(ax)
+    ax.hexbin(found.before, found.after, gridsize=N_HEXAGONS, bins="log", cmap="binary", mincnt=1, linewidths=0)
+    line = f"rank correlation {found.spearman:.3f}\ncorrelation {found.pearson:.3f}"
+    ax.plot(found.before, found.fitted, color=PALETTE[2], label=line)
+    ax.set(xlabel="distance in the data", ylabel="distance in the embedding", title=layout.method)
+    ax.set_xlim(left=0)
+    ax.set_ylim(bottom=0)
+    ax.legend(frameon=False, loc="upper left")
+    return ax
+
+
+def rnx(X: Any, embeddings: Any, *, ax: Any = None, metric: str = "euclidean", sample: int | None = None) -> Any:
+    """Draw R_NX: how many neighbors are kept beyond chance, in neighborhoods of every size.
+
+    Parameters
+    ----------
+    X : array, data frame, Dataset or sparse matrix of shape (n, d)
+        The data, or distances for ``metric="precomputed"``.
+    embeddings : mapping of name to fitted estimator or array; or one of these
+        What to compare.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure by default.
+    metric : str
+        Metric of X, as in scikit-learn.
+    sample : int, optional
+        Number of points whose neighborhoods are compared; by default as many as take some seconds.
+
+    Returns
+    -------
+    matplotlib axes
+        The legend gives each area under the curve on the logarithmic axis, `metrics.r_nx_auc`; 1 is best, 0 is chance.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from manifoldry import PCA, Isomap, datasets, plot
+    >>> X = datasets.swiss_roll(300).X
+    >>> models = {"PCA": PCA(n_components=2).fit(X), "Isomap": Isomap(n_neighbors=8).fit(X)}
+    >>> [line.get_label()[:6] for line in plot.rnx(X, models).get_lines()[1:]]
+    ['PCA, 0', 'Isomap']
+    """
+    rows = rows_of(X)
+    named = embeddings if isinstance(embeddings, Mapping) else {"": embeddings}
+    layouts = {name: layout_of(Y, name or "Y") for name, Y in named.items()}
+    n = len(next(iter(layouts.values())).coordinates) if layouts else 0
+    if not layouts:
+        raise ValueError("embeddings holds nothing to compare; pass a mapping of names to embeddings.")
+    m = max(MIN_RANKED_POINTS, MAX_RANKED_PAIRS // max(1, n)) if sample is None else sample
+    curves = {
+        name or layout.method: np.asarray(r_nx(rows, layout.coordinates, metric=metric, sample=m))
+        for name, layout in layouts.items()
+    }
+    ax = new_axes(ax)
+    ax.axhline(0, color=GHOST)
+    for (name, curve), color, style in zip(curves.items(), cycle(PALETTE), cycle(LINE_STYLES), strict=False):
+        label = ", ".join(filter(None, [name, f"{auc_of_r(curve):.3f}"]))
+        ax.plot(np.arange(1, len(curve) + 1), curve, style, color=color, label=label)
+    ax.set_xscale("log")
+    ax.set(xlabel="neighborhood size K", ylabel="neighbors kept beyond chance, $R_{NX}$", xlim=(1, n - 2))
+    ax.set_ylim(bottom=min(0.0, *(float(curve.min()) for curve in curves.values())), top=1.02)
+    ax.legend(frameon=False, title="area under the curve")
+    if m < n:
+        remark(ax, f"neighborhoods of {m:,} of {n:,} points")
+    return ax
+
+
+def rows_of(X: Any) -> Any:
+    """Return the rows of a data set, of anything else itself."""
+    return X.X if isinstance(X, Dataset) else X
+
+
+def _residual_curve(model: Any, most: int) -> FloatArray:
+    if hasattr(model, "residual_variances") and hasattr(model, "graph_"):
+        return np.asarray(model.residual_variances(most))
+    left = getattr(model, "diagnostics_", {}).get("left_over")
+    if left is None:
+        raise ValueError(
+            f"{type(model).__name__} has no residual variance to draw: it is not fitted, or neither Isomap nor PCA."
+        )
+    return np.asarray(left)[:most]
+
+
+def _suggested(source: Any, spectrum: Spectrum) -> int | None:
+    """Return the dimension that an estimator suggests, or that before the widest gap of bare eigenvalues."""
+    if not isinstance(source, Spectrum):
+        try:
+            return int(source.suggest_n_components())
+        except ValueError:  # of affinities nothing is measured
+            return None
+    values = spectrum.values
+    if len(values) < 3:
+        return None
+    least = max(float(np.abs(values).max()) * 1e-12, np.finfo(float).tiny)
+    ascending = values if spectrum.order == "smallest" else 1 / np.maximum(values, least)
+    return gap(ascending, "eigenvalue").n_components
+
+
+def _title(source: Any) -> str:
+    return "" if isinstance(source, Spectrum) else type(source).__name__
+
+
+def _mark(ax: Any, place: float, text: str, *, left: bool) -> None:
+    ink = ax.xaxis.label.get_color()  # of the style sheet, light or dark
+    ax.axvline(place, color=ink, linestyle="--", linewidth=1)
+    ax.text(place, 0.97, text, transform=ax.get_xaxis_transform(), va="top", ha="right" if left else "left", color=ink)
+
+
+def _whole_ticks(ax: Any, most: int) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.set_xlim(0.5, most + 0.5)

@@ -1,0 +1,257 @@
+"""Scatter plots of an embedding, in the plane and in space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from manifoldry._core.arrays import refuse_blocks
+from manifoldry._core.markup import ACCENT
+from manifoldry._core.values import Array, FloatArray, IntArray
+from manifoldry.data.datasets import Dataset
+from manifoldry.viz.plot._axes import (
+    OTHERS,
+    DrawnLayout,
+    as_classes,
+    as_numbers,
+    chosen_columns,
+    color_map,
+    column_name,
+    draw_bar,
+    draw_legend,
+    equal_scale,
+    layout_of,
+    name_axes,
+    new_axes,
+    remark,
+)
+
+MAX_VECTOR_POINTS = 5000
+"""Points up to which they are drawn as shapes; beyond, as pixels inside vector formats, which else take megabytes."""
+
+LARGEST_DOT, SMALLEST_DOT, DOT_TIMES_ROOT = 36.0, 0.5, 400.0
+"""Area of a point in squared points of type: at the most, at the least, and times the root of their number between. 150
+points are as large as a letter, of 70,000 each covers a pixel or two."""
+
+N_LAYERS = 8
+"""Layers in which points of several shapes are drawn, each shape in turn, so that none covers all of another."""
+
+MAX_SPACE_TICKS = 4
+"""Ticks on each axis of a plot in space."""
+
+FAINTEST, OPAQUE_POINTS = 0.25, 1000
+"""The least opacity, and the number of points up to which they hardly shine through."""
+
+
+def scatter(  # noqa: PLR0913
+    Y: Any,
+    labels: Any = None,
+    *,
+    color: Any = None,
+    ax: Any = None,
+    components: tuple[int, int] = (0, 1),
+    names: Any = None,
+    palette: Any = None,
+    legend: bool = True,
+    size: float | None = None,
+    alpha: float | None = None,
+) -> Any:
+    """Draw an embedding in the plane, colored by classes or by numbers.
+
+    Points are drawn in random order, so that no class lies on top because it came last; both axes have one unit; the
+    axes of t-SNE and its kin, which mean nothing, have no ticks.
+
+    Parameters
+    ----------
+    Y : fitted estimator, array, data frame or Dataset
+        The coordinates; of an estimator its ``embedding_``.
+    labels : array-like of shape (n,), optional
+        Classes, with a legend: up to 20 in ten color-blind-safe colors and two shapes; of more the 19 largest, the
+        others in gray. Those without a class (None, NaN) are gray.
+    color : array-like of shape (n,) or color, optional
+        Numbers, with a bar, instead of labels; or one color of matplotlib for all points.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure by default.
+    components : tuple of two int
+        The columns to draw.
+    names : sequence or mapping, optional
+        Names of the classes in the legend: in their order, or by label.
+    palette : sequence, mapping or str, optional
+        Colors of the classes, in their order or by label; with numbers, the name of a color map.
+    legend : bool
+        Whether to add the legend or the bar.
+    size, alpha : float, optional
+        Area and opacity of the points; by their number by default.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from manifoldry import PCA, plot
+    >>> from sklearn.datasets import load_iris
+    >>> iris = load_iris()
+    >>> ax = plot.scatter(PCA(n_components=2).fit(iris.data), iris.target, names=iris.target_names)
+    >>> ax.get_xlabel(), [text.get_text() for text in ax.get_legend().get_texts()]
+    ('PCA 1', ['setosa', 'versicolor', 'virginica'])
+    """
+    style = PointStyle(labels, color, names, palette, legend, size, alpha)
+    ax = draw_points(layout_of(Y), style.or_known(Y), new_axes(ax), components)
+    equal_scale(ax)
+    return ax
+
+
+def scatter3d(  # noqa: PLR0913
+    Y: Any,
+    labels: Any = None,
+    *,
+    color: Any = None,
+    ax: Any = None,
+    components: tuple[int, int, int] = (0, 1, 2),
+    names: Any = None,
+    palette: Any = None,
+    legend: bool = True,
+    size: float | None = None,
+    alpha: float | None = None,
+) -> Any:
+    """Draw an embedding, or data, in space; parameters are those of `scatter`.
+
+    Parameters
+    ----------
+    Y : fitted estimator, array, data frame or Dataset
+        The coordinates, of at least three columns.
+    labels, color, names, palette, legend, size, alpha
+        As in `scatter`.
+    ax : matplotlib axes, optional
+        In space (``projection="3d"``); a new figure by default.
+    components : tuple of three int
+        The columns to draw.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from manifoldry import datasets, plot
+    >>> plot.scatter3d(datasets.swiss_roll(200)).name
+    '3d'
+    """
+    style = PointStyle(labels, color, names, palette, legend, size, alpha)
+    ax = draw_points(layout_of(Y), style.or_known(Y), new_axes(ax, space=True), components)
+    ax.set_aspect("equal")
+    ax.locator_params(nbins=MAX_SPACE_TICKS)  # of a short axis they would run into each other
+    return ax
+
+
+@dataclass(frozen=True, eq=False)
+class PointStyle:
+    """How the points of one plot look; the fields are parameters of `scatter`."""
+
+    labels: Any = None
+    color: Any = None
+    names: Any = None
+    palette: Any = None
+    legend: bool = True
+    size: float | None = None
+    alpha: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.labels is not None and self.color is not None:
+            raise ValueError("labels and color cannot both be given: a point has one color.")
+
+    def or_known(self, data: Any) -> PointStyle:
+        """Return the style that colors a data set by what is known of it, where nothing else is given."""
+        if not isinstance(data, Dataset) or self.labels is not None or self.color is not None:
+            return self
+        if data.labels is not None:
+            return replace(self, labels=data.labels)
+        unknown = data.truth is None and data.parameters is None
+        return self if unknown else replace(self, color=data.color)
+
+
+def draw_points(layout: DrawnLayout, style: PointStyle, ax: Any, components: tuple[int, ...]) -> Any:
+    """Draw the chosen columns of a layout on axes, and name them."""
+    places = chosen_columns(layout, components)
+    placed = layout.placed
+    n = len(places)
+    dots = {
+        "s": dot_size(n) if style.size is None else style.size,
+        "alpha": dot_alpha(n) if style.alpha is None else style.alpha,
+        "linewidths": 0,
+        "rasterized": n > MAX_VECTOR_POINTS,
+    }
+    if places.shape[1] == 3:
+        dots["depthshade"] = False
+    order = np.random.default_rng(0).permutation(np.flatnonzero(placed))
+    if style.labels is not None:
+        _draw_classes(ax, places, order, style, dots)
+    else:
+        _draw_numbers(ax, places, order, style, dots)
+    if len(order) < n:
+        remark(ax, f"{n - len(order):,} points have no place")
+    name_axes(ax, layout, components)
+    return ax
+
+
+def _draw_classes(ax: Any, places: FloatArray, order: IntArray, style: PointStyle, dots: dict[str, Any]) -> None:
+    from matplotlib.colors import to_rgba_array
+
+    classes = as_classes(style.labels, len(places), style.names, style.palette)
+    known = range(OTHERS, len(classes.names))
+    colors = to_rgba_array([classes.color(code) for code in known])
+    markers = np.array([classes.marker(code) for code in known])
+    shapes = dict.fromkeys(markers.tolist())
+    for layer in np.array_split(order, N_LAYERS if len(shapes) > 1 else 1):
+        codes = classes.codes[layer] - OTHERS
+        for marker in shapes:
+            mine = markers[codes] == marker
+            if mine.any():
+                ax.scatter(*places[layer[mine]].T, c=colors[codes[mine]], marker=marker, **dots)
+    if style.legend:
+        draw_legend(ax, classes, dots["s"], len(places))
+
+
+def _draw_numbers(ax: Any, places: FloatArray, order: IntArray, style: PointStyle, dots: dict[str, Any]) -> None:
+    from matplotlib.colors import is_color_like
+
+    color = style.color
+    refuse_blocks(color, "color")
+    if color is None or is_color_like(color):
+        ax.scatter(*places[order].T, color=ACCENT if color is None else color, **dots)
+        return
+    numbers = as_numbers(color, len(places))[order]
+    drawn = ax.scatter(*places[order].T, c=numbers, cmap=color_map(style.palette), plotnonfinite=True, **dots)
+    if style.legend:
+        draw_bar(ax, drawn, column_name(color))
+
+
+def dot_size(n: int) -> float:
+    """Return the area of each of n points."""
+    return float(np.clip(DOT_TIMES_ROOT / n**0.5, SMALLEST_DOT, LARGEST_DOT))
+
+
+def dot_alpha(n: int) -> float:
+    """Return the opacity of each of n points."""
+    return float(np.clip(0.9 * (OPAQUE_POINTS / n) ** 0.15, FAINTEST, 0.9))
+
+
+def draw_values(ax: Any, Y: Array, values: Array, limits: tuple[float, float], palette: str, label: str) -> Any:
+    """Draw points of the plane by numbers of a bounded range, those without one in gray below the others."""
+    n = len(Y)
+    dots = {"s": dot_size(n), "alpha": dot_alpha(n), "linewidths": 0, "rasterized": n > MAX_VECTOR_POINTS}
+    known = np.isfinite(values)
+    order = np.random.default_rng(0).permutation(np.flatnonzero(known))
+    if not known.all():
+        ax.scatter(*Y[~known].T, color=color_map(palette).get_bad(), **dots)
+    drawn = ax.scatter(*Y[order].T, c=values[order], cmap=color_map(palette), vmin=limits[0], vmax=limits[1], **dots)
+    low, high = (values[known] < limits[0]).any(), (values[known] > limits[1]).any()
+    draw_bar(ax, drawn, label, {(0, 0): "neither", (1, 0): "min", (0, 1): "max"}.get((int(low), int(high)), "both"))
+    return ax

@@ -1,0 +1,77 @@
+"""Columns in different units are found, and what only looks like them is not."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
+
+from manifoldry._numerics.geometry.scales import MAX_SAMPLED_ENTRIES, DominatingColumns, dominating_columns
+
+RNG = np.random.default_rng(7)
+UNITS = RNG.normal(size=(300, 8)) * [1, 2, 1, 500, 1, 3, 1, 1]
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "manhattan", "chebyshev"])
+def test_a_wide_column_is_found_with_its_share_of_the_squared_distances(metric):
+    found = dominating_columns(UNITS, metric)
+    D2 = np.square(UNITS[:, None] - UNITS).sum(axis=(0, 1))
+    assert found.columns == (3,)
+    assert found.share == pytest.approx(D2[3] / D2.sum())
+    assert found.n_varying == 8
+
+
+def test_real_tables():
+    wine, cancer = load_wine().data, load_breast_cancer().data
+    assert dominating_columns(wine).columns == (12,)
+    assert dominating_columns(cancer).columns == (23, 3)
+    for table in (load_iris().data, load_diabetes().data, load_digits().data):
+        assert dominating_columns(table) is None
+    for table in (wine, cancer):
+        assert dominating_columns(table / table.std(axis=0)) is None
+
+
+@pytest.mark.parametrize("metric", ["cosine", "correlation", "precomputed", "affinity", lambda a, b: abs(a - b).sum()])
+def test_other_distances_do_not_depend_on_units(metric):
+    assert dominating_columns(UNITS, metric) is None
+
+
+def test_outliers_are_not_a_unit():
+    wrong = RNG.normal(size=(300, 8))
+    wrong[:3, 2] = 1e6
+    assert dominating_columns(wrong) is None
+
+
+def test_principal_components_have_one_unit():
+    U = np.linalg.svd(UNITS - UNITS.mean(axis=0), full_matrices=False)
+    scores = U[0] * U[1]
+    assert dominating_columns(scores) is None
+    assert dominating_columns(scores[:, ::-1]).columns == (7,)
+
+
+def test_counts_and_sparse_rows_need_another_cure():
+    counts = RNG.poisson(RNG.lognormal(-1, 2, size=60) * RNG.lognormal(0, 0.5, size=(300, 1))).astype(float)
+    assert dominating_columns(counts) is None
+    assert dominating_columns(sp.csr_array(UNITS)) is None
+
+
+def test_constant_columns_missing_entries_and_many_rows():
+    padded = np.column_stack([np.full(300, 4.0), UNITS])
+    padded[5, 2] = np.nan
+    assert dominating_columns(padded).columns == (4,)
+    many = np.resize(UNITS, (MAX_SAMPLED_ENTRIES // 4, 8))
+    assert dominating_columns(many).columns == (3,)
+    before = UNITS.copy()
+    dominating_columns(UNITS)
+    assert (before == UNITS).all()
+
+
+def test_sentences_are_grammatical():
+    names = [f"column {name!r}" for name in pd.DataFrame(columns=list("abcde"))]
+    assert DominatingColumns((1,), 0.97, 2).sentence(names) == (
+        "Column 'b' holds 97.0% of the squared distances between rows, and the other column hardly counts."
+    )
+    assert DominatingColumns((1, 0), 0.97, 5).sentence(names).startswith("Column 'b' and column 'a' hold 97.0%")
+    assert (
+        DominatingColumns((0, 1, 2, 3), 0.97, 99).sentence().startswith("Column 0, column 1, column 2 and 1 more hold")
+    )

@@ -1,0 +1,93 @@
+import warnings
+
+import numpy as np
+import pytest
+
+from manifoldry import DisconnectedWarning, Isomap, datasets, metrics
+from manifoldry._core.registry import list_methods
+from manifoldry.cli._commands import main
+from manifoldry.cli._flow import demo
+
+NAMES = [card.name for card in demo.shown(200)]
+
+
+@pytest.fixture(scope="module")
+def results():
+    roll = datasets.swiss_roll(200, random_state=4)
+    return roll, {result.name: result for result in demo.unfold(roll, demo.shown(len(roll.X)))}
+
+
+def test_every_card_shown_has_a_result_in_the_order_of_the_registry(results):
+    assert list(results[1]) == NAMES
+
+
+def test_figures_are_those_of_the_score_and_agree_with_the_alignment(results):
+    roll, found = results
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DisconnectedWarning)
+        Y = Isomap(n_components=2).fit_transform(roll.X)
+    score = metrics.score(roll.X, Y, truth=roll.truth)
+    assert found["Isomap"].figures == {name: score[name] for name in demo.FIGURES.values()}
+    spread = np.sum((roll.truth - roll.truth.mean(axis=0)) ** 2)
+    for result in found.values():
+        left = np.sum((result.aligned - roll.truth) ** 2) / spread
+        # The same sum of 200 squares in another order: rounding of a few hundred additions.
+        assert left == pytest.approx(result.figures["procrustes_similarity"], rel=1e-12, abs=1e-12)
+
+
+def test_all_our_planar_methods_and_pca_are_shown():
+    ours = {card.name for card in list_methods() if not card.wrapped and card.test_params.get("n_components") == 2}
+    assert set(NAMES) == ours | {"PCA"}
+
+
+def test_methods_for_few_points_are_left_out_of_many():
+    for name, most in demo.MAX_POINTS.items():
+        assert name in [card.name for card in demo.shown(most)]
+        assert name not in [card.name for card in demo.shown(most + 1)]
+
+
+def test_settings_name_methods_and_their_parameters():
+    classes = {card.name: card.cls for card in list_methods()}
+    for name, settings in demo.SETTINGS.items():
+        assert set(settings) <= set(classes[name]().get_params())
+
+
+def test_warnings_become_remarks():
+    far = datasets.swiss_roll(60, random_state=0)
+    apart = datasets.Dataset(np.concatenate([far.X, far.X + 1e3]), "two", truth=np.concatenate([far.truth] * 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = {result.name: result for result in demo.unfold(apart, demo.shown(len(apart.X)))}
+    assert any("2 connected components" in remark for remark in found["Isomap"].remarks)
+    assert found["ClassicalMDS"].remarks == ()
+
+
+def test_the_command_prints_a_row_per_method_and_leaves_pictures(tmp_path, capsys):
+    assert main(["demo", "--n", "200", "--out", str(tmp_path / "a" / "b")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for name in NAMES:
+        rows = [line for line in lines if line.split(None, 1)[:1] == [name]]
+        assert len(rows) == 2
+        for row in rows:
+            values = np.array(row.split()[1:], dtype=float)
+            assert len(values) == 1 + len(demo.FIGURES)
+            assert np.isfinite(values).all()
+            assert (values >= 0).all()
+    tables = [line for line in lines if line.startswith("method ") or line.split(None, 1)[:1] in [[n] for n in NAMES]]
+    assert len({len(line) for line in tables}) == 1
+    for picture in ("swiss_roll.png", "swiss_roll_hole.png"):
+        path = tmp_path / "a" / "b" / picture
+        assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+        assert str(path) in lines[-2]
+    page = tmp_path / "a" / "b" / "report.html"
+    assert lines[-1].endswith(str(page))
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_the_report_shows_the_chosen_methods_as_they_were_fitted(results):
+    roll, found = results
+    report = demo.report(roll, list(found.values()))
+    assert tuple(panel.name for panel in report.panels) == demo.REPORTED
+    for panel in report.panels:
+        assert np.array_equal(panel.coordinates, found[panel.name].model.embedding_)
+    assert np.array_equal(report.columns[report.label], roll.truth[:, 0])
